@@ -78,6 +78,10 @@ void AddImport(Command command, ScenarioFiles& files) {
                  "The model: a config.json or model file, or a name (stepcast list models)")
       .Type("MODEL");
   command
+      .AddOption("--family", files.family,
+                 "A family's own file, which reads the model's config.json (docs/formats/model.md)")
+      .Type("FILE");
+  command
       .AddOption("--cluster", files.cluster,
                  "The cluster: a topology file, or a name (stepcast list topologies)")
       .Type("TOPOLOGY");

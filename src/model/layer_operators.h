@@ -209,6 +209,10 @@ class LayerOperators {
   // part times the sigmoid of the log-sum-exp less the head's sink.
   Operand RescaleForSinks(const Operand& y, std::string_view module, const AttentionShape& shape);
 
+  // Values that come from outside of the model, without a gradient: pixels.
+  Operand Values(std::string_view name, std::int64_t width, std::int64_t tokens);
+  // x with the rows in the place of as many of its own.
+  Operand ReplaceRows(Operand x, Operand rows, std::string_view name);
   // The features of both side by side.
   Operand Join(Operand x, Operand y, std::string_view name);
   // The gradients that two products have made of one weight, added up. In forward before the first

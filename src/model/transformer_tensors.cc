@@ -320,6 +320,47 @@ std::string TensorName(std::string_view prefix, const ModuleParameter& parameter
 
 }  // namespace
 
+namespace {
+
+// A tower's tensors, each of all its layers or mergers together, whole on every rank.
+void AppendTower(const Architecture& a, const Tower& tower, Parameters& parameters) {
+  const ModuleNames& names = NamesOf(a);
+  const bool frozen = a.lora.adapts() || tower.frozen;
+  const auto append = [&](std::string_view module, std::vector<std::int64_t> shape,
+                          std::int64_t biases) {
+    parameters.push_back({module, Of::kWeight, std::move(shape), {}, false, frozen});
+    if (biases > 0) parameters.push_back({module, Of::kBias, {biases}, {}, false, frozen});
+  };
+  const auto linear = [&](std::string_view module, std::int64_t times, std::int64_t in,
+                          std::int64_t out) {
+    append(module, {times * out, in}, tower.biased ? times * out : 0);
+  };
+  const auto norm = [&](std::string_view module, std::int64_t width) {
+    append(module, {width}, tower.layer_norm ? width : 0);
+  };
+  const std::int64_t h = tower.hidden, heads = tower.heads * tower.head_size;
+  append(names.tower_patch, {h, tower.patch}, tower.patch_bias ? h : 0);
+  if (tower.positions > 0) append(names.tower_positions, {tower.positions, h}, 0);
+  if (tower.layers > 0) {
+    norm(names.tower_norm, tower.layers * 2 * h);
+    linear(names.tower_query_key_value, tower.layers, h, 3 * heads);
+    linear(names.tower_projection, tower.layers, heads, h);
+    linear(names.tower_up, tower.layers, h, (tower.gated ? 2 : 1) * tower.feed_forward);
+    linear(names.tower_down, tower.layers, tower.feed_forward, h);
+  }
+  if (tower.last_norm) norm(names.tower_last_norm, h);
+  const std::int64_t rows = tower.merged * h;
+  norm(names.tower_merge_norm,
+       (tower.mergers - tower.joined_norms) * h + tower.joined_norms * rows);
+  // Mergers have biases whatever the layers have.
+  append(names.tower_merge_up, {tower.mergers * tower.merge_hidden, rows},
+         tower.mergers * tower.merge_hidden);
+  append(names.tower_merge_down, {tower.mergers * a.hidden, tower.merge_hidden},
+         tower.mergers * a.hidden);
+}
+
+}  // namespace
+
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
   const ModuleNames& names = NamesOf(a);
   Parameters parameters;
@@ -341,6 +382,7 @@ std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
     AppendWhole(a, names.layer_projection, {rows, a.hidden}, parameters);
     AppendWhole(a, names.layer_projection_norm, {a.layer_input}, parameters);
   }
+  for (const Tower& tower : a.towers) AppendTower(a, tower, parameters);
   return parameters;
 }
 

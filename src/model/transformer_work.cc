@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -875,6 +876,120 @@ void AppendLayerRows(const Architecture& a, const WorkOptions& options,
   tape.OnBackward([&tape, rows] { tape.Deliver(rows.value, tape.MakeGradient(rows.value)); });
 }
 
+// A tower's layers, mergers and the rows that take words' places. One tensor holds what all layers
+// have of a module: the first layer's backward, which comes last, completes its gradient.
+class TowerWork {
+ public:
+  TowerWork(const Architecture& a, const Tower& tower, const WorkOptions& options,
+            const std::vector<ModuleParameter>& parameters, LayerTape& tape)
+      : a_(a),
+        tower_(tower),
+        options_(OptionsOf(tower, options)),
+        names_(NamesOf(a)),
+        parameters_(parameters),
+        operators_(options_, tape) {}
+
+  // Rows of the decoder's width. Once.
+  Operand Run() {
+    const std::int64_t patches = options_.micro_batch_size * tower_.patches;
+    Operand x = operators_.Linear(operators_.Values("pixels", tower_.patch, patches),
+                                  names_.tower_patch, tower_.hidden, Of(names_.tower_patch, true));
+    if (tower_.positions > 0) {
+      x = operators_.AddPositions(x, names_.tower_positions, tower_.positions,
+                                  Of(names_.tower_positions, true).weight);
+    }
+    for (std::int64_t layer = 0; layer < tower_.layers; ++layer) x = Layer(x, layer);
+    if (tower_.last_norm) x = Norm(x, names_.tower_last_norm, true);
+    x = Norm(x, names_.tower_merge_norm, true);
+    const Operand rows{.value = x.value,
+                       .width = x.width * tower_.merged,
+                       .tokens = x.tokens / tower_.merged,
+                       .fp32 = x.fp32};
+    const std::int64_t mergers = tower_.mergers;
+    const Operand up = operators_.Linear(rows, names_.tower_merge_up, mergers * tower_.merge_hidden,
+                                         Of(names_.tower_merge_up, true));
+    return operators_.Linear(operators_.Gelu(up, "visual.merger.act_fn"), names_.tower_merge_down,
+                             a_.hidden, Of(names_.tower_merge_down, true));
+  }
+
+ private:
+  // Images are documents, in which every patch sees every other.
+  static WorkOptions OptionsOf(const Tower& tower, WorkOptions options) {
+    options.sequence_length = tower.patches;
+    options.tensor = 1;
+    options.sequence_parallel = false;
+    options.context = {};
+    options.documents.clear();
+    const std::int64_t image = tower.image > 0 ? tower.image : tower.patches;
+    if (image < tower.patches) options.documents.push_back({image, 1});
+    return options;
+  }
+
+  ModulePositions Of(std::string_view module, bool completes) const {
+    ModulePositions positions = Find(parameters_, module);
+    if (completes || positions.frozen) return positions;
+    positions.gradient_later = true;
+    if (positions.bias >= 0) {
+      positions.bias = -1;
+      positions.frozen_bias = true;
+    }
+    return positions;
+  }
+  Operand Norm(const Operand& x, std::string_view module, bool completes) {
+    ModulePositions positions = Find(parameters_, module);
+    if (!completes) positions = {.frozen = true, .frozen_bias = positions.biased()};
+    return operators_.Norm(x, module,
+                           tower_.layer_norm ? Normalization::kLayerNorm : Normalization::kRmsNorm,
+                           positions);
+  }
+
+  Operand Layer(const Operand& x, std::int64_t layer) {
+    const bool first = layer == 0;
+    const std::int64_t heads = tower_.heads * tower_.head_size;
+    const Operand made =
+        operators_.Linear(Norm(x, names_.tower_norm, first), names_.tower_query_key_value,
+                          3 * heads, Of(names_.tower_query_key_value, first));
+    const AttentionShape shape{.heads = tower_.heads,
+                               .kv_heads = tower_.heads,
+                               .head_size = tower_.head_size,
+                               .causal = false};
+    const Operand attended = FlashGeneration(options_.attention) > 0
+                                 ? operators_.FlashAttention(made, "visual.attn.core", shape)
+                                 : operators_.MathAttention(made, "visual.attn.core", shape);
+    const Operand between =
+        operators_.Add(x,
+                       operators_.Linear(attended, names_.tower_projection, tower_.hidden,
+                                         Of(names_.tower_projection, first)),
+                       "visual.attn.residual");
+    const Operand normalised = Norm(between, names_.tower_norm, false);
+    const ModulePositions of_up = Of(names_.tower_up, first);
+    Operand inside;
+    if (tower_.gated) {
+      const std::vector<Operand> both =
+          operators_.Linears(normalised, names_.tower_up,
+                             {{names_.tower_up, tower_.feed_forward, of_up},
+                              {"visual.mlp.gate", tower_.feed_forward, {.frozen = true}, true}},
+                             Outputs::kSideBySide);
+      inside = operators_.GatedSilu(both[0], both[1], "visual.mlp.act_fn");
+    } else {
+      inside = operators_.Gelu(
+          operators_.Linear(normalised, names_.tower_up, tower_.feed_forward, of_up),
+          "visual.mlp.act_fn");
+    }
+    return operators_.Add(
+        between,
+        operators_.Linear(inside, names_.tower_down, tower_.hidden, Of(names_.tower_down, first)),
+        "visual.mlp.residual");
+  }
+
+  const Architecture& a_;
+  const Tower& tower_;
+  const WorkOptions options_;
+  const ModuleNames& names_;
+  const std::vector<ModuleParameter>& parameters_;
+  LayerOperators operators_;
+};
+
 LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
   const ModuleNames& names = NamesOf(a);
   const std::vector<ModuleParameter> parameters = EmbeddingParameters(a);
@@ -899,6 +1014,11 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
   if (HasPostNorm(a.family)) {
     x = operators.Norm(x, names.embedding_norm, a.normalization,
                        Find(parameters, names.embedding_norm));
+  }
+  std::vector<std::unique_ptr<TowerWork>> towers;  // backward refers to them
+  for (const Tower& tower : a.towers) {
+    towers.push_back(std::make_unique<TowerWork>(a, tower, options, parameters, tape));
+    x = operators.ReplaceRows(x, towers.back()->Run(), "visual.join");
   }
   StreamOperators streams(operators, std::max<std::int64_t>(a.streams, 1));
   if (a.streams > 0) x = streams.Spread(x, "embedding_streams");

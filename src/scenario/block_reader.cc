@@ -527,6 +527,57 @@ void TakeFromKinds(Architecture& a) {
   }
 }
 
+// `towers`: encoders of images. One without layers is none.
+void ReadTowers(MappingReader& reader, Architecture& a) {
+  const auto towers = reader.ReadNode("towers", Need::kOptional, "a mapping of names");
+  if (!towers) return;
+  for (const auto& [name, node] : towers->entries()) {
+    PartReader part(node, reader.diagnostics());
+    MappingReader& fields = part.reader();
+    const auto count = [&](std::string_view key, Need need, std::int64_t least,
+                           std::int64_t absent) {
+      return fields.ReadInteger(key, need, {least, model::kMostPositions}).value_or(absent);
+    };
+    model::Tower tower;
+    tower.hidden = part.Width("hidden_size");
+    tower.layers = count("layers", Need::kRequired, 0, 0);
+    tower.heads = part.Width("heads");
+    tower.head_size = part.Width("head", tower.hidden / tower.heads);
+    tower.feed_forward = part.Width("width");
+    tower.gated = part.Boolean("gated", false);
+    tower.biased = part.Boolean("bias", true);
+    tower.layer_norm =
+        fields.ReadWord<bool>("norm", Need::kOptional, {{"layer", true}, {"rms", false}})
+            .value_or(true);
+    tower.patch = count("patch", Need::kRequired, 1, 1);
+    tower.patch_bias = part.Boolean("patch_bias", true);
+    tower.positions = count("positions", Need::kOptional, 0, 0);
+    tower.last_norm = part.Boolean("last_norm", false);
+    if (auto merge = fields.ReadMapping("merge", Need::kRequired)) {
+      PartReader into(merge->node(), reader.diagnostics());
+      tower.merged = into.Width("tokens", 1);
+      tower.merge_hidden = into.Width("width", tower.merged * tower.hidden);
+      tower.mergers = into.Width("count", 1);
+      tower.joined_norms = into.WidthOrNone("joined_norms");
+      into.reader().Finish();
+    }
+    tower.patches = count("patches", Need::kRequired, 1, 1);
+    tower.image = count("image", Need::kOptional, 1, tower.patches);
+    fields.Finish();
+    if (tower.joined_norms > tower.mergers || tower.patches % tower.merged != 0) {
+      fields.Report("merge", "model.impossible",
+                    fmt::format("{} patches do not make rows of {} each, with {} of {} mergers "
+                                "whose norm is over all of a row",
+                                tower.patches, tower.merged, tower.joined_norms, tower.mergers),
+                    "patches are a multiple of merge.tokens");
+    }
+    if (tower.layers > 0) a.towers.push_back(tower);
+  }
+  if (a.towers.size() > 1) {
+    reader.Report("towers", "model.impossible", "one tower is modelled", "leave the others out");
+  }
+}
+
 Parts ReadParts(MappingReader& reader, std::string_view key, Need need,
                 const std::function<Architecture(const Node&, const Parts&)>& read) {
   Parts parts;
@@ -589,6 +640,7 @@ Architecture ReadBlocks(MappingReader& reader,
   a.layers = std::ssize(a.pattern);
   for (Architecture& kind : a.kinds) kind.layers = std::max<std::int64_t>(a.layers, 1);
   ReadFurtherTokens(reader, letters, a);
+  ReadTowers(reader, a);
   TakeFromKinds(a);
   return a;
 }

@@ -55,8 +55,10 @@ std::optional<std::string> SectionOf(const YamlNode& family, std::string_view ty
 class ConfigEvaluator {
  public:
   ConfigEvaluator(const formats::JsonObject& config, const Node& family, std::string section,
-                  Diagnostics& diagnostics, std::vector<std::string>& warnings)
+                  const ConfigParts& parts, Diagnostics& diagnostics,
+                  std::vector<std::string>& warnings)
       : config_(config),
+        parts_(parts),
         family_(*family.tree()),
         section_(std::move(section)),
         diagnostics_(diagnostics),
@@ -75,6 +77,8 @@ class ConfigEvaluator {
     made->entries.clear();
     made->entries.push_back({"kind", model->position, Word("transformer", model->position)});
     for (const YamlNode::Entry& entry : model->entries) {
+      if (entry.key == "mtp" && !parts_.further_tokens) continue;
+      if (entry.key == "towers" && !parts_.patches) continue;
       YamlTree value = entry.key == "pattern"  ? pattern
                        : entry.key == "blocks" ? Chosen(*entry.value, used_blocks_, true)
                        : entry.key == "mixers" || entry.key == "feed_forwards"
@@ -137,6 +141,9 @@ class ConfigEvaluator {
     if (const YamlNode* warned = Child(family_, "warned")) {
       for (const YamlNode::Entry& entry : warned->entries) {
         const std::optional<FamilyValue> stated = Stated(entry.key);
+        const bool of_module =
+            entry.key.find("mtp") != std::string::npos || entry.key.starts_with("num_nextn");
+        if (of_module && parts_.further_tokens) continue;
         if (stated && stated->IsTrue()) reader_.Warn(entry.key, entry.value->scalar);
       }
     }
@@ -190,6 +197,10 @@ class ConfigEvaluator {
 
   FamilyValue Named(std::string_view name) {
     if (name == "i" && layer_) return FamilyValue::Of(*layer_);
+    if (name == "patches" && parts_.patches) return FamilyValue::Of(*parts_.patches);
+    if (name == "image" && parts_.patches) {
+      return FamilyValue::Of(parts_.image.value_or(*parts_.patches));
+    }
     const std::string key(name);
     if (const auto known = values_.find(key); known != values_.end()) return known->second;
     const YamlNode* keys = Child(family_, "config");
@@ -355,6 +366,7 @@ class ConfigEvaluator {
   }
 
   const formats::JsonObject& config_;
+  const ConfigParts& parts_;
   const YamlNode& family_;
   const std::string section_;
   Diagnostics& diagnostics_;
@@ -447,7 +459,7 @@ std::vector<std::string> DescribedTypes() {
 }
 
 std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, const Node& family,
-                                          Diagnostics& diagnostics) {
+                                          const ConfigParts& parts, Diagnostics& diagnostics) {
   const std::size_t before = diagnostics.size();
   CheckKeys(family, diagnostics);
   auto names = NamesOfFamily(family, diagnostics);
@@ -466,13 +478,23 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
     return std::nullopt;
   }
   FamilyModel model{.description = family, .family = std::move(names), .name = {}, .warnings = {}};
-  if (!section->empty()) {
+  const YamlNode* described = Child(*family.tree(), "model");
+  for (const char* part : {"mtp", "towers"}) {
+    const bool asked =
+        part == std::string_view("mtp") ? parts.further_tokens : parts.patches.has_value();
+    if (!asked || Child(*described, part) != nullptr) continue;
+    diagnostics.push_back(
+        {"model.not-modelled", described->position.location(),
+         fmt::format("the family {} describes no {}", Quoted(StemOf(family.file())), Quoted(part)),
+         fmt::format("leave {} out", part)});
+  }
+  if (!section->empty() && !parts.patches) {
     model.warnings.push_back(
         fmt::format("model: of the {} the text model is forecast alone, without its vision tower, "
                     "its projector and whatever else the file states around text_config",
                     Quoted(type->text)));
   }
-  ConfigEvaluator evaluator(config, family, *section, diagnostics, model.warnings);
+  ConfigEvaluator evaluator(config, family, *section, parts, diagnostics, model.warnings);
   const YamlTree tree = evaluator.Model();
   model.name = evaluator.Name();
   evaluator.JudgeRest();

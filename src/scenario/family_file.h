@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,13 @@ std::optional<Node> FamilyOfType(std::string_view model_type, Diagnostics& diagn
 // All types that shipped families read.
 std::vector<std::string> DescribedTypes();
 
+// What of a config.json is part of the model beside its main layers.
+struct ConfigParts {
+  bool further_tokens = false;  // the module that predicts a further token
+  // The tower, for images of so many patches: of all images of a sequence, and of one.
+  std::optional<std::int64_t> patches{}, image{};
+};
+
 struct FamilyModel {
   Node description;  // a model file
   std::shared_ptr<const model::DescribedFamily> family;
@@ -43,6 +51,6 @@ struct FamilyModel {
 
 // The model file that the family makes of a config.json. Nothing: mistakes were appended.
 std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, const Node& family,
-                                          Diagnostics& diagnostics);
+                                          const ConfigParts& parts, Diagnostics& diagnostics);
 
 }  // namespace stepcast::scenario

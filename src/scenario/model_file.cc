@@ -200,6 +200,13 @@ Family ReadFamily(MappingReader& reader) {
   if (family) return *family;
   for (const YamlNode::Entry& entry : reader.node().tree()->entries) {
     if (entry.key != "family") continue;
+    const std::vector<std::string> described = NamesIn(kFamilies);
+    if (std::find(described.begin(), described.end(), entry.value->scalar) != described.end()) {
+      reader.diagnostics().back().hint =
+          "models of this family are described by their blocks: mixers, feed_forwards, blocks and "
+          "pattern (docs/formats/model.md)";
+      continue;
+    }
     const model::OtherFamily* other = model::OtherFamilyOf(entry.value->scalar);
     if (other == nullptr) continue;
     reader.diagnostics().back().hint = model::Difference(*other);
@@ -498,9 +505,9 @@ std::optional<Node> FamilyOf(const formats::JsonObject& config, Diagnostics& dia
 }
 
 Result<LoadedModel> LoadDescribed(const formats::JsonObject& config, const Node& family,
-                                  const std::string& path) {
+                                  const std::string& path, const ConfigParts& parts = {}) {
   Diagnostics diagnostics;
-  std::optional<FamilyModel> described = DescribeConfig(config, family, diagnostics);
+  std::optional<FamilyModel> described = DescribeConfig(config, family, parts, diagnostics);
   if (!described) return tl::make_unexpected(std::move(diagnostics));
   MappingReader reader(described->description, diagnostics);
   reader.ReadText("kind", Need::kOptional);
@@ -518,7 +525,14 @@ Result<LoadedModel> ParseHuggingFace(std::string_view text, const std::string& p
     if (family) return LoadDescribed(*object, *family, path);
   }
   Result<formats::HuggingFaceConfig> config = formats::ParseHuggingFaceConfig(text, path);
-  if (!config.has_value()) return tl::make_unexpected(std::move(config.error()));
+  if (!config.has_value()) {
+    for (Diagnostic& mistake : config.error()) {
+      if (mistake.code != "model.unknown-type") continue;
+      mistake.hint +=
+          fmt::format("; by files of {}: {}", kFamilies, fmt::join(DescribedTypes(), ", "));
+    }
+    return tl::make_unexpected(std::move(config.error()));
+  }
   std::string name = config->name.empty() ? NameOfFile(path) : std::move(config->name);
   return LoadedModel{.model = Build(std::move(name), config->architecture),
                      .warnings = std::move(config->warnings)};
@@ -571,16 +585,38 @@ std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view
     }
     return found;
   };
-  const auto config_path = file("config"), family_path = file("family");
+  const auto config_path = file("config");
+  const bool own = reader.Has("family");
+  const auto family_path = own ? file("family") : std::nullopt;
+  ConfigParts parts{.further_tokens = reader.ReadBoolean("mtp", Need::kOptional).value_or(false)};
+  if (auto images = reader.ReadMapping("towers", Need::kOptional)) {
+    const auto patches = [&images](std::string_view key, Need need) {
+      return images->ReadInteger(key, need, {1, model::kMostPositions});
+    };
+    parts.patches = patches("patches", Need::kRequired);
+    parts.image = patches("image", Need::kOptional);
+    images->Finish();
+  }
   reader.Finish();
-  if (!config_path || !family_path) return std::nullopt;
+  if (!config_path || reader.failed()) return std::nullopt;
   const auto text = ReadTextFile(*config_path, diagnostics);
-  const auto family = ReadDocument(*family_path, diagnostics);
-  if (!text || !family) return std::nullopt;
+  if (!text) return std::nullopt;
   const auto config = formats::JsonObject::Parse(*text, *config_path);
-  Result<LoadedModel> loaded = config.has_value()
-                                   ? LoadDescribed(*config, *family, *config_path)
-                                   : Result<LoadedModel>(tl::make_unexpected(config.error()));
+  if (!config.has_value()) {
+    diagnostics.insert(diagnostics.end(), config.error().begin(), config.error().end());
+    return std::nullopt;
+  }
+  const auto family =
+      own ? ReadDocument(*family_path, diagnostics) : FamilyOf(*config, diagnostics);
+  if (!family) {
+    if (!own) {
+      reader.Report("config", "model.unknown-type",
+                    "no shipped family describes models of this type: " + Quoted(*config_path),
+                    "name the file of its family: family: PATH");
+    }
+    return std::nullopt;
+  }
+  Result<LoadedModel> loaded = LoadDescribed(*config, *family, *config_path, parts);
   if (loaded) return *std::move(loaded);
   diagnostics.insert(diagnostics.end(), loaded.error().begin(), loaded.error().end());
   return std::nullopt;

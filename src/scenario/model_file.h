@@ -53,8 +53,9 @@ struct LoadedModel {
 // is the latter.
 Result<LoadedModel> LoadModel(const std::string& path);
 
-// A config.json and the file of its family, `{config: PATH, family: PATH}`: what a mapping is that
-// has the key `config`. Paths are relative to `folder`.
+// A config.json with more about how to read it, a mapping that has the key `config`: `{config:
+// PATH, family: PATH, mtp: true, towers: {patches: 1024, image: 256}}`. Paths are relative to
+// `folder`.
 bool NamesFamily(const Node& node);
 std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view folder,
                                               Diagnostics& diagnostics);
