@@ -16,7 +16,7 @@ namespace stepcast::cli {
 foreign::ImportRequest ImportRequestOf(const ScenarioFiles& files,
                                        const std::vector<std::string>& set) {
   return {.files = files.files,
-          .model = files.model,
+          .model = files.family.empty() ? files.model : "",
           .cluster = files.cluster,
           .nodes = files.nodes,
           .gpus = files.gpus,
@@ -72,6 +72,7 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
     }
     return command();
   }
+  if (!files.family.empty()) set.push_back("model=" + OfFamily(files));
   auto imported = foreign::Import(ImportRequestOf(files, set));
   if (!imported) return WrongInput(imported.error());
   if (!files.save.empty()) {
@@ -89,7 +90,6 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
   const scenario::MemoryDocument document(imported->title, imported->scenario.text);
   scenario = document.name();
   set.clear();
-  if (!files.family.empty()) set.push_back("model=" + OfFamily(files));
   Outcome outcome = command();
   if (outcome.status == kWrongInput && !outcome.diagnostics.empty()) {
     outcome = WrongInput(

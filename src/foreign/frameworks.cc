@@ -239,9 +239,10 @@ bool IsScenario(const Document& document) {
 }
 
 bool IsModel(const Document& document) {
+  // A family's own file may give other names to the dimensions of a config.json.
   return document.Has("model_type") &&
          (document.Has("architectures") || document.Has("hidden_size") || document.Has("n_embd") ||
-          document.Has("text_config"));
+          document.Has("text_config") || document.file.ends_with(".json"));
 }
 
 }  // namespace stepcast::foreign

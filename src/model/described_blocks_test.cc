@@ -182,7 +182,7 @@ TEST(DescribedBlocksTest, AnIndexerThatTakesAllCostsNoLess) {
   EXPECT_GT(Flops(with, true), Flops(without, true));
   EXPECT_GT(Flops(with, false), Flops(without, false));
   EXPECT_EQ(Find(with, "self_attn.core")->flops, Find(without, "self_attn.core")->flops);
-  EXPECT_EQ(Find(with, "self_attn.indexer.scores")->flops, 4096 * 4096 * 8 * 64);
+  EXPECT_EQ(Find(with, "self_attn.indexer.scores")->flops, 4096LL * 4096 * 8 * 64);
   // Of fewer keys the core is the absorbed one: 2 a (576 + 512) for a pair.
   sparse.indexer.top = 1024;
   const LayerWork chosen = OneBlock(sparse, options);
@@ -226,7 +226,7 @@ TEST(DescribedBlocksTest, EveryTensorHasItsGradient) {
   shared.attention_window = 64;
   shared.shared_key = {
       .query_rank = 256, .output_groups = 2, .output_rank = 64, .compressed = 4, .overlap = 2};
-  shared.indexer = {.heads = 4, .head = 32, .top = 16};
+  shared.indexer = {.heads = 4, .head = 32, .top = 16, .from_query_rank = false};
   Architecture a = Of({Attention(), Delta(), Mamba(), shared}, {0, 1, 2, 3});
   a.streams = 2;
   for (Architecture& kind : a.kinds) kind.streams = 2;

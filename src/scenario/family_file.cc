@@ -335,7 +335,8 @@ class ConfigEvaluator {
     const YamlNode* blocks = Child(model, "blocks");
     if (blocks == nullptr) return;
     std::string letters = pattern;
-    if (const YamlNode* further = Child(model, "mtp")) {
+    const YamlNode* further = parts_.further_tokens ? Child(model, "mtp") : nullptr;
+    if (further != nullptr) {
       if (const YamlNode* of_further = Child(*further, "pattern")) letters += of_further->scalar;
     }
     for (const YamlNode::Entry& entry : blocks->entries) {
