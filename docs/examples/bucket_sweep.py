@@ -3,9 +3,10 @@
 # # The best bucket size, and what it depends on
 #
 # A notebook as a script: Jupyter, VS Code and Spyder run it cell by cell, Python all at once.
-# The module comes from `bazel build //src/python:stepcast.so`:
+# From a checkout, behind `bazel build //src/cli:stepcast`:
 #
-#     PYTHONPATH=bazel-bin/src/python docs/examples/bucket_sweep.py
+#     PYTHONPATH=src/python/package STEPCAST_PROGRAM=bazel-bin/src/cli/stepcast \
+#         docs/examples/bucket_sweep.py
 #
 # Plots need matplotlib (Debian's python3-matplotlib); without it the figures are printed.
 

@@ -19,6 +19,15 @@ enum class KernelKind : std::uint8_t {
   kMemoryBound,        // normalisation, activation, residual, rotary, softmax, loss, copies, casts
   kOptimizer,          // parameter update: memory-bound, over parameters and optimizer states
   kGiven,              // its time is an input: layer lists
+  kScan,               // a recurrent layer's pass over the sequence, chunk by chunk
+  kScanGradient,       // its backward
+};
+
+// Whose pass a kScan is.
+enum class ScanKind : std::uint8_t {
+  kDelta,           // the gated delta rule
+  kDeltaByChannel,  // with a decay for each channel: Kimi delta attention
+  kStateSpace,      // Mamba-2
 };
 
 // How the operands of a product lie in memory, row by row; [a, b] has b numbers in a row. They are
@@ -95,6 +104,9 @@ struct Kernel {
   // 5 FlexAttention.
   std::uint8_t flash = 2;
   bool causal = true;  // likewise: a query sees the keys before it alone
+  ScanKind scan = ScanKind::kDelta;  // kScan, kScanGradient
+  // Likewise: chunks of the longest sequence, one after the other. More heads do not shorten them.
+  std::int64_t steps = 0;
   Issuer issuer = Issuer::kFramework;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };

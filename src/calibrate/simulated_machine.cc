@@ -32,6 +32,8 @@ double KernelTime(const Laws& laws, const Kernel& kernel) {
     case KernelKind::kGemm:
     case KernelKind::kAttention:
     case KernelKind::kAttentionGradient:
+    case KernelKind::kScan:
+    case KernelKind::kScanGradient:
       break;
   }
   return laws.kernel_start + laws.arithmetic * static_cast<double>(kernel.flops);

@@ -1,6 +1,7 @@
 #include "src/cli/command.h"
 
 #include <algorithm>
+#include <charconv>
 #include <string_view>
 
 #include "CLI/CLI.hpp"
@@ -266,7 +267,14 @@ Option Option::Needs(const Option& other) const {
 }
 
 Option Option::Between(int least, int most) const {
-  option_->check(CLI::Range(least, most));
+  const auto wrong = [least, most](const std::string& text) -> std::string {
+    int value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && stop == end && value >= least && value <= most) return "";
+    return fmt::format("a whole number from {} to {} is needed, not {}", least, most, Quoted(text));
+  };
+  option_->check(CLI::Validator(wrong, fmt::format("INT in [{} - {}]", least, most)));
   return *this;
 }
 
@@ -281,7 +289,14 @@ Option Option::Probability() const {
 }
 
 Option Option::OneOf(const std::vector<std::string>& words) const {
-  option_->check(CLI::IsMember(words));
+  const auto wrong = [words](const std::string& text) -> std::string {
+    if (std::find(words.begin(), words.end(), text) != words.end()) return "";
+    const std::vector<std::string_view> views(words.begin(), words.end());
+    const std::string_view near = NearestWord(text, views);
+    return fmt::format("{} is none of {}{}", Quoted(text), fmt::join(words, ", "),
+                       near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+  };
+  option_->check(CLI::Validator(wrong, fmt::format("{{{}}}", fmt::join(words, ","))));
   return *this;
 }
 
@@ -365,7 +380,7 @@ Program::Program(std::function<std::string()> version, const std::string& about,
     : app_(std::make_unique<CLI::App>()), version_(std::move(version)) {
   app_->description(about);
   app_->footer(footer + kExitStatus);
-  app_->set_version_flag("--version", std::string(), "Print version, commit and backends");
+  app_->set_version_flag("-V,--version", std::string(), "Print version, commit and backends");
   app_->require_subcommand(1);
   const auto page = std::make_shared<HelpPage>();
   page->column_width(24);
@@ -377,7 +392,12 @@ Program::~Program() = default;
 
 Command Program::Commands() { return Command(app_.get()); }
 
-Program::Parsed Program::Parse(const std::vector<std::string>& words) {
+Program::Parsed Program::Parse(std::vector<std::string> words) {
+  // "help sweep" is "sweep --help".
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
   if (words.empty()) return {"", {kWrongInput, "", app_->help("stepcast")}};
   if (const Diagnostics faults = UnknownWords(*app_, words); !faults.empty()) {
     return {"", WrongInput(faults)};
@@ -397,6 +417,17 @@ Program::Parsed Program::Parse(const std::vector<std::string>& words) {
     return {"", {kDone, Help(*app_), ""}};
   } catch (const CLI::CallForVersion&) {
     return {"", {kDone, version_(), ""}};
+  } catch (const CLI::ConversionError& error) {
+    // "Could not convert: --nodes = eight"
+    const std::string_view what = error.what();
+    const std::size_t name = what.find("--"), sign = what.find(" = ");
+    const bool known = name != std::string_view::npos && sign != std::string_view::npos;
+    return {"", WrongInput({WrongUse(
+                    "command.wrong-use",
+                    known ? fmt::format("{} takes a number, not {}", what.substr(name, sign - name),
+                                        Quoted(what.substr(sign + 3)))
+                          : std::string(what),
+                    fmt::format("see stepcast{} --help", path()))})};
   } catch (const CLI::ParseError& error) {
     return {"", WrongInput({WrongUse("command.wrong-use", error.what(),
                                      fmt::format("see stepcast{} --help", path()))})};

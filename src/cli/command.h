@@ -94,7 +94,7 @@ class Program {
     Outcome outcome;
   };
   // Fills the variables of the command's options.
-  Parsed Parse(const std::vector<std::string>& words);
+  Parsed Parse(std::vector<std::string> words);
 
   // What the pages of help say: the program's own first, each command above those below it.
   std::vector<CommandPage> Pages() const;

@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
+#include "src/base/text_lines.h"
 #include "src/cli/outputs.h"
 #include "src/foreign/recipes.h"
 
@@ -37,6 +38,16 @@ std::string ImportMessages(const foreign::Imported& imported) {
   return text + imported.omissions;
 }
 
+namespace {
+
+// The model that a family's own file reads: of --model, or the question's.
+std::string OfFamily(const ScenarioFiles& files) {
+  const std::string& config = files.model.empty() ? files.files.front() : files.model;
+  return fmt::format("{{config: {}, family: {}}}", YamlQuoted(config), YamlQuoted(files.family));
+}
+
+}  // namespace
+
 Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std::string>& set,
               const std::function<Outcome()>& command) {
   if (files.files.size() == 1 && !foreign::IsOfAnotherProgram(files.files.front())) {
@@ -45,7 +56,7 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
     const auto add = [&set](const char* key, const std::string& value) {
       if (!value.empty()) set.push_back(fmt::format("{}={}", key, value));
     };
-    add("model", files.model);
+    add("model", files.family.empty() ? files.model : OfFamily(files));
     add("cluster.topology", files.cluster);
     const auto count = [&add](const char* key, const std::optional<std::int64_t>& value) {
       if (value) add(key, fmt::format("{}", *value));
@@ -78,6 +89,7 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
   const scenario::MemoryDocument document(imported->title, imported->scenario.text);
   scenario = document.name();
   set.clear();
+  if (!files.family.empty()) set.push_back("model=" + OfFamily(files));
   Outcome outcome = command();
   if (outcome.status == kWrongInput && !outcome.diagnostics.empty()) {
     outcome = WrongInput(

@@ -16,6 +16,7 @@ namespace stepcast::cli {
 struct ScenarioFiles {
   std::vector<std::string> files;  // one scenario, or files of others
   std::string model;               // of --model, --cluster, --nodes, --variable, --function
+  std::string family;              // of --family: the file that reads the model's config.json
   std::string cluster;
   std::optional<std::int64_t> nodes;
   std::string gpus;  // of --gpus

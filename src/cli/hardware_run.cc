@@ -92,6 +92,20 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
            .hint = limit->hint});
     }
   }
+  const auto* architecture =
+      scenario ? std::get_if<model::Architecture>(&scenario->model->source) : nullptr;
+  if (architecture != nullptr &&
+      std::any_of(architecture->kinds.begin(), architecture->kinds.end(),
+                  [](const model::Architecture& kind) {
+                    return kind.mixer == model::Mixer::kDelta ||
+                           kind.mixer == model::Mixer::kStateSpace;
+                  })) {
+    faults.push_back({.code = "launch.not-executable",
+                      .location = scenario->cluster_location,
+                      .message = "the backends have no kernels of recurrent layers, which are "
+                                 "forecast and not executed",
+                      .hint = "take a model whose layers all have attention"});
+  }
   // A message carries the values that a check follows in its first four bytes.
   const auto* list = scenario ? std::get_if<model::LayerList>(&scenario->model->source) : nullptr;
   if (options.check && list != nullptr && scenario->plan.parallelism.pipeline > 1 &&

@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/collective_kind.h"
+#include "src/report/table.h"
 
 namespace stepcast::cli {
 
@@ -77,6 +78,10 @@ void AddImport(Command command, ScenarioFiles& files) {
                  "The model: a config.json or model file, or a name (stepcast list models)")
       .Type("MODEL");
   command
+      .AddOption("--family", files.family,
+                 "A family's own file, which reads the model's config.json (docs/formats/model.md)")
+      .Type("FILE");
+  command
       .AddOption("--cluster", files.cluster,
                  "The cluster: a topology file, or a name (stepcast list topologies)")
       .Type("TOPOLOGY");
@@ -105,6 +110,7 @@ Option AddNetwork(Command command, std::string& network, const std::string& help
 Option AddJsonAndCsv(Command command, bool& json, bool& csv) {
   Option option = command.AddFlag("--json", json, "Print one JSON document");
   command.AddFlag("--csv", csv, "Print CSV (RFC 4180)").Excludes(option);
+  command.AddFlag("--columns", report::AllColumns(), "Show all columns of tables");
   return option;
 }
 

@@ -6,7 +6,6 @@
 
 #include "src/base/check.h"
 #include "src/collective/collnet.h"
-#include "src/collective/hierarchical.h"
 #include "src/collective/node_aware.h"
 #include "src/collective/nvls.h"
 #include "src/collective/pairwise.h"
@@ -17,17 +16,16 @@
 namespace stepcast::collective {
 
 std::vector<Sample> AllSamples() {
-  return {{"ring", CollectiveKind::kAllReduce},     {"ring", CollectiveKind::kReduceScatter},
-          {"ring", CollectiveKind::kAllGather},     {"ring", CollectiveKind::kBroadcast},
-          {"ring", CollectiveKind::kReduce},        {"tree", CollectiveKind::kAllReduce},
-          {"tree", CollectiveKind::kBroadcast},     {"tree", CollectiveKind::kReduce},
-          {"nvls", CollectiveKind::kAllReduce},     {"nvls", CollectiveKind::kReduceScatter},
-          {"nvls", CollectiveKind::kAllGather},     {"nvls_tree", CollectiveKind::kAllReduce},
-          {"collnet", CollectiveKind::kAllReduce},  {"hierarchical", CollectiveKind::kAllReduce},
-          {"pat", CollectiveKind::kAllGather},      {"pat", CollectiveKind::kReduceScatter},
-          {"pairwise", CollectiveKind::kAllToAll},  {"pairwise", CollectiveKind::kScatter},
-          {"pairwise", CollectiveKind::kGather},    {"pairwise", CollectiveKind::kSendRecv},
-          {"node_aware", CollectiveKind::kAllToAll}};
+  return {{"ring", CollectiveKind::kAllReduce},    {"ring", CollectiveKind::kReduceScatter},
+          {"ring", CollectiveKind::kAllGather},    {"ring", CollectiveKind::kBroadcast},
+          {"ring", CollectiveKind::kReduce},       {"tree", CollectiveKind::kAllReduce},
+          {"tree", CollectiveKind::kBroadcast},    {"tree", CollectiveKind::kReduce},
+          {"nvls", CollectiveKind::kAllReduce},    {"nvls", CollectiveKind::kReduceScatter},
+          {"nvls", CollectiveKind::kAllGather},    {"nvls_tree", CollectiveKind::kAllReduce},
+          {"collnet", CollectiveKind::kAllReduce}, {"pat", CollectiveKind::kAllGather},
+          {"pat", CollectiveKind::kReduceScatter}, {"pairwise", CollectiveKind::kAllToAll},
+          {"pairwise", CollectiveKind::kScatter},  {"pairwise", CollectiveKind::kGather},
+          {"pairwise", CollectiveKind::kSendRecv}, {"node_aware", CollectiveKind::kAllToAll}};
 }
 
 std::unique_ptr<StepList> MakeSample(const Sample& sample, const SampleShape& shape) {
@@ -72,10 +70,6 @@ std::unique_ptr<StepList> MakeSample(const Sample& sample, const SampleShape& sh
   if (algorithm == "collnet") {
     return std::make_unique<CollNet>(
         CollNet::Options{size, shape.nodes, shape.ranks_per_node, shape.channels, shape.loops});
-  }
-  if (algorithm == "hierarchical") {
-    return std::make_unique<Hierarchical>(Hierarchical::Options{
-        size, shape.nodes, shape.ranks_per_node, shape.channels, shape.loops});
   }
   if (algorithm == "pat") {
     return std::make_unique<Pat>(Pat::Options{kind, size, ranks, shape.channels, shape.loops});

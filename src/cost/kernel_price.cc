@@ -171,9 +171,48 @@ std::optional<MeasuredTime> FindMeasured(const Kernel& kernel, const KernelSetti
       return measured;
     }
     case KernelKind::kGiven:
+    case KernelKind::kScan:
+    case KernelKind::kScanGradient:
       break;
   }
   return std::nullopt;
+}
+
+// How a scan goes: the part of the products' peak that it reaches when it fills the device, at most
+// `most` FLOP/s; the time of one chunk of a sequence, which others cannot shorten; and its kernels.
+struct ScanSpeed {
+  double part = 0, most = 0;
+  double step_seconds = 0;
+  std::int64_t launches = 1;
+};
+
+// Measured on H200 (flash-linear-attention's Triton kernels, head sizes of 128): the delta rule
+// reaches 100 TFLOP/s forward and 86 backward, on GB200 no more; 8 heads of one sequence take 1.8
+// us a chunk. By channel it reaches 52 on H200, 70 on GB200, and backward takes 3.3 times as long
+// as forward. Supposed: backward's steps, which go over the chunks twice; and all of Mamba-2, for
+// which no kernel has been measured, but that its states pass on elementwise.
+ScanSpeed SpeedOf(const Kernel& kernel) {
+  const bool forward = kernel.kind == KernelKind::kScan;
+  switch (kernel.scan) {
+    case ScanKind::kDelta:
+      return forward ? ScanSpeed{0.10, 100e12, 1.8e-6, 6} : ScanSpeed{0.087, 86e12, 4e-6, 10};
+    case ScanKind::kDeltaByChannel:
+      return forward ? ScanSpeed{0.053, 70e12, 1.8e-6, 8} : ScanSpeed{0.043, 57e12, 4e-6, 12};
+    case ScanKind::kStateSpace:
+      break;
+  }
+  return forward ? ScanSpeed{0.10, 100e12, 0.3e-6, 5} : ScanSpeed{0.087, 86e12, 0.6e-6, 9};
+}
+
+Time ScanTime(const Kernel& kernel, FlopRate peak) {
+  const ScanSpeed speed = SpeedOf(kernel);
+  const double rate =
+      std::min(speed.part * static_cast<double>(peak.flops_per_second()), speed.most);
+  const double seconds = std::max(static_cast<double>(kernel.flops) / rate,
+                                  static_cast<double>(kernel.steps) * speed.step_seconds);
+  const double picoseconds = std::ceil(seconds * 1e12);
+  if (picoseconds >= static_cast<double>(kLongestTime.picoseconds())) return kLongestTime;
+  return Picoseconds(static_cast<std::int64_t>(picoseconds));
 }
 
 // The rate of heads of this size over that of heads of 128: between the sizes that are known by the
@@ -396,6 +435,12 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
         if (direction.start > Time()) start_latency = direction.start;
         break;
       }
+    case KernelKind::kScan:
+    case KernelKind::kScanGradient:
+      if (peak == FlopRate()) return tl::unexpected(KernelFault::kNoPeak);
+      roofline.arithmetic = ScanTime(kernel, peak);
+      start_latency = SpeedOf(kernel).launches * costs.start_latency;
+      break;
     case KernelKind::kMemoryBound:
     case KernelKind::kOptimizer:
     case KernelKind::kGiven:

@@ -28,6 +28,10 @@ class Arguments {
 
 // What blocks have that its command line does not say, or that is not written here; empty: nothing.
 std::string UnsaidOf(const model::Architecture& a) {
+  if (!a.kinds.empty()) {
+    return fmt::format("arguments for the family {} are not written here",
+                       model::FamilyName(a));
+  }
   if (a.experts.shared_gate && a.experts.exist()) {
     // --moe-shared-expert-gate is younger than the arguments that are written here.
     return "its shared experts have no gate: shared_expert_gate";
@@ -36,15 +40,15 @@ std::string UnsaidOf(const model::Architecture& a) {
     return "its routers and grouped experts have no biases";
   }
   if (a.score_cap > 0 || a.logit_cap > 0) return "it caps neither scores nor logits";
-  if (model::NormsBranches(a.family)) {
+  if (a.branch_norms) {
     return "its blocks have norms before attention and feed-forward alone";
   }
-  if (model::ScalesEmbeddings(a.family)) return "it does not multiply embeddings by a constant";
+  if (a.scales_embeddings) return "it does not multiply embeddings by a constant";
   if (a.parallel_residual_norms > 0) {
     return "its feed-forward comes behind attention: parallel_residual_norms";
   }
   if (a.head_bias) return "its head has no bias: lm_head_bias";
-  if (a.qk_norm && model::NormsAllHeads(a.family)) {
+  if (a.qk_norm && a.norms_all_heads) {
     return "its norms of queries and keys are over each head";
   }
   if (a.attention_chunk > 0) return "it does not attend within chunks: attention_chunk_size";

@@ -212,6 +212,9 @@ const char* OperationName(const Kernel& kernel) {
       return "optimizer update";
     case KernelKind::kGiven:
       return "layers of given time";
+    case KernelKind::kScan:
+    case KernelKind::kScanGradient:
+      return "scans of recurrent layers";
   }
   return "";
 }

@@ -51,10 +51,12 @@ struct Run {
   const ClassRun& class_of(int rank) const;
 };
 
-// How much of the simulation a run keeps. The figures of its forecast are the same either way.
+// How much a forecast says. What two of them say is the same, to the picosecond and the byte.
 enum class Detail : std::uint8_t {
-  kFigures,     // records of the described step alone, and no list of memory changes
-  kEverything,  // records of all steps that were run, for traces and pages
+  kStep,        // step time, throughput and memory
+  kRange,       // and the range of the step time
+  kTimes,       // and where the time goes, by class, and the collectives
+  kEverything,  // and what is behind it: records of all steps, for traces and pages
 };
 
 // The scenario must be legal (scenario::Load). Errors: what cost::Price reports. Where
@@ -62,8 +64,8 @@ enum class Detail : std::uint8_t {
 // and what is behind them, are of steps of the longest micro-batches.
 Result<Run> Simulate(const scenario::Scenario& scenario);
 
-// Its forecast, to the picosecond and the byte, without the run: from a shorter step's where that
-// tells what the scenario's does (shorter_step.h).
+// Its forecast with Detail::kTimes: from a shorter step's where that tells what the scenario's does
+// (shorter_step.h).
 Result<Forecast> FiguresOf(const scenario::Scenario& scenario);
 
 // The two halves of Simulate: what is simulated, and its simulation, also at other prices than the
@@ -75,12 +77,9 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
 // The mistake of who looks at a step whose micro-batches all have one length.
 Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string message);
 
-// Forecasts one scenario after another, for sweeps, searches and comparisons: step time, throughput
-// and memory as Simulate gives them, to the picosecond and the byte, and where it is asked for the
-// range of the step time. Where the time goes and the collectives stay empty. It goes the same way
-// as Simulate, in the same memory again and again; it keeps works, prices and replays by value,
-// records no more than these figures need, and leaves out the validation of programs. Not to be
-// used by two threads at once.
+// Forecasts one scenario after another, for sweeps, searches and comparisons, in the same memory
+// again and again: it keeps works, prices and replays by value, records no more than `detail` needs
+// (at most Detail::kTimes), and does not validate programs. Not to be used by two threads at once.
 class Forecaster {
  public:
   Forecaster();
@@ -88,11 +87,10 @@ class Forecaster {
   Forecaster(Forecaster&&) noexcept;
   Forecaster& operator=(Forecaster&&) noexcept;
 
-  Result<Forecast> Evaluate(const scenario::Scenario& scenario);
-  // With the range: that of the first ranks, recorded operation by operation; where devices differ,
-  // of those that end the step last, simulated once more for it.
-  Result<Forecast> EvaluateWithRange(const scenario::Scenario& scenario);
-  // The same at other prices than the scenario's, without the range. `classes` are to stay where
+  // The range is that of the first ranks, recorded operation by operation; where devices differ, of
+  // those that end the step last, simulated once more for it.
+  Result<Forecast> Evaluate(const scenario::Scenario& scenario, Detail detail = Detail::kStep);
+  // Detail::kStep at other prices than the scenario's. `classes` are to stay where
   // they are until the next call.
   Result<Forecast> EvaluateAt(const scenario::Scenario& scenario,
                               const std::vector<PricedClass>& classes);
@@ -108,8 +106,7 @@ class Forecaster {
 
  private:
   struct Workspace;
-  Result<Forecast> Evaluate(const scenario::Scenario& scenario, bool with_range);
-  Result<Forecast> EvaluateLengths(const scenario::Scenario& scenario, bool with_range);
+  Result<Forecast> EvaluateLengths(const scenario::Scenario& scenario, Detail detail);
 
   std::unique_ptr<Workspace> workspace_;
   std::uint64_t shortened_ = 0;

@@ -42,7 +42,7 @@ Result<AllocatorStops> AllocatorStopsOf(
     const std::vector<std::vector<memory::DriverCallsAt>>& calls, Time step_time,
     simulate::Simulator& simulator);
 
-// These are the parts that a whole forecast (forecast.cc) and a row of a sweep (forecaster.cc)
+// Parts that forecast.cc and step_forecast.cc
 // share. No other file includes this one.
 
 // The scenario of each kind of node, by kind.

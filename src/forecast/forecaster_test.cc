@@ -104,7 +104,7 @@ TEST(ForecasterTest, EveryFigureIsThatOfSimulate) {
       RC_ASSERT(row.has_value());
       RC_ASSERT(single.has_value());
       CheckSame(*row, single->forecast);
-      const auto with_range = forecaster.EvaluateWithRange(*scenario);
+      const auto with_range = forecaster.Evaluate(*scenario, Detail::kRange);
       RC_ASSERT(with_range.has_value());
       CheckSame(*with_range, single->forecast);
       RC_ASSERT(with_range->memory_of_first_class.peak ==
@@ -197,7 +197,7 @@ TEST(ForecasterTest, AStepOnAFullDeviceStopsForTheDriver) {
                             "data_parallel.framework=fsdp1", "data_parallel.zero_stage=3"},
                            cache);
     EXPECT_TRUE(scenario.has_value()) << Format(scenario.error());
-    const auto row = forecaster.EvaluateWithRange(*scenario);
+    const auto row = forecaster.Evaluate(*scenario, Detail::kRange);
     const auto single = Simulate(*scenario);
     EXPECT_EQ(row->step_time, single->forecast.step_time);
     EXPECT_EQ(row->time.allocator_flushes, single->forecast.time.allocator_flushes);

@@ -280,6 +280,8 @@ Forecast PaddedLengths::Combine(
   all.communication_total =
       MeanTime(forecasts, of_step_, [](const Forecast& own) { return own.communication_total; });
   MeanCollectives(forecasts, of_step_, all.collectives);
+  all.wire_bytes_per_rank =
+      Mean(forecasts, of_step_, [](const Forecast& own) { return own.wire_bytes_per_rank; });
   for (const Forecast& own : forecasts) {
     STEPCAST_CHECK(own.classes.size() == all.classes.size(),
                    "which ranks are alike does not depend on the length");

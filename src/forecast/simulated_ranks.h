@@ -36,8 +36,9 @@ struct ReportedClass : RankClass {
 // Analytic: the coarsest classes whose ranks run one program in equivalent surroundings. These are
 // the labels of the plan, and where devices differ, by their kind or speed, the classes of a
 // colouring (parallel/rank_classes.h). With the network as flows, those of them that links tell
-// apart are classes of their own (cost/collective_flows.h); message by message every rank is simulated.
-// The answer has the analytic classes at every fidelity: of each its first rank is reported.
+// apart are classes of their own (cost/collective_flows.h); message by message every rank is
+// simulated. The answer has the analytic classes at every fidelity: of each its first rank is
+// reported.
 struct SimulatedRanks {
   std::vector<simulate::RankClass> classes{};  // by representative
   std::vector<ReportedClass> reported{};       // by first rank

@@ -30,6 +30,9 @@ Part PartOf(KernelKind kind) {
       return Part::kOptimizer;
     case KernelKind::kGiven:
       return Part::kGiven;
+    case KernelKind::kScan:
+    case KernelKind::kScanGradient:
+      return Part::kScan;
   }
   return Part::kMemoryBound;
 }
@@ -61,8 +64,8 @@ std::optional<double> DeviationOf(std::string_view of,
 
 std::string_view ResidualOf(Part part) {
   constexpr std::array<std::string_view, kParts> kNames = {
-      "gemm",        "attention",      "memory_bound", "optimizer",
-      "collectives", "collective_law", "launch",       ""};
+      "gemm",   "attention", "memory_bound", "optimizer", "collectives", "collective_law",
+      "launch", "",          "scan"};
   return kNames[static_cast<std::size_t>(part)];
 }
 
@@ -76,8 +79,8 @@ PartTimes ExposedTimes(const program::Program& program, const program::Timeline&
   };
   // Kernels before collectives, as in the breakdown of a step; nothing else is exposed while one
   // computes. Where several do:
-  constexpr Part kOrder[] = {Part::kGiven, Part::kGemm, Part::kAttention, Part::kOptimizer,
-                             Part::kMemoryBound};
+  constexpr Part kOrder[] = {Part::kGiven, Part::kGemm,      Part::kAttention,
+                             Part::kScan,  Part::kOptimizer, Part::kMemoryBound};
   for (const KernelCluster& cluster : kernels.clusters) {
     if (cluster.alone()) {
       const KernelSpan& only = kernels.spans[cluster.first];
@@ -136,6 +139,8 @@ std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
   if (!largest && !step && !source) return std::nullopt;
   const double unknown = step || source ? 0 : *largest;
   known[static_cast<std::size_t>(Part::kGiven)] = 0;
+  std::optional<double>& scan = known[static_cast<std::size_t>(Part::kScan)];
+  scan = std::max(scan.value_or(kScanDeviation), unknown);
   const double whole =
       std::hypot(step.value_or(0), source.value_or(0), slowest_device / kNineOfTen);
   double variance = std::pow(whole * static_cast<double>(step_time.picoseconds()), 2);

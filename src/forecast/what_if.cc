@@ -173,7 +173,7 @@ Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario,
                              }
                              return prices;
                            }),
-                   Detail::kFigures);
+                   Detail::kTimes);
     if (!changed) return tl::unexpected(changed.error());
     return Hidden(*changed, part);
   };

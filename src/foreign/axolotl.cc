@@ -13,7 +13,6 @@ namespace {
 // Of axolotl-ai-cloud/axolotl@067b021c8b87 src/axolotl/utils/schemas.
 constexpr Option kOptions[] = {
     Rule("base_model"),
-    NoEffect("base_model_config"),
     Sets("sequence_len", "training.sequence_length", "2048"),
     Sets("micro_batch_size", "training.micro_batch_size", "1"),
     Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
@@ -26,14 +25,11 @@ constexpr Option kOptions[] = {
     Rule("tf32"),
     Rule("float32"),
     Rule("optimizer", "adamw_torch_fused"),
-    NoEffect("optim_args*"),
     Rule("max_grad_norm", "1.0"),
     Rule("gradient_checkpointing", "false"),
-    NoEffect("gradient_checkpointing_kwargs*"),
     Rule("activation_offloading"),
     Rule("torch_compile"),
     NotModelled("torch_compile_backend", "inductor", "blocks are compiled as by inductor"),
-    NoEffect("torch_compile_mode"),
     Rule("attn_implementation"),
     Rule("flash_attention"),
     Rule("sdp_attention"),
@@ -46,22 +42,13 @@ constexpr Option kOptions[] = {
     Rule("flash_attn_rms_norm"),
     NotModelled("s2_attention", "false", "attention sees the whole sequence"),
     Rule("sample_packing"),
-    NoEffect("sample_packing_*"),
     Rule("pad_to_sequence_len"),
-    NoEffect("excess_length_strategy"),
-    NoEffect("eval_sample_packing"),
-    NoEffect("min_sample_len"),
-    NoEffect("eot_tokens"),
-    NoEffect("experimental_skip_move_to_device"),
     NotModelled("tiled_mlp", "false", "the feed-forward computes whole sequences"),
     Rule("adapter"),
     Rule("lora_r"),
     Rule("lora_target_modules"),
     Rule("lora_target_linear"),
     Rule("lora_dropout"),
-    NoEffect("lora_alpha"),
-    NoEffect("lora_model_dir"),
-    NoEffect("lora_modules_to_save"),
     NotModelled("lora_mlp_kernel", "false", "adapters are linear layers of their own"),
     NotModelled("lora_qkv_kernel", "false", "adapters are linear layers of their own"),
     NotModelled("lora_o_kernel", "false", "adapters are linear layers of their own"),
@@ -90,7 +77,6 @@ constexpr Option kOptions[] = {
     Rule("fsdp_config.fsdp_limit_all_gathers"),
     Rule("fsdp_config.activation_checkpointing"),
     Rule("fsdp_config.fsdp_activation_checkpointing"),
-    NoEffect("fsdp_config*"),
     Rule("deepspeed"),
     Rule("dp_shard_size"),
     Rule("dp_replicate_size"),
@@ -98,13 +84,11 @@ constexpr Option kOptions[] = {
     Rule("context_parallel_size"),
     Rule("sequence_parallel_degree"),
     Rule("expert_parallel_size"),
-    NoEffect("heads_k_stride"),
     NotModelled("ring_attn_func", "", "parallelism.context_method says how keys come round"),
     Rule("plugins"),
     Rule("liger_rope"),
     Rule("liger_rms_norm"),
     Rule("liger_glu_activation"),
-    NoEffect("liger_layer_norm"),
     Rule("liger_cross_entropy"),
     Rule("liger_fused_linear_cross_entropy"),
     Rule("cut_cross_entropy"),
@@ -118,53 +102,20 @@ constexpr Option kOptions[] = {
     Rule("group_by_length"),
     NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
     // Data, logs, rates, files.
-    NoEffect("dataset*"),
-    NoEffect("test_datasets"),
-    NoEffect("shuffle_*"),
-    NoEffect("val_set_size"),
-    NoEffect("chat_template*"),
-    NoEffect("output_dir"),
-    NoEffect("special_tokens*"),
-    NoEffect("tokens"),
-    NoEffect("tokenizer_*"),
-    NoEffect("model_type"),
-    NoEffect("is_llama_derived_model"),
-    NoEffect("trust_remote_code"),
-    NoEffect("strict"),
-    NoEffect("hub_*"),
-    NoEffect("push_to_hub"),
-    NoEffect("num_epochs"),
-    NoEffect("max_steps"),
-    NoEffect("lr_scheduler*"),
-    NoEffect("cosine_*"),
-    NoEffect("learning_rate"),
-    NoEffect("embedding_lr*"),
-    NoEffect("weight_decay"),
-    NoEffect("adam_*"),
-    NoEffect("warmup_*"),
-    NoEffect("logging_steps"),
-    NoEffect("log*"),
-    NoEffect("eval*"),
-    NoEffect("save*"),
-    NoEffect("wandb_*"),
-    NoEffect("use_wandb"),
-    NoEffect("mlflow_*"),
-    NoEffect("comet_*"),
-    NoEffect("use_tensorboard"),
-    NoEffect("seed"),
-    NoEffect("debug"),
-    NoEffect("ddp_timeout"),
-    NoEffect("resume_from_checkpoint"),
-    NoEffect("auto_resume_from_checkpoints"),
-    NoEffect("early_stopping_patience"),
-    NoEffect("local_rank"),
-    NoEffect("low_cpu_mem_usage"),
-    NoEffect("loss_watchdog_*"),
-    NoEffect("profiler_*"),
-    NoEffect("gc_steps"),
-    NoEffect("include_tkps"),
-    NoEffect("dataloader_*"),
 };
+
+constexpr std::string_view kWithoutEffect =
+    "base_model_config optim_args* gradient_checkpointing_kwargs* torch_compile_mode "
+    "sample_packing_* excess_length_strategy eval_sample_packing min_sample_len eot_tokens "
+    "experimental_skip_move_to_device lora_alpha lora_model_dir lora_modules_to_save "
+    "fsdp_config* heads_k_stride liger_layer_norm dataset* test_datasets shuffle_* val_set_size "
+    "chat_template* output_dir special_tokens* tokens tokenizer_* model_type "
+    "is_llama_derived_model trust_remote_code strict hub_* push_to_hub num_epochs max_steps "
+    "lr_scheduler* cosine_* learning_rate embedding_lr* weight_decay adam_* warmup_* "
+    "logging_steps log* eval* save* wandb_* use_wandb mlflow_* comet_* use_tensorboard seed "
+    "debug ddp_timeout resume_from_checkpoint auto_resume_from_checkpoints "
+    "early_stopping_patience local_rank low_cpu_mem_usage loss_watchdog_* profiler_* gc_steps "
+    "include_tkps dataloader_*";
 
 void ReadTypes(Reading& reading) {
   const std::string_view key = "training.precision";
@@ -349,6 +300,7 @@ const Framework kAxolotl = {.name = "axolotl",
                             .form = "axolotl's configuration (YAML)",
                             .release = "067b021c8b87",
                             .options = kOptions,
+                            .without_effect = kWithoutEffect,
                             .rules = Rules};
 
 bool IsAxolotl(const Document& document) {

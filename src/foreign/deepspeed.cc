@@ -15,35 +15,20 @@ constexpr Option kOptions[] = {
     Rule("gradient_accumulation_steps"),
     Rule("bf16.enabled"),
     Rule("fp16.enabled"),
-    NoEffect("bf16.*"),
     NotModelled("fp16.auto_cast", "false auto", "operations run in the type of the parameters"),
-    NoEffect("fp16.*"),
-    NoEffect("amp.*"),
     Rule("data_types.grad_accum_dtype"),
     Sets("communication_data_type", "training.reduce_dtype", "",
          "fp16=fp16 fp32=fp32 bf16=bf16 bfp16=bf16"),
     Rule("gradient_clipping", "0"),
     Rule("optimizer.type"),
     NotModelled("optimizer.params.torch_adam", "false", "the optimizer is fused"),
-    NoEffect("optimizer.*"),
-    NoEffect("scheduler.*"),
-    NoEffect("prescale_gradients"),
-    NoEffect("gradient_predivide_factor"),
     NotModelled("sparse_gradients", "false", "gradients of embeddings are dense"),
-    NoEffect("steps_per_print"),
     NotModelled("wall_clock_breakdown", "false", "say training.host_waits: phase"),
-    NoEffect("memory_breakdown"),
-    NoEffect("dump_state"),
-    NoEffect("zero_allow_untested_optimizer"),
-    NoEffect("zero_force_ds_cpu_optimizer"),
-    NoEffect("zero_optimization"),
     Rule("zero_optimization.stage", "0"),
     Rule("zero_optimization.overlap_comm"),
     NotModelled("zero_optimization.contiguous_gradients", "true",
                 "gradients are in one buffer: the forecast fragments less"),
     Rule("zero_optimization.reduce_bucket_size"),
-    NoEffect("zero_optimization.allgather_bucket_size"),
-    NoEffect("zero_optimization.allgather_partitions"),
     Rule("zero_optimization.reduce_scatter"),
     Rule("zero_optimization.round_robin_gradients"),
     Rule("zero_optimization.stage3_prefetch_bucket_size"),
@@ -60,25 +45,14 @@ constexpr Option kOptions[] = {
                 "all states are in the host's memory"),
     NotModelled("zero_optimization.offload_optimizer.pin_memory", "true",
                 "copies to the host go through pinned memory"),
-    NoEffect("zero_optimization.offload_optimizer.*"),
     Rule("zero_optimization.offload_param"),
     Rule("zero_optimization.offload_param.device"),
     NotModelled("zero_optimization.offload_param.pin_memory", "true",
                 "copies to the host go through pinned memory"),
-    NoEffect("zero_optimization.offload_param.*"),
     NotModelled("zero_optimization.mics_shard_size", "-1 0", "states are sharded over all ranks"),
-    NoEffect("zero_optimization.mics_hierarchical_params_gather"),
-    NoEffect("zero_optimization.stage3_gather_16bit_weights_on_model_save"),
-    NoEffect("zero_optimization.stage3_gather_fp16_weights_on_model_save"),
-    NoEffect("zero_optimization.use_multi_rank_bucket_allreduce"),
-    NoEffect("zero_optimization.load_from_fp32_weights"),
-    NoEffect("zero_optimization.elastic_checkpoint"),
-    NoEffect("zero_optimization.ignore_unused_parameters"),
-    NoEffect("zero_optimization.memory_efficient_linear"),
     Rule("tensor_parallel.autotp_size"),
     NotModelled("tensor_parallel.tp_overlap_comm", "false",
                 "collectives of divided layers run beside kernels that do not need them"),
-    NoEffect("tensor_parallel.*"),
     Rule("sequence_parallel_size"),
     // AutoEP (deepspeed/module_inject/auto_ep_config.py @ 0067b11e).
     Rule("expert_parallel.enabled", "false"),
@@ -93,32 +67,32 @@ constexpr Option kOptions[] = {
     NotModelled("expert_parallel.combine_impl", "auto weighted_sum",
                 "what comes back is weighted and added up"),
     NotModelled("expert_parallel.gate_up_impl", "separate", "three grouped products an expert"),
-    NoEffect("expert_parallel.*"),
     Rule("activation_checkpointing.cpu_checkpointing"),
     NotModelled("activation_checkpointing.partition_activations", "false",
                 "inputs of blocks are kept whole"),
-    NoEffect("activation_checkpointing.*"),
     Rule("compile.disable"),
     NotModelled("compile.deepcompile", "false", "gathers are placed by hooks"),
-    NoEffect("compile.*"),
     NotModelled("compression_training", "", "weights are not compressed"),
     NotModelled("curriculum_learning.enabled", "false", "sequences are equally long"),
     NotModelled("data_efficiency.enabled", "false", "sequences are equally long"),
     NotModelled("progressive_layer_drop.enabled", "false", "all layers run in every step"),
-    NoEffect("hybrid_engine.*"),
-    NoEffect("flops_profiler.*"),
-    NoEffect("comms_logger.*"),
-    NoEffect("tensorboard.*"),
-    NoEffect("wandb.*"),
-    NoEffect("csv_monitor.*"),
-    NoEffect("elasticity.*"),
-    NoEffect("autotuning.*"),
-    NoEffect("checkpoint.*"),
-    NoEffect("aio.*"),
-    NoEffect("seed"),
     // What `--emit` writes beside DeepSpeed's own keys: settings of the scenario.
     Rule("stepcast_settings.*"),
 };
+
+constexpr std::string_view kWithoutEffect =
+    "bf16.* fp16.* amp.* optimizer.* scheduler.* prescale_gradients gradient_predivide_factor "
+    "steps_per_print memory_breakdown dump_state zero_allow_untested_optimizer "
+    "zero_force_ds_cpu_optimizer zero_optimization zero_optimization.allgather_bucket_size "
+    "zero_optimization.allgather_partitions zero_optimization.offload_optimizer.* "
+    "zero_optimization.offload_param.* zero_optimization.mics_hierarchical_params_gather "
+    "zero_optimization.stage3_gather_16bit_weights_on_model_save "
+    "zero_optimization.stage3_gather_fp16_weights_on_model_save "
+    "zero_optimization.use_multi_rank_bucket_allreduce zero_optimization.load_from_fp32_weights "
+    "zero_optimization.elastic_checkpoint zero_optimization.ignore_unused_parameters "
+    "zero_optimization.memory_efficient_linear tensor_parallel.* expert_parallel.* "
+    "activation_checkpointing.* compile.* hybrid_engine.* flops_profiler.* comms_logger.* "
+    "tensorboard.* wandb.* csv_monitor.* elasticity.* autotuning.* checkpoint.* aio.* seed";
 
 bool IsAuto(const Reading& reading, std::string_view name) { return reading.Text(name) == "auto"; }
 
@@ -329,6 +303,7 @@ const Framework kDeepSpeed = {.name = "DeepSpeed",
                               .form = "DeepSpeed's configuration (JSON)",
                               .release = "1b88ac36",
                               .options = kOptions,
+                              .without_effect = kWithoutEffect,
                               .rules = Rules,
                               .adds_to_others = true};
 

@@ -9,14 +9,19 @@
 namespace stepcast::foreign {
 namespace {
 
-// Whether one of the words, separated by spaces, is `word`.
-bool HasWord(std::string_view words, std::string_view word) {
+// Whether this holds for one of the words, which spaces separate.
+template <typename Predicate>
+bool AnyWord(std::string_view words, const Predicate& holds) {
   while (!words.empty()) {
     const std::size_t end = std::min(words.find(' '), words.size());
-    if (words.substr(0, end) == word) return true;
+    if (holds(words.substr(0, end))) return true;
     words.remove_prefix(std::min(end + 1, words.size()));
   }
   return false;
+}
+
+bool HasWord(std::string_view words, std::string_view word) {
+  return AnyWord(words, [&](std::string_view one) { return one == word; });
 }
 
 bool IsNeutral(const Option& option, const Value& value) {
@@ -41,29 +46,42 @@ std::string ScenarioWords(const Value& value) {
 }
 
 std::optional<std::string_view> WordFor(std::string_view words, std::string_view foreign) {
-  while (!words.empty()) {
-    const std::size_t end = std::min(words.find(' '), words.size());
-    const std::string_view pair = words.substr(0, end);
+  std::optional<std::string_view> found;
+  AnyWord(words, [&](std::string_view pair) {
     const std::size_t sign = pair.find('=');
     if (sign != std::string_view::npos && pair.substr(0, sign) == foreign) {
-      return pair.substr(sign + 1);
+      found = pair.substr(sign + 1);
     }
-    words.remove_prefix(std::min(end + 1, words.size()));
-  }
-  return std::nullopt;
+    return found.has_value();
+  });
+  return found;
 }
 
+namespace {
+
+// Whether a row's name, which may end with a star, is that of the option.
+bool Covers(std::string_view row, std::string_view name) {
+  if (!row.ends_with('*')) return row == name;
+  const std::string_view above = row.substr(0, row.size() - 1);
+  // "metrics.*" is also what metrics itself is.
+  const bool itself = above.ends_with('.') && name == above.substr(0, above.size() - 1);
+  return itself || name.starts_with(above);
+}
+
+constexpr Option kNone{.name = "", .effect = Effect::kNone};  // Framework::without_effect
+
+}  // namespace
+
 const Option* Reading::RowOf(std::string_view name) const {
-  const Option* group = nullptr;
+  const Option* found = nullptr;
   for (const Option& option : framework_.options) {
     if (option.name == name) return &option;
-    if (!option.name.ends_with('*')) continue;
-    const std::string_view above = option.name.substr(0, option.name.size() - 1);
-    // "metrics.*" is also what metrics itself is.
-    const bool itself = above.ends_with('.') && name == above.substr(0, above.size() - 1);
-    if (itself || name.starts_with(above)) group = &option;
+    if (Covers(option.name, name)) found = &option;
   }
-  return group;
+  const bool without_effect = AnyWord(framework_.without_effect, [&](std::string_view row) {
+    return row == name || (found == nullptr && Covers(row, name));
+  });
+  return without_effect ? &kNone : found;
 }
 
 void Reading::ReadRow(const Option& option, const Setting& setting) {

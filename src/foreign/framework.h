@@ -18,7 +18,7 @@ namespace stepcast::foreign {
 
 enum class Effect : std::uint8_t {
   kSets,         // a key of the scenario takes the value
-  kNone,         // neither the time of a step nor its memory depends on it
+  kNone,         // neither the time of a step nor its memory depends on it: no row has it
   kNotModelled,  // the forecast leaves it out, unless it has the neutral value
   kRule,         // it says something together with others: the framework's own rules read it
 };
@@ -54,7 +54,6 @@ constexpr Option Switch(std::string_view name, std::string_view key,
 constexpr Option Rule(std::string_view name, std::string_view standard = {}) {
   return {.name = name, .effect = Effect::kRule, .standard = standard};
 }
-constexpr Option NoEffect(std::string_view name) { return {.name = name, .effect = Effect::kNone}; }
 constexpr Option NotModelled(std::string_view name, std::string_view neutral,
                              std::string_view consequence) {
   return {
@@ -69,6 +68,9 @@ struct Framework {
   std::string_view form;     // "torchtitan's configuration in TOML"
   std::string_view release;  // "238fa9953e4a": the commit or release that the defaults are those of
   std::span<const Option> options;
+  // Names, with spaces between, of options on which neither the time of a step nor its memory
+  // depends.
+  std::string_view without_effect;
   // What several options say together; called after the rows, with all files read.
   void (*rules)(Reading& reading);
   // A file that adds to another program's: the values of that program's files come first.

@@ -10,11 +10,14 @@ constexpr Option kOptions[] = {
     Sets("training.dtype", "training.parameter_dtype", "float32", "float32=fp32 bfloat16=bf16"),
     Switch("compile", "training.compile"),
     Rule("batch", "8"),
-    NoEffect("metrics.*"),
     NotModelled("early_step", "false", "memory is too high"),
 };
-const Framework kFramework = {
-    .name = "titan", .form = "titan's file", .release = "1.0", .options = kOptions, .rules = {}};
+const Framework kFramework = {.name = "titan",
+                              .form = "titan's file",
+                              .release = "1.0",
+                              .options = kOptions,
+                              .without_effect = "metrics.*",
+                              .rules = {}};
 
 const Surroundings kAlone;
 

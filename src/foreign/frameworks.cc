@@ -27,23 +27,7 @@ constexpr Option kOptions[] = {
     Rule("mixed_precision", "no"),
     Rule("num_processes"),
     Sets("num_machines", "cluster.nodes"),
-    NoEffect("compute_environment"),
-    NoEffect("debug"),
-    NoEffect("downcast_bf16"),
-    NoEffect("enable_cpu_affinity"),
-    NoEffect("machine_rank"),
-    NoEffect("main_process_ip"),
-    NoEffect("main_process_port"),
-    NoEffect("main_training_function"),
-    NoEffect("rdzv_backend"),
-    NoEffect("same_network"),
-    NoEffect("tpu_*"),
-    NoEffect("use_cpu"),
-    NoEffect("gpu_ids"),
-    NoEffect("commands"),
-    NoEffect("command_file"),
     Rule("dynamo_config.dynamo_backend"),
-    NoEffect("dynamo_config*"),
     Rule("fsdp_config.fsdp_version", "1"),
     Rule("fsdp_config.fsdp_sharding_strategy"),
     Rule("fsdp_config.fsdp_reshard_after_forward"),
@@ -54,28 +38,30 @@ constexpr Option kOptions[] = {
     Rule("fsdp_config.fsdp_forward_prefetch"),
     Rule("fsdp_config.fsdp_use_orig_params"),
     Rule("fsdp_config.fsdp_activation_checkpointing"),
-    NoEffect("fsdp_config*"),
     Rule("parallelism_config.parallelism_config_dp_shard_size"),
     Rule("parallelism_config.parallelism_config_dp_replicate_size"),
     Rule("parallelism_config.parallelism_config_tp_size"),
     Rule("parallelism_config.parallelism_config_cp_size"),
     NotModelled("parallelism_config.parallelism_config_sp_size", "1",
                 "each rank has whole sequences"),
-    NoEffect("parallelism_config*"),
     Rule("deepspeed_config.zero_stage"),
     Rule("deepspeed_config.deepspeed_config_file"),
     Rule("deepspeed_config.offload_optimizer_device"),
     Rule("deepspeed_config.offload_param_device"),
     Sets("deepspeed_config.gradient_accumulation_steps", "training.gradient_accumulation"),
     Rule("deepspeed_config.gradient_clipping"),
-    NoEffect("deepspeed_config*"),
     NotModelled("megatron_lm_config", "", "Megatron-LM is read from its own arguments"),
     Rule("megatron_lm_config.megatron_lm_tp_degree"),
     Rule("megatron_lm_config.megatron_lm_pp_degree"),
     NotModelled("fp8_config.backend", "", "products run in the type of mixed_precision"),
-    NoEffect("fp8_config*"),
     Sets("gradient_accumulation_steps", "training.gradient_accumulation"),
 };
+
+constexpr std::string_view kWithoutEffect =
+    "compute_environment debug downcast_bf16 enable_cpu_affinity machine_rank main_process_ip "
+    "main_process_port main_training_function rdzv_backend same_network tpu_* use_cpu gpu_ids "
+    "commands command_file dynamo_config* fsdp_config* parallelism_config* deepspeed_config* "
+    "fp8_config*";
 
 void ReadDeepSpeed(Reading& reading) {
   const Setting* file = reading.Stated("deepspeed_config.deepspeed_config_file");
@@ -168,6 +154,7 @@ const Framework kAccelerate = {.name = "accelerate",
                                .form = "accelerate's configuration (YAML)",
                                .release = "v1.12",
                                .options = kOptions,
+                               .without_effect = kWithoutEffect,
                                .rules = Rules,
                                .adds_to_others = true};
 

@@ -1,6 +1,8 @@
 #include "src/foreign/frameworks.h"
 
 #include <set>
+#include <sstream>
+#include <string>
 
 #include "gtest/gtest.h"
 
@@ -18,6 +20,10 @@ TEST(Frameworks, NoTableHasAnOptionTwice) {
     std::set<std::string_view> names;
     for (const Option& option : framework->options) {
       EXPECT_TRUE(names.insert(option.name).second) << framework->form << ": " << option.name;
+    }
+    std::istringstream without_effect{std::string(framework->without_effect)};
+    for (std::string name; without_effect >> name;) {
+      EXPECT_FALSE(names.contains(name)) << framework->form << ": " << name;
     }
   }
 }

@@ -62,8 +62,8 @@ TEST(Import, AModelAloneIsTrainedByDefaults) {
 }
 
 TEST(Import, ASearchAssumesNoPlan) {
-  const auto imported = Import(
-      {.files = {"llama2-13b"}, .cluster = "dgx-a100", .nodes = 2, .for_search = true});
+  const auto imported =
+      Import({.files = {"llama2-13b"}, .cluster = "dgx-a100", .nodes = 2, .for_search = true});
   ASSERT_TRUE(imported.has_value()) << Format(imported.error());
   EXPECT_EQ(imported->scenario.text.find("framework"), std::string::npos);
   EXPECT_EQ(ValueOf(*imported, "global_batch_size"), "1024");

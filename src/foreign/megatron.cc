@@ -33,8 +33,6 @@ constexpr Option kOptions[] = {
     Rule("use-rope-scaling"),
     Rule("rope-scaling-factor", "8.0"),
     NotModelled("rotary-percent", "1 1.0", "all of a head is turned: elementwise work is too high"),
-    NoEffect("rotary-seq-len-interpolation-factor"),
-    NoEffect("rotary-interleaved"),
     Rule("normalization", "LayerNorm"),
     Rule("norm-epsilon", "1e-5"),
     Rule("apply-layernorm-1p"),
@@ -48,8 +46,6 @@ constexpr Option kOptions[] = {
     Rule("pad-vocab-size-to"),
     NotModelled("embed-layernorm", "false", "no norm is behind the embedding"),
     NotModelled("pp-partition-method", "", "stages have equal parts: parallelism.stage_layers"),
-    NoEffect("abort-on-unmet-fused-kernel-constraints"),
-    NoEffect("kill-switch-path"),
     Rule("hidden-dropout", "0.1"),
     Rule("attention-dropout", "0.1"),
     Rule("window-size"),
@@ -65,30 +61,20 @@ constexpr Option kOptions[] = {
     Rule("qk-head-dim", "128"),
     Rule("qk-pos-emb-head-dim", "64"),
     Rule("v-head-dim", "128"),
-    NoEffect("rotary-scaling-factor"),
-    NoEffect("mscale"),
-    NoEffect("mscale-all-dim"),
     Rule("mtp-num-layers"),
     Rule("recipe"),
-    NoEffect("function"),
     Rule("recipe.model"),
-    NoEffect("mtp-loss-scaling-factor"),
     Rule("num-experts"),
     Rule("moe-ffn-hidden-size"),
     Rule("moe-router-topk", "2"),
     Rule("moe-layer-freq", "1"),
     Rule("moe-shared-expert-intermediate-size"),
     Rule("moe-shared-expert-overlap"),
-    NoEffect("moe-router-load-balancing-type"),
-    NoEffect("moe-aux-loss-coeff"),
-    NoEffect("moe-z-loss-coeff"),
     Rule("moe-router-pre-softmax"),
     Rule("moe-router-score-function", "softmax"),
-    NoEffect("moe-router-topk-scaling-factor"),
     Rule("moe-router-num-groups"),
     Rule("moe-router-group-topk"),
     Rule("moe-router-enable-expert-bias"),
-    NoEffect("moe-router-bias-update-rate"),
     Rule("moe-router-dtype"),
     Rule("moe-router-fusion", "false"),
     Rule("moe-grouped-gemm", "false"),
@@ -97,22 +83,17 @@ constexpr Option kOptions[] = {
     Rule("moe-token-dispatcher-type", "allgather"),
     Rule("moe-flex-dispatcher-backend", "deepep"),
     Rule("moe-enable-deepep"),
-    NoEffect("moe-deepep-num-sms"),
-    NoEffect("moe-hybridep-num-sms"),
     Rule("moe-permute-fusion", "false"),
     Rule("moe-expert-capacity-factor"),
     Rule("moe-pad-expert-input-to-capacity"),
-    NoEffect("moe-token-drop-policy"),
     Rule("overlap-moe-expert-parallel-comm"),
     Rule("delay-wgrad-compute"),
     NotModelled("moe-router-padding-for-fp8", "false", "experts compute what they get"),
     NotModelled("moe-router-padding-for-quantization", "false", "experts compute what they get"),
-    NoEffect("moe-per-layer-logging"),
     NotModelled("moe-router-force-load-balancing", "true false", "tokens are shared out evenly"),
 
     // Batch and numbers.
     Sets("seq-length", "training.sequence_length"),
-    NoEffect("max-padding-length"),
     Sets("micro-batch-size", "training.micro_batch_size"),
     Rule("global-batch-size"),
     NotModelled("rampup-batch-size", "", "every step has the full batch"),
@@ -122,10 +103,6 @@ constexpr Option kOptions[] = {
     Rule("fp8-hybrid"),
     Rule("fp8-recipe", "delayed"),
     Rule("fp4-format"),
-    NoEffect("fp8-amax-history-len"),
-    NoEffect("fp8-amax-compute-algo"),
-    NoEffect("fp8-margin"),
-    NoEffect("fp8-interval"),
     Rule("fp8-param-gather"),
     NotModelled("first-last-layers-bf16", "false", "all blocks multiply in 8 bits"),
     Switch("tp-only-amax-red", "training.tp_only_amax_red"),
@@ -144,9 +121,7 @@ constexpr Option kOptions[] = {
     Rule("use-flash-attn"),
     Rule("attention-softmax-in-fp32"),
     Rule("no-masked-softmax-fusion"),
-    NoEffect("apply-query-key-layer-scaling"),
     Sets("cross-entropy-loss-fusion", "training.loss", "", "true=fused false=in_place"),
-    NoEffect("cross-entropy-fusion-impl"),
     NotModelled("transformer-impl", "transformer_engine", "layers are Transformer Engine's"),
     NotModelled("no-bias-swiglu-fusion", "false", "SwiGLU is one kernel"),
     NotModelled("no-bias-gelu-fusion", "false", "bias and GELU are one kernel"),
@@ -157,8 +132,6 @@ constexpr Option kOptions[] = {
     NotModelled("external-cuda-graph", "false", "the host launches every kernel"),
     NotModelled("cuda-graph-scope", "full", "the host launches every kernel"),
     NotModelled("cuda-graph-impl", "none", "the host launches every kernel"),
-    NoEffect("te-rng-tracker"),
-    NoEffect("inference-rng-tracker"),
 
     // Recomputation and offloading.
     Rule("recompute-activations"),
@@ -185,10 +158,8 @@ constexpr Option kOptions[] = {
     Rule("num-virtual-stages-per-pipeline-rank"),
     Rule("microbatch-group-size-per-virtual-pipeline-stage"),
     Rule("no-overlap-p2p-communication"),
-    NoEffect("overlap-p2p-communication"),
     NotModelled("defer-embedding-wgrad-compute", "false",
                 "the head's weight gradient is computed in its backward"),
-    NoEffect("wgrad-deferral-limit"),
     Rule("pipeline-model-parallel-layout"),
     Rule("decoder-first-pipeline-num-layers"),
     Rule("decoder-last-pipeline-num-layers"),
@@ -210,14 +181,10 @@ constexpr Option kOptions[] = {
     Rule("overlap-param-gather-with-optimizer-step", "false"),
     Rule("no-align-grad-reduce"),
     Rule("no-align-param-gather"),
-    NoEffect("align-grad-reduce"),
-    NoEffect("align-param-gather"),
     Rule("ddp-bucket-size"),
     NotModelled("ddp-num-buckets", "", "buckets have the default size"),
     NotModelled("ddp-bucket-cap-mb", "", "buckets have the default size"),
     NotModelled("grad-sync-dtype", "fp32", "gradients are reduced in the type that they have"),
-    NoEffect("ddp-average-in-collective"),
-    NoEffect("ddp-pad-buckets-for-high-nccl-busbw"),
     NotModelled("ddp-reduce-scatter-with-fp32-accumulation", "false",
                 "gradients are reduced in the type that they have"),
     Rule("num-distributed-optimizer-instances", "1"),
@@ -226,144 +193,31 @@ constexpr Option kOptions[] = {
     Rule("optimizer-cpu-offload"),
     Rule("optimizer-offload-fraction", "1.0"),
     Rule("overlap-cpu-optimizer-d2h-h2d"),
-    NoEffect("use-mcore-models"),
-    NoEffect("use-legacy-models"),
 
     // Megatron-DeepSpeed's.
     Rule("deepspeed"),
     Rule("deepspeed-config"),
     Rule("zero-stage"),
     Rule("checkpoint-activations"),
-    NoEffect("deepspeed-activation-checkpointing"),
-    NoEffect("no-pipeline-parallel"),
     NotModelled("cpu-optimizer", "false", "the configuration of DeepSpeed says what is offloaded"),
     Rule("moe-expert-parallel-size"),
-    NoEffect("moe-loss-coeff"),
     NotModelled("moe-train-capacity-factor", "", "no token is dropped"),
-    NoEffect("moe-eval-capacity-factor"),
-    NoEffect("moe-min-capacity"),
-    NoEffect("create-moe-param-group"),
 
     // What launches it.
     Rule("launcher.nnodes"),
     Rule("launcher.nproc-per-node"),
-    NoEffect("launcher.*"),
-    NoEffect("sbatch.*"),
     Rule("env.CUDA_DEVICE_MAX_CONNECTIONS"),
     Rule("env.PYTORCH_CUDA_ALLOC_CONF"),
     Sets("env.NCCL_ALGO", "communication.nccl_algo"),
     Sets("env.NCCL_PROTO", "communication.nccl_proto"),
     NotModelled("env.NCCL_NVLS_ENABLE", "1 2", "NCCL may use NVLS: communication.nccl_algo"),
     NotModelled("env.CUDA_LAUNCH_BLOCKING", "0", "training.host_waits: launch says it"),
-    NoEffect("env.*"),
 
     // Files, logs, rates and what a step does not see.
-    NoEffect("save*"),
-    NoEffect("load*"),
-    NoEffect("no-save-*"),
-    NoEffect("no-load-*"),
-    NoEffect("ckpt-*"),
-    NoEffect("dist-ckpt-*"),
-    NoEffect("use-dist-ckpt*"),
-    NoEffect("use-checkpoint-*"),
-    NoEffect("auto-detect-ckpt-format"),
-    NoEffect("async-save"),
-    NoEffect("finetune"),
-    NoEffect("pretrained-checkpoint"),
-    NoEffect("use-persistent-ckpt-worker"),
-    NoEffect("log-*"),
-    NoEffect("logging-level"),
-    NoEffect("no-log-*"),
-    NoEffect("tensorboard-*"),
-    NoEffect("wandb-*"),
-    NoEffect("one-logger-*"),
-    NoEffect("timing-log-*"),
-    NoEffect("profile*"),
-    NoEffect("use-pytorch-profiler"),
-    NoEffect("record-memory-history"),
-    NoEffect("memory-snapshot-path"),
-    NoEffect("eval-*"),
-    NoEffect("lr"),
-    NoEffect("lr-*"),
-    NoEffect("min-lr"),
-    NoEffect("adam-*"),
-    NoEffect("weight-decay*"),
-    NoEffect("start-weight-decay"),
-    NoEffect("end-weight-decay"),
-    NoEffect("override-opt_param-scheduler"),
-    NoEffect("override-opt-param-scheduler"),
-    NoEffect("use-checkpoint-opt_param-scheduler"),
-    NoEffect("init-method-*"),
-    NoEffect("init-model-with-meta-device"),
-    NoEffect("seed"),
-    NoEffect("train-*"),
-    NoEffect("exit-*"),
-    NoEffect("vocab-file"),
-    NoEffect("merge-file"),
-    NoEffect("tokenizer-*"),
     Rule("patch-tokenizer-type"),
-    NoEffect("legacy-tokenizer"),
-    NoEffect("data-path"),
-    NoEffect("data-cache-path"),
-    NoEffect("data-impl"),
-    NoEffect("mock-data"),
-    NoEffect("dataset*"),
-    NoEffect("valid-*"),
-    NoEffect("split"),
-    NoEffect("dataloader-type"),
-    NoEffect("num-workers"),
-    NoEffect("num-dataset-builder-threads"),
-    NoEffect("no-mmap-bin-files"),
-    NoEffect("no-create-attention-mask-in-dataloader"),
-    NoEffect("eod-mask-loss"),
-    NoEffect("reset-position-ids"),
-    NoEffect("reset-attention-mask"),
-    NoEffect("calculate-per-token-loss"),
-    NoEffect("decoupled-lr"),
-    NoEffect("decoupled-min-lr"),
-    NoEffect("tiktoken-*"),
-    NoEffect("no-position-embedding"),
-    NoEffect("no-check-for-nan-in-loss-and-grad"),
-    NoEffect("check-weight-hash-across-dp-replicas-interval"),
-    NoEffect("manual-gc"),
-    NoEffect("manual-gc-*"),
-    NoEffect("empty-unused-memory-level"),
-    NoEffect("initial-loss-scale"),
-    NoEffect("loss-scale*"),
-    NoEffect("hysteresis"),
-    NoEffect("distributed-backend"),
-    NoEffect("distributed-timeout-minutes"),
-    NoEffect("nccl-communicator-config-path"),
-    NoEffect("use-tp-pp-dp-mapping"),
-    NoEffect("local-rank"),
-    NoEffect("exit-signal-handler"),
-    NoEffect("enable-experimental"),
-    NoEffect("yaml-cfg"),
     // Of other models and of other optimizers, which the YAML lists, too.
-    NoEffect("language_model"),
-    NoEffect("model_parallel"),
-    NoEffect("adlr-*"),
-    NoEffect("bert-*"),
-    NoEffect("retriever-*"),
-    NoEffect("enable-one-logger"),
-    NoEffect("check-for-nan-in-loss-and-grad"),
-    NoEffect("sgd-momentum"),
-    NoEffect("min-loss-scale"),
-    NoEffect("mask-prob"),
-    NoEffect("short-seq-prob"),
-    NoEffect("sample-rate"),
-    NoEffect("vocab-extra-ids"),
-    NoEffect("scatter-gather-tensors-in-pipeline"),
-    NoEffect("add-position-embedding"),
     // Beside the arguments in its own recipes.
-    NoEffect("TEST-TYPE"),
-    NoEffect("LAUNCHER"),
-    NoEffect("METRICS*"),
-    NoEffect("MODE"),
-    NoEffect("BEFORE-SCRIPT"),
-    NoEffect("AFTER-SCRIPT"),
     // Primus' own.
-    NoEffect("enable-primus-turbo"),
     NotModelled("use-turbo-attention", "false", "attention is training.attention"),
     NotModelled("use-turbo-grouped-mlp", "false", "experts' products are experts.products"),
     NotModelled("use-turbo-parallel-linear", "false", "linear layers are Transformer Engine's"),
@@ -371,18 +225,45 @@ constexpr Option kOptions[] = {
     Rule("use-turbo-deepep"),
     NotModelled("turbo-sync-free-moe-stage", "0",
                 "the host waits for the counts before rows are packed"),
-    NoEffect("turbo-*"),
     NotModelled("moe-use-fused-router-with-aux-score", "false", "experts.fused_router says it"),
     NotModelled("moe-paged-stash", "false", "activations stay on the device"),
-    NoEffect("stash-modules*"),
-    NoEffect("stderr-sink-level"),
-    NoEffect("disable-wandb"),
-    NoEffect("disable-tensorboard"),
-    NoEffect("disable-mlflow"),
-    NoEffect("disable-last-saving"),
-    NoEffect("auto-continue-train"),
-    NoEffect("test-data-path"),
 };
+
+constexpr std::string_view kWithoutEffect =
+    "rotary-seq-len-interpolation-factor rotary-interleaved "
+    "abort-on-unmet-fused-kernel-constraints kill-switch-path rotary-scaling-factor mscale "
+    "mscale-all-dim function mtp-loss-scaling-factor moe-router-load-balancing-type "
+    "moe-aux-loss-coeff moe-z-loss-coeff moe-router-topk-scaling-factor "
+    "moe-router-bias-update-rate moe-deepep-num-sms moe-hybridep-num-sms moe-token-drop-policy "
+    "moe-per-layer-logging max-padding-length fp8-amax-history-len fp8-amax-compute-algo "
+    "fp8-margin fp8-interval apply-query-key-layer-scaling cross-entropy-fusion-impl "
+    "te-rng-tracker inference-rng-tracker overlap-p2p-communication wgrad-deferral-limit "
+    "align-grad-reduce align-param-gather ddp-average-in-collective "
+    "ddp-pad-buckets-for-high-nccl-busbw use-mcore-models use-legacy-models "
+    "deepspeed-activation-checkpointing no-pipeline-parallel moe-loss-coeff "
+    "moe-eval-capacity-factor moe-min-capacity create-moe-param-group launcher.* sbatch.* env.* "
+    "save* load* no-save-* no-load-* ckpt-* dist-ckpt-* use-dist-ckpt* use-checkpoint-* "
+    "auto-detect-ckpt-format async-save finetune pretrained-checkpoint "
+    "use-persistent-ckpt-worker log-* logging-level no-log-* tensorboard-* wandb-* one-logger-* "
+    "timing-log-* profile* use-pytorch-profiler record-memory-history memory-snapshot-path "
+    "eval-* lr lr-* min-lr adam-* weight-decay* start-weight-decay end-weight-decay "
+    "override-opt_param-scheduler override-opt-param-scheduler "
+    "use-checkpoint-opt_param-scheduler init-method-* init-model-with-meta-device seed train-* "
+    "exit-* vocab-file merge-file tokenizer-* legacy-tokenizer data-path data-cache-path "
+    "data-impl mock-data dataset* valid-* split dataloader-type num-workers "
+    "num-dataset-builder-threads no-mmap-bin-files no-create-attention-mask-in-dataloader "
+    "eod-mask-loss reset-position-ids reset-attention-mask calculate-per-token-loss "
+    "decoupled-lr decoupled-min-lr tiktoken-* no-position-embedding "
+    "no-check-for-nan-in-loss-and-grad check-weight-hash-across-dp-replicas-interval manual-gc "
+    "manual-gc-* empty-unused-memory-level initial-loss-scale loss-scale* hysteresis "
+    "distributed-backend distributed-timeout-minutes nccl-communicator-config-path "
+    "use-tp-pp-dp-mapping local-rank exit-signal-handler enable-experimental yaml-cfg "
+    "language_model model_parallel adlr-* bert-* retriever-* enable-one-logger "
+    "check-for-nan-in-loss-and-grad sgd-momentum min-loss-scale mask-prob short-seq-prob "
+    "sample-rate vocab-extra-ids scatter-gather-tensors-in-pipeline add-position-embedding "
+    "TEST-TYPE LAUNCHER METRICS* MODE BEFORE-SCRIPT AFTER-SCRIPT enable-primus-turbo turbo-* "
+    "stash-modules* stderr-sink-level disable-wandb disable-tensorboard disable-mlflow "
+    "disable-last-saving auto-continue-train test-data-path";
 
 bool Has(const Reading& reading, std::string_view flag) { return reading.IsOn(flag); }
 
@@ -968,6 +849,7 @@ const Framework kMegatron = {
     .form = "Megatron-LM's arguments (shell, YAML; YAML of NeMo, Megatron-Bridge)",
     .release = "000c4ac2",
     .options = kOptions,
+    .without_effect = kWithoutEffect,
     .rules = Rules};
 
 namespace {

@@ -17,20 +17,10 @@ constexpr Option kOptions[] = {
     Rule("model.name"),
     Rule("model.flavor"),
     Rule("model.converters"),
-    NoEffect("model.*"),
-    NoEffect("job.*"),
-    NoEffect("profiling.*"),
-    NoEffect("metrics.*"),
-    NoEffect("lr_scheduler.*"),
-    NoEffect("checkpoint.*"),
-    NoEffect("comm.*"),
-    NoEffect("memory_estimation.*"),
-    NoEffect("validation.*"),
     Sets("optimizer.name", "training.optimizer", "AdamW", "AdamW=adamw Adam=adamw SGD=sgd"),
     Sets("optimizer.implementation", "training.optimizer_implementation", "fused",
          "fused=fused foreach=foreach for-loop=single"),
     Rule("optimizer.early_step_in_backward", "false"),
-    NoEffect("optimizer.*"),
     Rule("training.local_batch_size", "8"),
     Rule("training.batch_size"),  // its name until July 2025
     Rule("training.global_batch_size", "-1"),
@@ -43,13 +33,6 @@ constexpr Option kOptions[] = {
     Switch("training.deterministic", "training.deterministic"),
     Switch("debug.deterministic", "training.deterministic"),
     Rule("training.compile"),
-    NoEffect("training.dataset"),
-    NoEffect("training.dataset_path"),
-    NoEffect("training.steps"),
-    NoEffect("training.seed"),
-    NoEffect("training.gc_freq"),
-    NoEffect("training.gc_debug"),
-    NoEffect("debug.*"),
     Rule("compile.enable", "false"),
     Rule("compile.components"),
     NotModelled("compile.backend", "inductor", "blocks are compiled as by inductor"),
@@ -91,7 +74,6 @@ constexpr Option kOptions[] = {
                 "every second product is kept, whichever it is"),
     NotModelled("activation_checkpoint.memory_budget", "0.5",
                 "the compiler's own choice of what to keep is not modelled"),
-    NoEffect("activation_checkpoint.*"),
     Rule("float8.recipe_name"),
     Rule("quantize.linear.float8.recipe_name"),
     Rule("quantize.dense.float8.recipe_name"),
@@ -101,24 +83,24 @@ constexpr Option kOptions[] = {
                 "parameters are gathered in 16 bits: their gathers take up to twice as long"),
     NotModelled("quantize.dense.float8.enable_fsdp_float8_all_gather", "false",
                 "parameters are gathered in 16 bits: their gathers take up to twice as long"),
-    NoEffect("float8.precompute_float8_dynamic_scale_for_fsdp"),
-    NoEffect("quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp"),
-    NoEffect("quantize.dense.float8.precompute_float8_dynamic_scale_for_fsdp"),
     // The head stays in 16 bits in the forecast, too; experts' routers are small.
-    NoEffect("float8.filter_fqns"),
-    NoEffect("quantize.linear.float8.filter_fqns"),
-    NoEffect("quantize.dense.float8.filter_fqns"),
-    NoEffect("mx.*"),
-    NoEffect("quantize.linear.mx.*"),
     NotModelled("quantize.moe.float8.fqns", "", "experts multiply in 16 bits"),
     NotModelled("quantize.moe.mx.fqns", "", "experts multiply in 16 bits"),
     NotModelled("quantize.grouped_mm.float8.fqns", "", "experts multiply in 16 bits"),
     NotModelled("quantize.grouped_mm.mx.fqns", "", "experts multiply in 16 bits"),
     NotModelled("fault_tolerance.enable", "false", "no step is repeated or skipped"),
-    NoEffect("fault_tolerance.*"),
     Rule("liger_kernel.enable_fused_linear_cross_entropy"),
-    NoEffect("experimental.*"),
 };
+
+constexpr std::string_view kWithoutEffect =
+    "model.* job.* profiling.* metrics.* lr_scheduler.* checkpoint.* comm.* memory_estimation.* "
+    "validation.* optimizer.* training.dataset training.dataset_path training.steps "
+    "training.seed training.gc_freq training.gc_debug debug.* activation_checkpoint.* "
+    "float8.precompute_float8_dynamic_scale_for_fsdp "
+    "quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp "
+    "quantize.dense.float8.precompute_float8_dynamic_scale_for_fsdp float8.filter_fqns "
+    "quantize.linear.float8.filter_fqns quantize.dense.float8.filter_fqns mx.* "
+    "quantize.linear.mx.* fault_tolerance.* experimental.*";
 
 // Of pytorch/torchtitan@f204eb63 torchtitan/config/{training,parallelism,compile}.py.
 constexpr Option kPythonOptions[] = {
@@ -131,28 +113,13 @@ constexpr Option kPythonOptions[] = {
                 "tokens go to experts by NCCL's all-to-all"),
     Rule("model_spec.converters"),
     // Its name until 2026.
-    NoEffect("model_converters"),
     Rule("model_converters.converters"),
     Rule("model_converters.converters.0.recipe_name"),
     NotModelled("model_converters.converters.0.enable_fsdp_float8_all_gather", "false",
                 "parameters are gathered in 16 bits: their gathers take up to twice as long"),
-    NoEffect("model_converters.converters.0.*"),
-    NoEffect("hf_assets_path"),
-    NoEffect("dump_folder"),
-    NoEffect("metrics.*"),
-    NoEffect("profiler.*"),
-    NoEffect("profiling.*"),
-    NoEffect("tokenizer.*"),
-    NoEffect("dataloader.*"),
-    NoEffect("lr_scheduler.*"),
-    NoEffect("checkpoint.*"),
-    NoEffect("validator.*"),
-    NoEffect("comm.*"),
     Rule("loss"),
     Rule("loss.num_chunks", "8"),
-    NoEffect("loss.*"),
     Rule("optimizer", "default_adamw"),
-    NoEffect("optimizer.*"),
     Rule("training.num_tokens_per_microbatch_per_dp_rank", "16384"),
     Rule("training.num_tokens_per_train_step", "-1"),
     Sets("training.max_context_length", "training.sequence_length", "2048"),
@@ -166,16 +133,11 @@ constexpr Option kPythonOptions[] = {
     Switch("training.enable_cpu_offload", "data_parallel.cpu_offload"),
     NotModelled("training.disable_cuda_graphs", "true",
                 "the host launches every kernel: short steps take less time than forecast"),
-    NoEffect("training"),
-    NoEffect("training.steps"),
-    NoEffect("training.gc_freq"),
-    NoEffect("training.gc_debug"),
     Rule("compile", ""),
     Rule("compile.enable"),
     Rule("compile.components"),
     Rule("compile.enable_async_tensor_parallel", "false"),
     NotModelled("compile.backend", "inductor", "blocks are compiled as by inductor"),
-    NoEffect("parallelism"),
     Rule("parallelism.enable_async_tensor_parallel"),
     NotModelled("parallelism.disable_loss_parallel", "false",
                 "the loss is computed on divided logits: a rank's memory is too low"),
@@ -208,9 +170,13 @@ constexpr Option kPythonOptions[] = {
     Rule("activation_checkpoint.early_stop", "false"),
     NotModelled("activation_checkpoint.memory_budget", "",
                 "the compiler's own choice of what to keep is not modelled"),
-    NoEffect("activation_checkpoint.*"),
-    NoEffect("debug.*"),
 };
+
+constexpr std::string_view kPythonWithoutEffect =
+    "model_converters model_converters.converters.0.* hf_assets_path dump_folder metrics.* "
+    "profiler.* profiling.* tokenizer.* dataloader.* lr_scheduler.* checkpoint.* validator.* "
+    "comm.* loss.* optimizer.* training training.steps training.gc_freq training.gc_debug "
+    "parallelism activation_checkpoint.* debug.*";
 
 // Models of the registry that the data root has.
 void ReadModel(Reading& reading, std::string_view model, std::string_view flavor,
@@ -626,12 +592,14 @@ const Framework kTorchtitan = {.name = "torchtitan",
                                .form = "torchtitan's job configuration (TOML)",
                                .release = "238fa9953e4a",
                                .options = kOptions,
+                               .without_effect = kWithoutEffect,
                                .rules = TomlRules};
 
 const Framework kTorchtitanPython = {.name = "torchtitan",
                                      .form = "torchtitan's configuration in Python",
                                      .release = "f204eb63c07b",
                                      .options = kPythonOptions,
+                                     .without_effect = kPythonWithoutEffect,
                                      .rules = PythonRules};
 
 bool IsTorchtitan(const Document& document) {

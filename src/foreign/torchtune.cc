@@ -23,7 +23,6 @@ constexpr Option kOptions[] = {
     Rule("model.apply_lora_to_mlp", "false"),
     NotModelled("model.apply_lora_to_output", "false", "the head has no adapter"),
     Rule("model.lora_dropout"),
-    NoEffect("model.lora_alpha"),
     NotModelled("model.quantize_base", "false", "frozen parameters have 16 bits"),
     NotModelled("model.use_dora", "false", "adapters are LoRA's"),
     NotModelled("model.*", "", "the model has the dimensions of its name"),
@@ -53,14 +52,12 @@ constexpr Option kOptions[] = {
     Rule("data_parallel_replicate_dim"),
     Rule("tensor_parallel_dim"),
     Rule("context_parallel_dim"),
-    NoEffect("tensor_parallel_plan*"),
 
     // Kernels.
     Rule("compile"),
     Rule("compile.model"),
     NotModelled("compile.loss", "", "the loss is what training.loss says"),
     NotModelled("compile.optimizer_step", "false", "the update is the optimizer's own kernels"),
-    NoEffect("compile.scale_grads"),
     Rule("loss._component_"),
     NotModelled("loss.num_output_chunks", "8", "the loss's parts are of no other size"),
     NotModelled("loss.*", "", "the loss is the cross entropy of all tokens"),
@@ -68,34 +65,18 @@ constexpr Option kOptions[] = {
     // The optimizer.
     Rule("optimizer._component_"),
     Rule("optimizer.fused", "false"),
-    NoEffect("optimizer.*"),
     Rule("clip_grad_norm"),
 
     // Data, logs, rates, files.
     NotModelled("teacher_model*", "", "a step of supervised training"),
-    NoEffect("base_model_path"),
-    NoEffect("tokenizer*"),
-    NoEffect("dataset*"),
-    NoEffect("dataset_val*"),
-    NoEffect("batch_size_val"),
-    NoEffect("run_val_every_n_steps"),
-    NoEffect("collate_fn"),
-    NoEffect("checkpointer*"),
-    NoEffect("resume_from_checkpoint"),
-    NoEffect("save_adapter_weights_only"),
-    NoEffect("enable_async_checkpointing"),
-    NoEffect("lr_scheduler*"),
-    NoEffect("metric_logger*"),
-    NoEffect("profiler*"),
-    NoEffect("log_*"),
-    NoEffect("output_dir"),
-    NoEffect("seed"),
-    NoEffect("shuffle"),
-    NoEffect("epochs"),
-    NoEffect("max_steps_per_epoch"),
-    NoEffect("device"),
-    NoEffect("cudnn_deterministic_mode"),
 };
+
+constexpr std::string_view kWithoutEffect =
+    "model.lora_alpha tensor_parallel_plan* compile.scale_grads optimizer.* base_model_path "
+    "tokenizer* dataset* dataset_val* batch_size_val run_val_every_n_steps collate_fn "
+    "checkpointer* resume_from_checkpoint save_adapter_weights_only enable_async_checkpointing "
+    "lr_scheduler* metric_logger* profiler* log_* output_dir seed shuffle epochs "
+    "max_steps_per_epoch device cudnn_deterministic_mode";
 
 // The name of the Hub's that a builder's is: torchtune.models.llama3_1.lora_llama3_1_8b is of
 // llama-3.1-8b, torchtune.models.qwen2_5.qwen2_5_7b_instruct of qwen2.5-7b-instruct.
@@ -259,6 +240,7 @@ const Framework kTorchtune = {.name = "torchtune",
                               .form = "torchtune's recipes (YAML)",
                               .release = "015b39c745a2",
                               .options = kOptions,
+                              .without_effect = kWithoutEffect,
                               .rules = Rules};
 
 bool IsTorchtune(const Document& document) {

@@ -380,6 +380,11 @@ void ReadWrapper(const JsonObject& object, const std::string& type, Diagnostics&
 
 }  // namespace
 
+bool ReadsType(std::string_view model_type) {
+  return std::any_of(std::begin(kModelTypes), std::end(kModelTypes),
+                     [model_type](const ModelType& type) { return type.name == model_type; });
+}
+
 Result<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view text, const std::string& file) {
   const Result<JsonObject> object = JsonObject::Parse(text, file);
   if (!object.has_value()) return tl::make_unexpected(object.error());

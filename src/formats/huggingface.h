@@ -37,6 +37,9 @@ struct HuggingFaceConfig {
 // `file` names the text in positions.
 Result<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view text, const std::string& file);
 
+// ParseHuggingFaceConfig reads models of this type, with or without a wrapper around the text model.
+bool ReadsType(std::string_view model_type);
+
 // The hint for layers that a model file cannot describe either.
 inline constexpr const char* kTakeTheKeyOut =
     "take the key out if the model has nothing of the kind; no model file can describe it either";

@@ -94,7 +94,7 @@ std::optional<std::vector<std::string>> HuggingFaceReader::Texts(const std::stri
   std::vector<std::string> texts;
   for (std::int64_t i = 0; value->kind == Kind::kArray && i < value->elements; ++i) {
     const JsonValue* text = config_.Find(fmt::format("{}.{}", PathOf(path), i));
-    if (text == nullptr) break;
+    if (text == nullptr || text->kind != Kind::kText) break;
     texts.push_back(text->text);
   }
   if (value->kind != Kind::kArray || std::ssize(texts) != value->elements) {

@@ -194,7 +194,7 @@ class Collector {
   // An object or array that is open.
   struct Frame {
     bool object = false;
-    bool kept = false;       // its values have paths, those of an array if they are texts
+    bool kept = false;       // its values have paths, those of an array if they hold no others
     std::string path{};      // its own; empty for the document
     std::string key{};       // of an object: the last one
     std::size_t key_at = 0;  // where that stands; of an array: where its own key does
@@ -257,7 +257,10 @@ class Collector {
     if (frames_.empty()) return nullptr;
     Frame& frame = frames_.back();
     JsonValue* kept = nullptr;
-    if (frame.kept && (frame.object || value.kind == JsonValue::Kind::kText)) {
+    const bool single = value.kind != JsonValue::Kind::kNull &&
+                        value.kind != JsonValue::Kind::kArray &&
+                        value.kind != JsonValue::Kind::kObject;
+    if (frame.kept && (frame.object || single)) {
       value.location = lines_.At(frame.key_at);
       if (Quoted(value.text, "", std::string::npos) != value.text) {
         mistakes.push_back({"file.not-text", value.location,

@@ -95,16 +95,17 @@ TEST(JsonObjectTest, DeepObjectsHaveNoContent) {
   EXPECT_EQ(object->values().size(), 5U);  // a, b, c, d and g
 }
 
-TEST(JsonObjectTest, ArraysHaveTheirTexts) {
+TEST(JsonObjectTest, ArraysHaveTheirTextsAndNumbers) {
   const auto object = JsonObject::Parse(
       "{\"a\": [\"x\", 1, \"y\"], \"b\": {\"c\": [\"z\", [\"w\"]], \"d\": []}}", "f.json");
   ASSERT_TRUE(object.has_value());
   EXPECT_EQ(object->Find("a")->elements, 3);
   EXPECT_EQ(object->Find("a.0")->text, "x");
-  EXPECT_EQ(object->Find("a.1"), nullptr);
+  EXPECT_EQ(object->Find("a.1")->integer, 1);
   EXPECT_EQ(object->Find("a.2")->text, "y");
   EXPECT_EQ(object->Find("a.2")->location.column, 2);  // that of its key
   EXPECT_EQ(object->Find("b.c.0")->text, "z");
+  EXPECT_EQ(object->Find("b.c.1"), nullptr);
   EXPECT_EQ(object->Find("b.c")->elements, 2);
   EXPECT_EQ(object->Find("b.d")->elements, 0);
 }

@@ -29,7 +29,8 @@ struct JsonValue {
 };
 
 // The values of a JSON object and of the objects in it, by dotted path: "n_embd",
-// "attn_config.alibi". Of what an array holds the texts alone are there: "architectures.0". Objects
+// "attn_config.alibi". Of what an array holds, texts, numbers and booleans are there:
+// "architectures.0". Objects
 // whose keys would make a path of more than kDeepest keys are there, but not their content.
 class JsonObject {
  public:

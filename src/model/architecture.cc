@@ -1,5 +1,9 @@
 #include "src/model/architecture.h"
 
+#include <algorithm>
+
+#include "src/model/module_names.h"
+
 namespace stepcast::model {
 
 Architecture TypicalOf(Family family) {
@@ -36,23 +40,26 @@ Architecture TypicalOf(Family family) {
       a.experts.balancing_bias = true;
       break;
     case Family::kGptOss:
+      a.sinks = true;
       a.attention_bias = a.projection_bias = true;
       a.experts.scores = RouterScores::kSoftmaxOfChosen;
       a.experts.router_bias = a.experts.bias = true;
       break;
     case Family::kGemma2:
+      a.branch_norms = a.scales_embeddings = true;
       a.score_cap = 50;
       a.logit_cap = 30;
       a.activator = Activator::kGeGlu;
       a.tie_embeddings = true;
       break;
     case Family::kGemma3:
+      a.branch_norms = a.scales_embeddings = true;
       a.qk_norm = true;
       a.activator = Activator::kGeGlu;
       a.tie_embeddings = true;
       break;
     case Family::kOlmo2:
-      a.qk_norm = true;
+      a.qk_norm = a.norms_all_heads = a.branch_norms = true;
       break;
     case Family::kGlm4Moe:
       a.attention_bias = a.qk_norm = true;
@@ -60,16 +67,19 @@ Architecture TypicalOf(Family family) {
       a.experts.balancing_bias = true;
       break;
     case Family::kLlama4:
+      a.weightless_norms = true;
       a.experts.scores = RouterScores::kSigmoid;
       a.experts.normalized_weights = false;
       break;
     case Family::kGemma:
+      a.scales_embeddings = true;
       a.activator = Activator::kGeGlu;
       a.tie_embeddings = true;
       break;
     case Family::kGlm:
     case Family::kGlm4:
       a.attention_bias = true;
+      a.branch_norms = family == Family::kGlm4;
       break;
     case Family::kStarcoder2:
       a.normalization = Normalization::kLayerNorm;
@@ -78,7 +88,7 @@ Architecture TypicalOf(Family family) {
       a.attention_bias = a.projection_bias = a.feed_forward_bias = a.norm_bias = true;
       break;
     case Family::kOlmoe:
-      a.qk_norm = true;
+      a.qk_norm = a.norms_all_heads = true;
       a.experts.scores = RouterScores::kSoftmax;
       a.experts.normalized_weights = false;
       break;
@@ -121,9 +131,29 @@ Architecture TypicalOf(Family family) {
     case Family::kMistral:
     case Family::kMixtral:
     case Family::kPhi3:
+    case Family::kDescribed:
       break;
   }
   return a;
+}
+
+Architecture OfKind(const Architecture& architecture, int kind) {
+  if (kind < 0 || architecture.kinds.empty()) return architecture;
+  Architecture block = architecture.kinds[static_cast<std::size_t>(kind)];
+  block.lora = architecture.lora;
+  return block;
+}
+
+int KindOfBlock(const Architecture& architecture, std::int64_t block) {
+  if (architecture.kinds.empty()) return -1;
+  const auto last = static_cast<std::int64_t>(architecture.pattern.size()) - 1;
+  if (block > last && architecture.further_kind >= 0) return architecture.further_kind;
+  return architecture.pattern[static_cast<std::size_t>(std::min(block, last))];
+}
+
+std::string_view FamilyName(const Architecture& architecture) {
+  return architecture.described != nullptr ? std::string_view(architecture.described->name)
+                                           : std::string_view(Name(architecture.family));
 }
 
 std::int64_t ProductWeightsOfBlock(const Architecture& a) {
@@ -191,6 +221,8 @@ const char* Name(Family family) {
       return "bert";
     case Family::kMegatronBert:
       return "megatron-bert";
+    case Family::kDescribed:
+      return "described";
   }
   return "";
 }
@@ -221,6 +253,8 @@ const char* Name(Position position) {
       return "rotary";
     case Position::kAlibi:
       return "alibi";
+    case Position::kNone:
+      return "none";
   }
   return "";
 }

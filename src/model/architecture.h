@@ -1,10 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/model/lora.h"
+#include "src/model/mixers.h"
+#include "src/model/tower.h"
 
 // A transformer, a decoder or an encoder alone, by its dimensions: what a model YAML file or a
 // Hugging Face config.json states.
@@ -45,7 +49,10 @@ enum class Family : std::uint8_t {
   // Encoders, pre-trained by predicting masked tokens (Devlin et al. 2018, arXiv 1810.04805).
   kBert,          // norms behind residuals
   kMegatronBert,  // norms before attention and feed-forward (Shoeybi et al. 2019, arXiv 1909.08053)
+  // A family that a file describes: Architecture::described has its names.
+  kDescribed,
 };
+struct DescribedFamily;  // module_names.h
 enum class Normalization : std::uint8_t { kLayerNorm, kRmsNorm };
 enum class Activator : std::uint8_t {
   kGelu,
@@ -56,7 +63,7 @@ enum class Activator : std::uint8_t {
 constexpr bool IsGated(Activator activator) {
   return activator == Activator::kSwiGlu || activator == Activator::kGeGlu;
 }
-enum class Position : std::uint8_t { kLearned, kRotary, kAlibi };
+enum class Position : std::uint8_t { kLearned, kRotary, kAlibi, kNone };
 
 // How a router's scores become the weights of the experts that a token takes.
 enum class RouterScores : std::uint8_t {
@@ -90,6 +97,13 @@ struct Experts {
   bool shared_gate = false;
   bool router_bias = false;  // the router's product has a bias (GPT-OSS)
   bool bias = false;         // so have the experts' (GPT-OSS)
+  // Routed experts work on a vector of this width, which one product makes of a token and another
+  // one turns back (Nemotron 3); 0: on the token itself. With `latent_norm` it is normalised.
+  std::int64_t latent = 0;
+  bool latent_norm = false;
+  // The dense feed-forward layer of the block runs beside the experts (Gemma 4). Both have norms of
+  // their own, and the router scales its input and each expert's weight.
+  bool beside_dense = false;
 
   constexpr bool exist() const { return count > 0; }
   friend bool operator==(const Experts&, const Experts&) = default;
@@ -128,8 +142,18 @@ struct Architecture {
   // Attention and feed-forward take the same input, normalised by so many norms: 1, which both
   // share, or 2, one for each. 0: feed-forward takes the sum that attention is added to.
   std::int64_t parallel_residual_norms = 0;
-  // RMS norms over each head of queries and of keys; OLMo 2 and OLMoE: over all heads together.
+  // RMS norms over each head of queries and of keys, or over all heads together.
   bool qk_norm = false;
+  bool norms_all_heads = false;   // with a weight for each place (OLMo 2 and OLMoE)
+  bool weightless_norms = false;  // over each head, without weights (Llama 4)
+  bool norms_values = false;      // values have such norms without weights, too (Gemma 4)
+  // Norms stand behind attention and feed-forward, before they are added: beside norms before them,
+  // or in OLMo 2 in their place.
+  bool branch_norms = false;
+  // Embeddings are multiplied by the root of their width.
+  bool scales_embeddings = false;
+  // A number for each head takes part in the softmax of its scores (arXiv 2309.17453).
+  bool sinks = false;
   // Scores, and logits, lie between such a number and its negative (Gemma 2); 0: anywhere.
   double score_cap = 0, logit_cap = 0;
   bool attention_bias = false;   // q, k, v projections have biases
@@ -156,7 +180,46 @@ struct Architecture {
   // the blocks have made and the next token's embedding.
   std::int64_t further_tokens = 0;
   Lora lora{};  // how it is trained: with adapters, all else frozen
+
+  // The block. Attention is described above.
+  Mixer mixer = Mixer::kAttention;
+  std::int64_t value_size = 0;  // values of a head; 0: head_size
+  OutputGate output_gate = OutputGate::kNone;
+  bool gate_of_query = false;  // the product of queries makes the gate, too
+  bool key_is_value = false;   // values are the keys before their norm and positions (Gemma 4)
+  bool borrows_keys = false;   // keys and values are those of an earlier block (Gemma 4)
+  Indexer indexer{};
+  SharedKeyValue shared_key{};
+  DeltaRule delta{};
+  StateSpace state_space{};
+  // Each block has a row of so many numbers of a second table, which gates what it adds (Gemma 4);
+  // 0: none.
+  std::int64_t layer_input = 0;
+  // Each branch takes a weighted mean of the stream and of the outputs of every so-many blocks
+  // before it (attention residuals, Kimi K3); 0: the stream alone.
+  std::int64_t residual_bank = 0;
+  // The residual stream is so many streams of the hidden width, which each branch mixes
+  // (hyper-connections, arXiv 2512.24880); 0: one stream, as it is.
+  std::int64_t streams = 0;
+
+  // Blocks of several kinds: what each kind is, and of each block its kind. A kind is an
+  // architecture of the same width without kinds of its own, a model of such blocks alone. Empty:
+  // all blocks are as this architecture says. What is said here of attention and experts is then
+  // that of the first kind that has them.
+  std::vector<Architecture> kinds{};
+  std::vector<int> pattern{};
+  std::vector<Tower> towers{};
+  int further_kind = -1;  // of the module that predicts further tokens; -1: of the last block
+  // What a described family calls its modules; null: Family says it.
+  std::shared_ptr<const DescribedFamily> described{};
 };
+
+// The architecture of a block of the kind, or of all blocks where there are no kinds.
+Architecture OfKind(const Architecture& architecture, int kind);
+// The kind of the block with this index; -1: there are no kinds.
+int KindOfBlock(const Architecture& architecture, std::int64_t block);
+// The family's name in model files.
+std::string_view FamilyName(const Architecture& architecture);
 
 // What the released models of a family have in common: normalisation, activation, positions,
 // biases, tied embeddings. Dimensions and dropout are left at zero and false.
@@ -164,60 +227,51 @@ Architecture TypicalOf(Family family);
 
 // Whether the block with this index, counted from the model's first, has experts.
 inline bool HasExperts(const Architecture& architecture, std::int64_t block) {
+  if (!architecture.kinds.empty()) {
+    return architecture.kinds[static_cast<std::size_t>(KindOfBlock(architecture, block))]
+        .experts.exist();
+  }
   const Experts& experts = architecture.experts;
   return experts.exist() && block >= experts.leading_dense && (block + 1) % experts.every == 0;
 }
 
+// The block has a feed-forward layer.
+inline bool HasFeedForward(const Architecture& architecture) {
+  return architecture.feed_forward > 0 || architecture.experts.exist();
+}
+
 // Values of one head: what attention makes of it.
-constexpr std::int64_t ValueSize(const Architecture& architecture) {
-  return architecture.latent.exists() ? architecture.latent.value_head : architecture.head_size;
+inline std::int64_t ValueSize(const Architecture& architecture) {
+  if (architecture.latent.exists()) return architecture.latent.value_head;
+  return architecture.value_size > 0 ? architecture.value_size : architecture.head_size;
 }
 
 // Some blocks have the window, or chunks, and others attend to all tokens.
-constexpr bool MixesWindows(const Architecture& architecture) {
+inline bool MixesWindows(const Architecture& architecture) {
   return (architecture.attention_window > 0 || architecture.attention_chunk > 0) &&
          architecture.full_attention_every > 0;
 }
 // The block with this index is one of the others.
-constexpr bool AttendsInFull(const Architecture& architecture, std::int64_t block) {
+inline bool AttendsInFull(const Architecture& architecture, std::int64_t block) {
   return MixesWindows(architecture) && (block + 1) % architecture.full_attention_every == 0;
-}
-
-// A number for each head that takes part in the softmax of its scores (arXiv 2309.17453).
-constexpr bool HasSinks(Family family) { return family == Family::kGptOss; }
-
-// Embeddings are multiplied by the root of their width.
-constexpr bool ScalesEmbeddings(Family family) {
-  return family == Family::kGemma || family == Family::kGemma2 || family == Family::kGemma3;
-}
-
-// Norms of queries and of keys are over all heads together, and have a weight for each place.
-constexpr bool NormsAllHeads(Family family) {
-  return family == Family::kOlmo2 || family == Family::kOlmoe;
 }
 
 // One product computes queries, keys and values, and attention takes what it makes as it is
 // (GPT-2's c_attn, MPT's Wqkv).
-constexpr bool HasFusedAttention(const Architecture& a) {
+inline bool HasFusedAttention(const Architecture& a) {
   return a.family == Family::kMpt || (a.family == Family::kGpt2 && a.position != Position::kRotary);
 }
 // One product computes queries, keys and values, which are taken apart to be turned.
-constexpr bool HasFusedProjections(const Architecture& a) {
+inline bool HasFusedProjections(const Architecture& a) {
   return a.family == Family::kPhi3 || a.family == Family::kGptNeox || a.family == Family::kFalcon ||
          (a.family == Family::kGpt2 && !HasFusedAttention(a));
 }
 // One product computes gate and up.
-constexpr bool HasFusedGate(const Architecture& a) {
+inline bool HasFusedGate(const Architecture& a) {
   return a.family == Family::kPhi3 || a.family == Family::kGlm || a.family == Family::kGlm4 ||
          (a.family == Family::kGpt2 && IsGated(a.activator));
 }
 
-// Norms stand behind attention and feed-forward, before they are added: beside norms before them,
-// or in OLMo 2 in their place.
-constexpr bool NormsBranches(Family family) {
-  return family == Family::kGemma2 || family == Family::kGemma3 || family == Family::kOlmo2 ||
-         family == Family::kGlm4;
-}
 // Attention and feed-forward side by side have one norm, and never two.
 constexpr bool HasOneNorm(Family family) {
   return family == Family::kGptj || family == Family::kPhi || family == Family::kCohere;

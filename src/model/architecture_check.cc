@@ -313,9 +313,136 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
   }
 }
 
+// Attention of a described block, whose dimensions count.
+void CheckDescribedAttention(const Architecture& a, Faults& faults) {
+  if (a.heads % a.kv_heads != 0) {
+    faults.Add("mixers", fmt::format("kv_heads must divide heads: {} and {}", a.kv_heads, a.heads),
+               "each key-value head serves the same number of query heads");
+  }
+  if (a.head_size > kMostWidth / a.heads || ValueSize(a) > kMostWidth / a.heads) {
+    faults.Add("mixers", fmt::format("heads x head must be at most {}: {} x {}", kMostWidth,
+                                     a.heads, std::max(a.head_size, ValueSize(a))));
+    return;
+  }
+  faults.Matrix("mixers", a.hidden, 2 * a.heads * std::max(a.head_size, ValueSize(a)));
+  if (a.latent.exists()) {
+    faults.Matrix("mixers", a.heads * (a.latent.plain_head + a.latent.value_head),
+                  a.latent.kv_rank);
+  }
+  if (a.attention_window > 0 && a.attention_chunk > 0) {
+    faults.Add("mixers",
+               fmt::format("attention is within chunks or within a window: chunk is {}, window {}",
+                           a.attention_chunk, a.attention_window),
+               "leave one of them out");
+  }
+  if (a.indexer.exists() && a.indexer.from_query_rank && a.latent.query_rank == 0) {
+    faults.Add("mixers", "an indexer takes the vector of queries: q_rank is 0", "write q_rank");
+  }
+}
+
+void CheckRecurrent(const Architecture& a, Faults& faults) {
+  if (a.mixer == Mixer::kDelta) {
+    const DeltaRule& delta = a.delta;
+    if (delta.value_heads % delta.key_heads != 0) {
+      faults.Add("mixers",
+                 fmt::format("key_heads must divide value_heads: {} and {}", delta.key_heads,
+                             delta.value_heads),
+                 "each key head serves the same number of value heads");
+    }
+    if (delta.by_channel && delta.key_heads != delta.value_heads) {
+      faults.Add("mixers",
+                 fmt::format("with a decay by channel each value head has its key head: {} and {}",
+                             delta.key_heads, delta.value_heads),
+                 "leave key_heads out");
+    }
+    const std::int64_t widest = std::max(delta.key, delta.value);
+    if (widest > kMostWidth / delta.value_heads) {
+      faults.Add("mixers", fmt::format("heads x head must be at most {}: {} x {}", kMostWidth,
+                                       delta.value_heads, widest));
+      return;
+    }
+    faults.Matrix("mixers", a.hidden, 2 * delta.keys() + 2 * delta.values());
+  }
+  if (a.mixer != Mixer::kStateSpace) return;
+  const StateSpace& state = a.state_space;
+  if (state.heads % state.groups != 0) {
+    faults.Add("mixers",
+               fmt::format("groups must divide heads: {} and {}", state.groups, state.heads),
+               "the heads of a group share their B and C");
+  }
+  if (state.head > kMostWidth / state.heads || state.state > kMostWidth / state.groups) {
+    faults.Add("mixers",
+               fmt::format("heads x head and groups x state must be at most {}: {} x {}, "
+                           "{} x {}",
+                           kMostWidth, state.heads, state.head, state.groups, state.state));
+    return;
+  }
+  faults.Matrix("mixers", a.hidden, state.inner() + state.convolved() + state.heads);
+}
+
+void CheckDescribedFeedForward(const Architecture& a, Faults& faults) {
+  if (a.feed_forward > 0) faults.Matrix("feed_forwards", a.hidden, 2 * a.feed_forward);
+  const Experts& experts = a.experts;
+  if (!experts.exist()) return;
+  if (experts.per_token > experts.count) {
+    faults.Add("feed_forwards",
+               fmt::format("a token takes {} of {} experts", experts.per_token, experts.count),
+               "lower top");
+  }
+  const bool divides = experts.groups == 0 || experts.count % experts.groups == 0;
+  if (!divides || experts.groups_per_token > experts.groups ||
+      (experts.groups > 0 && experts.groups_per_token == 0)) {
+    faults.Add("feed_forwards",
+               fmt::format("a token takes its experts from {} of {} equal groups of {} experts",
+                           experts.groups_per_token, experts.groups, experts.count),
+               "leave groups and groups_per_token out if a token takes any experts");
+  }
+  if (experts.shared_feed_forward > 0) {
+    faults.Matrix("feed_forwards", a.hidden, experts.shared_feed_forward);
+  }
+  if (2 * experts.feed_forward > kMostExpertElements / a.hidden / experts.count) {
+    faults.Add("feed_forwards",
+               fmt::format("{} experts of 2 x {} x {} elements are beyond what is counted",
+                           experts.count, experts.feed_forward, a.hidden),
+               fmt::format("at most {} elements", kMostExpertElements));
+  }
+}
+
+// What is impossible about blocks of several kinds. Their readers have checked each number.
+std::vector<ArchitectureFault> CheckDescribed(const Architecture& a) {
+  Faults faults;
+  bool counts = faults.Within("pattern", a.layers, kMostLayers);
+  counts &= faults.Within("hidden_size", a.hidden, kMostWidth);
+  counts &= faults.Within("vocab_size", a.vocabulary, kMostVocabulary);
+  if (!counts) return faults.Take();
+  for (const Architecture& kind : a.kinds) {
+    if (kind.mixer == Mixer::kAttention) CheckDescribedAttention(kind, faults);
+    CheckRecurrent(kind, faults);
+    CheckDescribedFeedForward(kind, faults);
+  }
+  if (a.further_tokens > 0 && (a.streams > 0 || a.residual_bank > 0 || a.layer_input > 0)) {
+    faults.Add("mtp",
+               "a module that predicts a further token is modelled beside a plain residual alone",
+               "leave mtp out");
+  }
+  if (a.further_tokens > 0 && a.tie_embeddings) {
+    faults.Add("mtp",
+               "a module that predicts a further token is modelled in decoders whose head has a "
+               "tensor of its own",
+               "leave mtp out");
+  }
+  if (a.head_bias && a.tie_embeddings) {
+    faults.Add("lm_head_bias", "a head that uses the embedding's tensor has no bias of its own",
+               "leave lm_head_bias out, or write 'tie_word_embeddings: false'");
+  }
+  faults.Matrix("vocab_size", a.vocabulary, a.hidden);
+  return faults.Take();
+}
+
 }  // namespace
 
 std::vector<ArchitectureFault> Check(const Architecture& a) {
+  if (!a.kinds.empty()) return CheckDescribed(a);
   Faults faults;
   bool counts = faults.Within("num_hidden_layers", a.layers, kMostLayers);
   counts &= faults.Within("hidden_size", a.hidden, kMostWidth);
@@ -433,8 +560,11 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
     refuse(fmt::format("adapters of experts are not modelled: the model has {}", a.experts.count),
            "name layers of attention: linear_qkv linear_proj, or q_proj v_proj");
   }
-  const std::int64_t narrowest =
-      std::min({a.hidden, a.heads * a.head_size, a.kv_heads * a.head_size, a.feed_forward});
+  std::int64_t narrowest = a.hidden;
+  for (const std::int64_t width :
+       {a.heads * a.head_size, a.kv_heads * a.head_size, a.feed_forward}) {
+    if (width > 0) narrowest = std::min(narrowest, width);
+  }
   if (a.lora.rank > narrowest) {
     faults.Add("rank",
                fmt::format("rank must be at most the width of the narrowest linear layer, {}: {}",

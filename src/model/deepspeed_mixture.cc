@@ -146,7 +146,7 @@ LayerTape::Value MixtureOperators::RunLoopOverSlots(Value rows) {
   loop.rows = several ? tape_.Make("copies of experts' rows", all + all) : rows;
   MakeProducts(slots(), loop);
   for (const Value value : {loop.rows, loop.gate, loop.up, loop.activated, loop.product}) {
-    tape_.Keep(value);
+    if (value >= 0) tape_.Keep(value);
   }
   for (std::int64_t expert = 0; expert < experts; ++expert) {
     for (int copy = 0; several && copy < 2; ++copy) {
@@ -203,8 +203,8 @@ Operand MixtureOperators::EmptySlots(Value rows, Value weights) {
   return y;
 }
 
-Operand MixtureOperators::RunSlots(const Operand& x) {
-  const SlotTables tables = ChooseSlots(Logits(x));
+Operand MixtureOperators::RunSlots(const Operand& token, const Operand& x) {
+  const SlotTables tables = ChooseSlots(Logits(token));
   const Value filled = FillSlots(x, tables.mask);
   const Value made = RunLoopOverSlots(ExchangeSlots("rows", filled));
   return EmptySlots(ExchangeSlots("rows back", made), tables.weights);

@@ -33,36 +33,99 @@ Operand LatentAttentionOperators::Norm(const Operand& x, const LinearModule& nor
   return operators_.Norm(x, norm.name, Normalization::kRmsNorm, norm.parameters);
 }
 
+Operand LatentAttentionOperators::QueryVector(const Operand& x) {
+  query_vector_ = x;
+  if (latent_.query_rank == 0) return x;
+  LinearModule down = modules_.query_down;
+  down.parameters.of_part = operators_.options_.sequence_parallel;
+  query_vector_ =
+      Norm(operators_.Linear(x, down.name, down.out, down.parameters), modules_.query_norm);
+  return query_vector_;
+}
+
+std::array<Operand, 2> LatentAttentionOperators::KeyVector(const Operand& x) {
+  LinearModule down = modules_.kv_down;
+  down.parameters.of_part = operators_.options_.sequence_parallel;
+  down.out = latent_.kv_rank;
+  const std::vector<Operand> narrow = operators_.Linears(
+      x, down.name,
+      {down,
+       Also("self_attn.kv_a_proj_with_mqa.rotary", latent_.rotary_head, down.parameters.frozen)},
+      Outputs::kApart);
+  // One tensor, of which the norm keeps the other part.
+  tape_.Keep(narrow[1].value);
+  return {Norm(narrow[0], modules_.kv_norm), narrow[1]};
+}
+
 std::array<Operand, 3> LatentAttentionOperators::QueryKeyValue(const Operand& x) {
-  const bool frozen = modules_.kv_down.parameters.frozen;
-  const auto part = [this](LinearModule module) {
-    module.parameters.of_part = operators_.options_.sequence_parallel;
-    return module;
-  };
   // Queries first, as the modules are called.
-  Operand query_source = x;
-  if (latent_.query_rank > 0) {
-    const LinearModule down = part(modules_.query_down);
-    query_source =
-        Norm(operators_.Linear(x, down.name, down.out, down.parameters), modules_.query_norm);
-  }
+  const Operand query_source = QueryVector(x);
   tape_.BeginModule(Module::kLatentUp);
   const std::array<Operand, 2> queries = Queries(query_source);
   tape_.EndModule();
 
-  LinearModule down = part(modules_.kv_down);
-  down.out = latent_.kv_rank;
-  const std::vector<Operand> narrow = operators_.Linears(
-      x, down.name,
-      {down, Also("self_attn.kv_a_proj_with_mqa.rotary", latent_.rotary_head, frozen)},
-      Outputs::kApart);
-  // One tensor, of which the norm keeps the other part.
-  tape_.Keep(narrow[1].value);
-  const Operand normalised = Norm(narrow[0], modules_.kv_norm);
+  const std::array<Operand, 2> vector = KeyVector(x);
   tape_.BeginModule(Module::kLatentUp);
-  const std::array<Operand, 3> heads = Heads(queries, normalised, narrow[1]);
+  const std::array<Operand, 3> heads = Heads(queries, vector[0], vector[1]);
   tape_.EndModule();
   return heads;
+}
+
+Operand LatentAttentionOperators::HeadProduct(const Operand& x, const std::string& name,
+                                              std::int64_t in, std::int64_t out, std::int64_t kept,
+                                              bool later) {
+  const ModulePositions& parameters = modules_.kv_up.parameters;
+  const Operand y = operators_.Make(name + " output", heads() * (out + kept), x.tokens);
+  const auto product = [&](const std::string& called, std::int64_t m, std::int64_t n,
+                           std::int64_t k, ProductLayout layout) {
+    Kernel kernel = operators_.Gemm(called, m, n, k, layout);
+    kernel.data_type = operators_.element_;
+    kernel.batch = heads();
+    kernel.flops *= heads();
+    kernel.model_flops *= heads();
+    kernel.read = operators_.BytesOfElements(heads() * (m * k + k * n));
+    kernel.written = operators_.BytesOfElements(heads() * m * n);
+    return kernel;
+  };
+  tape_.Keep(x.value);
+  tape_.Run(product(name, x.tokens, out, in, ProductLayout::kForward), {x.value}, {y.value},
+            parameters.all());
+  const Kernel input = product(name + ".dgrad", x.tokens, in, out, ProductLayout::kInputGradient);
+  const Kernel weight = product(name + ".wgrad", out, in, x.tokens, ProductLayout::kWeightGradient);
+  tape_.OnBackward([=, this] {
+    const Value gradient = tape_.GradientOf(y.value);
+    const Value dx = tape_.MakeGradient(x.value);
+    tape_.RunBackward(input, {gradient}, {dx}, {}, parameters.all());
+    if (parameters.weight >= 0) {
+      tape_.RunBackward(weight, {gradient, x.value}, {},
+                        later ? std::vector<int>() : parameters.all(), parameters.all());
+    }
+    tape_.Deliver(x.value, dx);
+  });
+  return y;
+}
+
+std::array<Operand, 3> LatentAttentionOperators::AbsorbedQueryKeyValue(const Operand& x) {
+  const Operand source = operators_.EnterColumns(QueryVector(x), "q_b");
+  tape_.BeginModule(Module::kLatentUp);
+  LinearModule up = modules_.query_up;
+  up.out = heads() * a_.head_size;
+  const Operand query = TurnedInPlace(operators_.Linear(source, up.name, up.out, up.parameters));
+  const Operand absorbed =
+      HeadProduct(query, model::Joined(core_, ".absorb_query"), latent_.plain_head, latent_.kv_rank,
+                  latent_.rotary_head, false);
+  tape_.EndModule();
+  const std::array<Operand, 2> vector = KeyVector(x);
+  const Operand latent = operators_.EnterColumns(vector[0], "kv_b");
+  const Operand turned =
+      operators_.Rotary(operators_.AllTokens(vector[1], "self_attn.kv_a_proj_with_mqa.rotary"),
+                        "self_attn.rotary_key", latent_.rotary_head);
+  return {absorbed, operators_.Join(latent, turned, "self_attn.join_key"), latent};
+}
+
+Operand LatentAttentionOperators::ValuesOf(const Operand& y) {
+  return HeadProduct(y, model::Joined(core_, ".values_up"), latent_.kv_rank, latent_.value_head, 0,
+                     true);
 }
 
 std::array<Operand, 3> LatentAttentionOperators::Heads(const std::array<Operand, 2>& queries,

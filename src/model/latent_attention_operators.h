@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "src/model/architecture.h"
@@ -37,7 +38,23 @@ class LatentAttentionOperators {
   // For the rank's heads, of all tokens. `x` is the rank's part of the tokens.
   std::array<Operand, 3> QueryKeyValue(const Operand& x);
 
+  // The same for a core that reads some of the keys alone (DeepSeek-V3.2): every head's query is
+  // led down to the width of the one vector, which is key and value of all heads. What comes of
+  // such a core is led up by ValuesOf.
+  std::array<Operand, 3> AbsorbedQueryKeyValue(const Operand& x);
+  Operand ValuesOf(const Operand& y);
+  // The vector of queries, of the rank's part of the tokens: of the last of both.
+  const Operand& query_vector() const { return query_vector_; }
+
  private:
+  // The vectors of queries, normalised.
+  Operand QueryVector(const Operand& x);
+  // Down to the vector of keys and values, normalised, and the part that is turned.
+  std::array<Operand, 2> KeyVector(const Operand& x);
+  // A product of each head with its part of one weight. `later`: another product completes the
+  // weight's gradient.
+  Operand HeadProduct(const Operand& x, const std::string& name, std::int64_t in, std::int64_t out,
+                      std::int64_t kept, bool later);
   using Value = LayerTape::Value;
 
   std::int64_t heads() const { return a_.heads / operators_.options_.tensor; }
@@ -63,6 +80,7 @@ class LatentAttentionOperators {
   const LatentAttention& latent_;
   const Modules modules_;
   const std::string_view core_;
+  Operand query_vector_;
 };
 
 }  // namespace stepcast::model

@@ -70,6 +70,7 @@ struct Layer {
   bool first_block = false;     // the first block of the whole model
   bool experts = false;         // a block whose feed-forward is a mixture of experts
   bool full_attention = false;  // a block that attends to all tokens while others have a window
+  int block_kind = -1;          // of a block: its place in Architecture::kinds; -1: it has none
   int listed = 0;               // of a layer list: which of its entries
 };
 

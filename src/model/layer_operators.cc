@@ -262,6 +262,26 @@ Operand LayerOperators::ResizeHeads(Operand x, std::string_view module, std::str
   return y;
 }
 
+Operand LayerOperators::Values(std::string_view name, std::int64_t width, std::int64_t tokens) {
+  const Operand values = Make(std::string(name), width, tokens);
+  tape_->Run(Memory(Joined(name, ".cast"), 0, Size(values), Size(values)), {}, {values.value});
+  return values;
+}
+
+Operand LayerOperators::ReplaceRows(Operand x, Operand rows, std::string_view name) {
+  const Operand y = Make(Joined(name, " output"), x.width, x.tokens, x.fp32);
+  tape_->Run(Memory(std::string(name), 0, Size(x) + Size(rows), Size(y)), {x.value, rows.value},
+             {y.value});
+  tape_->OnBackward([=, this] {
+    const Value dx = tape_->MakeGradient(x.value), d_rows = tape_->MakeGradient(rows.value);
+    tape_->RunBackward(Memory(Joined(name, ".dgrad"), 0, Size(y), Size(x) + Size(rows)),
+                       {tape_->GradientOf(y.value)}, {dx, d_rows});
+    tape_->Deliver(x.value, dx);
+    tape_->Deliver(rows.value, d_rows);
+  });
+  return y;
+}
+
 Operand LayerOperators::Join(Operand x, Operand y, std::string_view name) {
   const Operand both = Make(Joined(name, " output"), x.width + y.width, x.tokens, x.fp32);
   tape_->Run(Memory(std::string(name), 0, Size(x) + Size(y), Size(both)), {x.value, y.value},
@@ -337,6 +357,22 @@ Operand LayerOperators::Add(Operand x, Operand y, std::string_view name) {
     tape_->Deliver(y.value, dy);
   });
   return sum;
+}
+
+Operand LayerOperators::MeanOfRows(Operand x, std::string_view module, std::int64_t rows,
+                                   ModulePositions parameters) {
+  const Operand y = Make(Joined(module, " output"), x.width, x.tokens, x.fp32);
+  const std::int64_t flops = 4 * rows * Elements(x);
+  tape_->Run(Memory(std::string(module), flops, rows * Size(x), Size(y)), {x.value}, {y.value},
+             parameters.all());
+  tape_->OnBackward([=, this] {
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(
+        Memory(Joined(module, ".dgrad"), 2 * flops, 2 * rows * Size(x) + Size(y), rows * Size(x)),
+        {tape_->GradientOf(y.value)}, {dx}, parameters.all(), parameters.all());
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
 }
 
 Operand LayerOperators::Scale(Operand x, std::string_view name) {

@@ -209,6 +209,10 @@ class LayerOperators {
   // part times the sigmoid of the log-sum-exp less the head's sink.
   Operand RescaleForSinks(const Operand& y, std::string_view module, const AttentionShape& shape);
 
+  // Values that come from outside of the model, without a gradient: pixels.
+  Operand Values(std::string_view name, std::int64_t width, std::int64_t tokens);
+  // x with the rows in the place of as many of its own.
+  Operand ReplaceRows(Operand x, Operand rows, std::string_view name);
   // The features of both side by side.
   Operand Join(Operand x, Operand y, std::string_view name);
   // The gradients that two products have made of one weight, added up. In forward before the first
@@ -216,6 +220,12 @@ class LayerOperators {
   void AddUpWeightGradients(std::string_view module, std::int64_t elements,
                             ModulePositions parameters);
   Operand Add(Operand x, Operand y, std::string_view name);
+  // A weighted mean of x and of other rows of its width, `rows` together, which others keep; the
+  // weights are softmax of products with a vector, behind a norm. One kernel, and one in backward.
+  Operand MeanOfRows(Operand x, std::string_view module, std::int64_t rows,
+                     ModulePositions parameters);
+  // Tokens of a document, of the longest part of the tokens where they have several lengths.
+  std::int64_t DocumentLength() const;
   // x times a constant; in compiled code the kernel that reads it does so.
   Operand Scale(Operand x, std::string_view name);
   Operand Multiply(Operand x, Operand y, std::string_view name);  // keeps both
@@ -269,6 +279,10 @@ class LayerOperators {
  private:
   friend class LatentAttentionOperators;
   friend class MixtureOperators;
+  friend class RecurrentOperators;
+  friend class IndexerOperators;
+  friend class SharedKeyOperators;
+  friend class StreamOperators;
 
   // The cross entropy of logits, in one of its ways to be computed (loss_operators.cc).
   class LossOfLogits;
@@ -404,7 +418,6 @@ class LayerOperators {
                                              std::int64_t numbers);
   // What attention goes over: a document, or the sequence; and how many there are. Of several
   // lengths one of their tokens' mean length, and how many of those have all tokens, rounded up.
-  std::int64_t DocumentLength() const;
   std::int64_t Documents() const;
   // Of each document so many queries and keys, and twice so many pairs.
   Block OfEachDocument(std::int64_t queries, std::int64_t keys, std::int64_t visible,

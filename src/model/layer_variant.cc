@@ -17,15 +17,41 @@ bool FirstBlockEndsBackward(const Architecture& architecture, const WorkOptions&
   return architecture.lora.adapts() && !whole && !norms;
 }
 
+// The kinds that blocks have, those of most blocks first.
+std::vector<int> KindsByFrequency(const Architecture& architecture) {
+  std::vector<std::int64_t> blocks(architecture.kinds.size());
+  for (const int kind : architecture.pattern) ++blocks[static_cast<std::size_t>(kind)];
+  std::vector<int> kinds;
+  for (std::size_t kind = 0; kind < blocks.size(); ++kind) {
+    if (blocks[kind] > 0) kinds.push_back(static_cast<int>(kind));
+  }
+  std::stable_sort(kinds.begin(), kinds.end(), [&](int a, int b) {
+    return blocks[static_cast<std::size_t>(a)] > blocks[static_cast<std::size_t>(b)];
+  });
+  return kinds;
+}
+
 }  // namespace
 
 std::vector<LayerVariant> VariantsOf(const Architecture& architecture, const WorkOptions& options) {
   const bool mixture = architecture.experts.exist();
-  const LayerVariant block{.experts = mixture};
+  const std::vector<int> kinds_by_frequency = KindsByFrequency(architecture);
+  const auto of_kind = [&](int kind) {
+    return LayerVariant{
+        .experts = architecture.kinds[static_cast<std::size_t>(kind)].experts.exist(),
+        .block_kind = kind};
+  };
+  const bool described = !kinds_by_frequency.empty();
+  const LayerVariant block =
+      described ? of_kind(kinds_by_frequency.front()) : LayerVariant{.experts = mixture};
   std::vector<LayerVariant> variants{
       {.kind = LayerKind::kEmbedding}, block, {.kind = LayerKind::kHead}};
+  for (std::size_t i = 1; i < kinds_by_frequency.size(); ++i) {
+    variants.push_back(of_kind(kinds_by_frequency[i]));
+  }
   const bool dense_blocks =
-      mixture && (architecture.experts.leading_dense > 0 || architecture.experts.every > 1);
+      !described && mixture &&
+      (architecture.experts.leading_dense > 0 || architecture.experts.every > 1);
   if (dense_blocks) variants.push_back({});
   std::size_t kinds = variants.size();
   const auto add_others = [&](bool LayerVariant::*member) {
@@ -35,7 +61,7 @@ std::vector<LayerVariant> VariantsOf(const Architecture& architecture, const Wor
       variants.back().*member = true;
     }
   };
-  if (MixesWindows(architecture)) add_others(&LayerVariant::full_attention);
+  if (!described && MixesWindows(architecture)) add_others(&LayerVariant::full_attention);
   kinds = variants.size();
   if (options.checkpointing != Checkpointing::kNone && !options.checkpointed_blocks.all()) {
     add_others(&LayerVariant::uncheckpointed);
@@ -48,8 +74,10 @@ std::vector<LayerVariant> VariantsOf(const Architecture& architecture, const Wor
 
 LayerVariant VariantOf(const Architecture& architecture, const WorkOptions& options,
                        const Layer& layer, std::int64_t block) {
-  LayerVariant variant{
-      .kind = layer.kind, .experts = layer.experts, .full_attention = layer.full_attention};
+  LayerVariant variant{.kind = layer.kind,
+                       .experts = layer.experts,
+                       .full_attention = layer.full_attention,
+                       .block_kind = layer.block_kind};
   if (layer.kind != LayerKind::kBlock) return variant;
   if (options.checkpointing != Checkpointing::kNone) {
     if (!options.checkpointed_blocks.all()) {

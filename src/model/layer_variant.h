@@ -15,6 +15,7 @@ struct LayerVariant {
   bool experts = false;  // its feed-forward is a mixture of experts
   // It attends to all tokens, while others have a window.
   bool full_attention = false;
+  int block_kind = -1;  // Layer::block_kind
   // Nothing of the block is recomputed, while parts of others are (checkpointed_blocks).
   bool uncheckpointed = false;
   // The block lies behind the first of its checkpoint (blocks_per_checkpoint).

@@ -77,12 +77,12 @@ void MixtureOperators::RunBeside(const std::function<void()>& operators) {
   tape_.EndLane();
 }
 
-Operand MixtureOperators::Run(const Operand& x, Beside beside) {
+Operand MixtureOperators::Run(const Operand& token, const Operand& x, Beside beside) {
   beside_ = std::move(beside);
   tokens_ = x.tokens;
   width_ = x.width;
-  if (options_.implementation == ExpertImplementation::kDeepSpeed) return RunSlots(x);
-  Route(x);
+  if (options_.implementation == ExpertImplementation::kDeepSpeed) return RunSlots(token, x);
+  Route(token);
   if (options_.implementation == ExpertImplementation::kTransformers) return RunTransformers(x);
   if (SendsTokensOnce(options_.dispatcher) && divided()) {
     const Rows rows = DispatchOnce(x);

@@ -23,8 +23,8 @@ namespace stepcast::model {
 
 class MixtureOperators {
  public:
-  // The router's product, the experts' first product, gate beside up, and their second one. `out`
-  // is the width of one whole expert.
+  // The router's product, the experts' first product, gate beside up where they have a gate, and
+  // their second one. `out` is the width of one whole expert.
   struct Modules {
     LinearModule router, gate_up, down;
   };
@@ -36,8 +36,9 @@ class MixtureOperators {
   struct Beside {
     std::function<void()> dispatch, combine;
   };
-  // What the experts make of `x`, for the same tokens. Once.
-  Operand Run(const Operand& x, Beside beside = {});
+  // What the experts make of `x`, for the same tokens. The router chooses by `token`, which is `x`
+  // unless experts work on a narrower vector. Once.
+  Operand Run(const Operand& token, const Operand& x, Beside beside = {});
 
  private:
   using Value = LayerTape::Value;
@@ -50,6 +51,9 @@ class MixtureOperators {
     std::int64_t count = 0;
   };
 
+  bool gated() const { return modules_.gate_up.out > experts_.feed_forward; }
+  // Width of one expert.
+  std::int64_t inner() const { return experts_.feed_forward; }
   bool divided() const { return options_.ranks * options_.tensor > 1; }
   parallel::AxisSet ranks_and_parts() const;
   std::int64_t local_experts() const { return experts_.count / options_.ranks; }
@@ -115,7 +119,7 @@ class MixtureOperators {
   Operand RunTransformers(const Operand& x);
   Operand RunSorted(const Operand& x);
   Operand ProductOfExperts(const Operand& x, const LinearModule& module, std::int64_t out);
-  Operand ActivateHalves(const Operand& both, std::int64_t inner);
+  Operand ActivateHalves(const Operand& both);
   Operand AddUpSorted(const Operand& made, Value order, const Operand& x);
   // What a loop over the experts keeps, the parts of all experts behind one another.
   struct LoopValues {
@@ -139,7 +143,7 @@ class MixtureOperators {
   std::vector<int> ParametersOfExperts() const;
 
   // deepspeed_mixture.cc: ExpertImplementation::kDeepSpeed.
-  Operand RunSlots(const Operand& x);
+  Operand RunSlots(const Operand& token, const Operand& x);
   // What an expert takes of a rank's tokens, and all experts do.
   std::int64_t capacity() const;
   std::int64_t slots() const { return experts_.count * capacity(); }

@@ -126,8 +126,8 @@ Operand MixtureOperators::GroupedLinear(const Operand& x, std::string_view name,
 Operand MixtureOperators::WeightedSwiGlu(const Operand& gate_up, const Rows& rows) {
   const std::int64_t local =
       options_.products == ExpertProducts::kLooped ? local_experts() : std::int64_t{1};
-  const Operand y =
-      operators_.Make("mlp.experts.activation output", gate_up.width / 2, gate_up.tokens);
+  const Operand y = operators_.Make("mlp.experts.activation output",
+                                    gated() ? gate_up.width / 2 : gate_up.width, gate_up.tokens);
   const Bytes inside = operators_.Size(gate_up), outside = operators_.Size(y);
   const Bytes weights = WeightBytes(rows.count);
   const auto part = [&](std::string_view name, Bytes read, Bytes written) {
@@ -241,15 +241,21 @@ Operand MixtureOperators::ClampedGlu(const Operand& gate_up) {
 Operand MixtureOperators::RunExperts(const Rows& rows) {
   const Operand x =
       Padded({.value = rows.rows, .width = width_, .tokens = rows.count}, "mlp.experts.pad");
-  const std::int64_t inner = modules_.gate_up.out / 2 / options_.tensor;
+  const std::int64_t inner = this->inner() / options_.tensor;
+  const std::int64_t first_width = modules_.gate_up.out / options_.tensor;
   const LinearModule& first = modules_.gate_up;
   if (!divided() && counts_on_host_ >= 0) tape_.AwaitOnHost(counts_on_host_);
   if (experts_.bias && !options_.weighs_in_activation() && !work_.compiled) {
     const Operand both =
-        BiasedRows(GroupedLinear(x, first.name, 2 * inner, first.parameters, true), first);
+        BiasedRows(GroupedLinear(x, first.name, first_width, first.parameters, true), first);
     const LinearModule& last = modules_.down;
     return BiasedRows(GroupedLinear(ClampedGlu(both), last.name, width_, last.parameters, true),
                       last);
+  }
+  if (IsUnfused(work_.activation_function) && !options_.weighs_in_activation() && !gated()) {
+    const Operand up = GroupedLinear(x, first.name, first_width, first.parameters, true);
+    return GroupedLinear(operators_.SquaredRelu(up, "mlp.experts.act_fn"), modules_.down.name,
+                         width_, modules_.down.parameters, true);
   }
   if (IsUnfused(work_.activation_function) && !options_.weighs_in_activation()) {
     const Operand gate = GroupedLinear(x, "mlp.experts.gate_proj", inner, first.parameters, true);
@@ -258,7 +264,7 @@ Operand MixtureOperators::RunExperts(const Rows& rows) {
         operators_.Multiply(operators_.Silu(gate, "mlp.experts.act_fn"), up, "mlp.experts.product");
     return GroupedLinear(product, modules_.down.name, width_, modules_.down.parameters, true);
   }
-  const Operand both = GroupedLinear(x, first.name, 2 * inner, first.parameters, true);
+  const Operand both = GroupedLinear(x, first.name, first_width, first.parameters, true);
   const Operand y = GroupedLinear(WeightedSwiGlu(both, rows), modules_.down.name, width_,
                                   modules_.down.parameters, true);
   return Padded(y, "mlp.experts.unpad");

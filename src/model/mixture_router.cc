@@ -40,14 +40,15 @@ LayerTape::Value MixtureOperators::Logits(const Operand& x) {
   const DataType narrow = operators_.element_;
   const DataType operands = wide ? DataType::kFp32 : narrow;
   const bool copies = wide && options_.implementation == ExpertImplementation::kDeepSpeed;
-  const Bytes cast(tokens_ * width_ * kFp32Size);
+  const Bytes cast(tokens_ * x.width * kFp32Size);
   Value input = x.value;
   Pieces operands_kept{input};
   if (copies) {
     const std::string name(modules_.router.name);
     input = tape_.Make(name + " input in FP32", cast);
-    tape_.Run(Small(name + ".input.cast", RowBytes(tokens_), cast), {x.value}, {input});
-    const std::int64_t elements = width_ * count;
+    tape_.Run(Small(name + ".input.cast", operators_.BytesOfElements(tokens_ * x.width), cast),
+              {x.value}, {input});
+    const std::int64_t elements = x.width * count;
     const Value weight = tape_.Make(name + " weight in FP32", Bytes(elements * kFp32Size));
     tape_.Keep(weight);
     tape_.Run(Small(name + ".weight.cast", BytesOf(elements, narrow), Bytes(elements * kFp32Size)),
@@ -55,20 +56,22 @@ LayerTape::Value MixtureOperators::Logits(const Operand& x) {
     operands_kept = {input, weight};
   }
   Kernel forward =
-      product("", tokens_, count, width_, ProductLayout::kForward, copies ? operands : narrow);
+      product("", tokens_, count, x.width, ProductLayout::kForward, copies ? operands : narrow);
   forward.written = logits_bytes;
   tape_.Keep(input);
   tape_.Run(forward, operands_kept, {logits}, positions.all());
   const Kernel input_gradient =
-      product(".dgrad", tokens_, width_, count, ProductLayout::kInputGradient, operands);
+      product(".dgrad", tokens_, x.width, count, ProductLayout::kInputGradient, operands);
   const Kernel weight_gradient =
-      product(".wgrad", count, width_, tokens_, ProductLayout::kWeightGradient, operands);
+      product(".wgrad", count, x.width, tokens_, ProductLayout::kWeightGradient, operands);
   tape_.OnBackward([=, this, name = std::string(modules_.router.name)] {
     const Value gradient = tape_.GradientOf(logits);
     Value operand = input;
     if (wide && !copies) {
       operand = tape_.MakeScratch(cast);
-      tape_.RunBackward(Small(name + ".input.cast", RowBytes(tokens_), cast), {x.value}, {operand});
+      tape_.RunBackward(
+          Small(name + ".input.cast", operators_.BytesOfElements(tokens_ * x.width), cast),
+          {x.value}, {operand});
     }
     const Value dx = tape_.MakeGradient(x.value);
     Pieces reads{gradient};

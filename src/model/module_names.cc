@@ -1,5 +1,9 @@
 #include "src/model/module_names.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 namespace stepcast::model {
 namespace {
 
@@ -326,9 +330,270 @@ const ModuleNames& NamesOf(Family family) {
     case Family::kQwen3:
     case Family::kDeepseek:
     case Family::kGlm4Moe:
+    case Family::kDescribed:
       break;
   }
   return kLlamaNames;
+}
+
+namespace {
+
+// The fields of ModuleNames by their names in a family's file.
+struct NamedField {
+  std::string_view name;
+  std::string_view ModuleNames::*field;
+};
+constexpr NamedField kFields[] = {
+    {"tower_patch", &ModuleNames::tower_patch},
+    {"tower_positions", &ModuleNames::tower_positions},
+    {"tower_norm", &ModuleNames::tower_norm},
+    {"tower_query_key_value", &ModuleNames::tower_query_key_value},
+    {"tower_projection", &ModuleNames::tower_projection},
+    {"tower_up", &ModuleNames::tower_up},
+    {"tower_down", &ModuleNames::tower_down},
+    {"tower_last_norm", &ModuleNames::tower_last_norm},
+    {"tower_merge_norm", &ModuleNames::tower_merge_norm},
+    {"tower_merge_up", &ModuleNames::tower_merge_up},
+    {"tower_merge_down", &ModuleNames::tower_merge_down},
+
+    {"streams_attention", &ModuleNames::streams_attention},
+    {"streams_feed_forward", &ModuleNames::streams_feed_forward},
+    {"streams_head", &ModuleNames::streams_head},
+    {"shared_key", &ModuleNames::shared_key},
+    {"shared_key_norm", &ModuleNames::shared_key_norm},
+    {"output_down", &ModuleNames::output_down},
+    {"compress", &ModuleNames::compress},
+    {"compress_positions", &ModuleNames::compress_positions},
+    {"compress_norm", &ModuleNames::compress_norm},
+    {"index_compress", &ModuleNames::index_compress},
+    {"index_compress_positions", &ModuleNames::index_compress_positions},
+    {"index_compress_norm", &ModuleNames::index_compress_norm},
+
+    {"embedding", &ModuleNames::embedding},
+    {"positions", &ModuleNames::positions},
+    {"blocks", &ModuleNames::blocks},
+    {"final_norm", &ModuleNames::final_norm},
+    {"head", &ModuleNames::head},
+    {"attention_norm", &ModuleNames::attention_norm},
+    {"attention", &ModuleNames::attention},
+    {"query", &ModuleNames::query},
+    {"key", &ModuleNames::key},
+    {"value", &ModuleNames::value},
+    {"query_key_value", &ModuleNames::query_key_value},
+    {"projection", &ModuleNames::projection},
+    {"feed_forward_norm", &ModuleNames::feed_forward_norm},
+    {"feed_forward", &ModuleNames::feed_forward},
+    {"gate", &ModuleNames::gate},
+    {"up", &ModuleNames::up},
+    {"activator", &ModuleNames::activator},
+    {"down", &ModuleNames::down},
+    {"linear_qkv", &ModuleNames::linear_qkv},
+    {"linear_fc1", &ModuleNames::linear_fc1},
+    {"token_types", &ModuleNames::token_types},
+    {"embedding_norm", &ModuleNames::embedding_norm},
+    {"pooler", &ModuleNames::pooler},
+    {"predictions", &ModuleNames::predictions},
+    {"head_dense", &ModuleNames::head_dense},
+    {"head_norm", &ModuleNames::head_norm},
+    {"next_sentence", &ModuleNames::next_sentence},
+    {"attention_post_norm", &ModuleNames::attention_post_norm},
+    {"feed_forward_post_norm", &ModuleNames::feed_forward_post_norm},
+    {"query_norm", &ModuleNames::query_norm},
+    {"key_norm", &ModuleNames::key_norm},
+    {"sinks", &ModuleNames::sinks},
+    {"query_down", &ModuleNames::query_down},
+    {"query_latent_norm", &ModuleNames::query_latent_norm},
+    {"query_up", &ModuleNames::query_up},
+    {"kv_down", &ModuleNames::kv_down},
+    {"kv_latent_norm", &ModuleNames::kv_latent_norm},
+    {"kv_up", &ModuleNames::kv_up},
+    {"further_embedding_norm", &ModuleNames::further_embedding_norm},
+    {"further_hidden_norm", &ModuleNames::further_hidden_norm},
+    {"further_projection", &ModuleNames::further_projection},
+    {"further_norm", &ModuleNames::further_norm},
+    {"router", &ModuleNames::router},
+    {"experts_gate_up", &ModuleNames::experts_gate_up},
+    {"experts_down", &ModuleNames::experts_down},
+    {"shared_gate", &ModuleNames::shared_gate},
+    {"shared_up", &ModuleNames::shared_up},
+    {"shared_down", &ModuleNames::shared_down},
+    {"shared_expert_gate", &ModuleNames::shared_expert_gate},
+    {"latent_down", &ModuleNames::latent_down},
+    {"latent_up", &ModuleNames::latent_up},
+    {"latent_norm", &ModuleNames::latent_norm},
+    {"dense_post_norm", &ModuleNames::dense_post_norm},
+    {"experts_norm", &ModuleNames::experts_norm},
+    {"experts_post_norm", &ModuleNames::experts_post_norm},
+    {"router_scale", &ModuleNames::router_scale},
+    {"expert_scale", &ModuleNames::expert_scale},
+    {"attention_gate", &ModuleNames::attention_gate},
+    {"index_query", &ModuleNames::index_query},
+    {"index_key", &ModuleNames::index_key},
+    {"index_key_norm", &ModuleNames::index_key_norm},
+    {"index_weights", &ModuleNames::index_weights},
+    {"index_query_norm", &ModuleNames::index_query_norm},
+    {"delta_in", &ModuleNames::delta_in},
+    {"delta_decay_beta", &ModuleNames::delta_decay_beta},
+    {"delta_conv", &ModuleNames::delta_conv},
+    {"delta_query", &ModuleNames::delta_query},
+    {"delta_key", &ModuleNames::delta_key},
+    {"delta_value", &ModuleNames::delta_value},
+    {"delta_query_conv", &ModuleNames::delta_query_conv},
+    {"delta_key_conv", &ModuleNames::delta_key_conv},
+    {"delta_value_conv", &ModuleNames::delta_value_conv},
+    {"delta_beta", &ModuleNames::delta_beta},
+    {"delta_decay_down", &ModuleNames::delta_decay_down},
+    {"delta_decay_up", &ModuleNames::delta_decay_up},
+    {"delta_gate_down", &ModuleNames::delta_gate_down},
+    {"delta_gate_up", &ModuleNames::delta_gate_up},
+    {"delta_a", &ModuleNames::delta_a},
+    {"delta_bias", &ModuleNames::delta_bias},
+    {"delta_norm", &ModuleNames::delta_norm},
+    {"delta_out", &ModuleNames::delta_out},
+    {"state_in", &ModuleNames::state_in},
+    {"state_conv", &ModuleNames::state_conv},
+    {"state_a", &ModuleNames::state_a},
+    {"state_d", &ModuleNames::state_d},
+    {"state_bias", &ModuleNames::state_bias},
+    {"state_norm", &ModuleNames::state_norm},
+    {"state_out", &ModuleNames::state_out},
+    {"layer_table", &ModuleNames::layer_table},
+    {"layer_projection", &ModuleNames::layer_projection},
+    {"layer_projection_norm", &ModuleNames::layer_projection_norm},
+    {"layer_gate", &ModuleNames::layer_gate},
+    {"layer_up", &ModuleNames::layer_up},
+    {"layer_norm", &ModuleNames::layer_norm},
+    {"bank_attention", &ModuleNames::bank_attention},
+    {"bank_feed_forward", &ModuleNames::bank_feed_forward},
+    {"bank_head", &ModuleNames::bank_head},
+};
+
+struct GeneralName {
+  std::string_view ModuleNames::*field;
+  std::string_view name;
+};
+constexpr GeneralName kGeneralNames[] = {
+    {&ModuleNames::tower_patch, "visual.patch_embed.proj"},
+    {&ModuleNames::tower_positions, "visual.pos_embed"},
+    {&ModuleNames::tower_norm, "visual.blocks.norms"},
+    {&ModuleNames::tower_query_key_value, "visual.blocks.attn.qkv"},
+    {&ModuleNames::tower_projection, "visual.blocks.attn.proj"},
+    {&ModuleNames::tower_up, "visual.blocks.mlp.linear_fc1"},
+    {&ModuleNames::tower_down, "visual.blocks.mlp.linear_fc2"},
+    {&ModuleNames::tower_last_norm, "visual.norm"},
+    {&ModuleNames::tower_merge_norm, "visual.merger.norm"},
+    {&ModuleNames::tower_merge_up, "visual.merger.linear_fc1"},
+    {&ModuleNames::tower_merge_down, "visual.merger.linear_fc2"},
+
+    {&ModuleNames::streams_attention, "attn_hc"},
+    {&ModuleNames::streams_feed_forward, "ffn_hc"},
+    {&ModuleNames::streams_head, "model.hc_head"},
+    {&ModuleNames::shared_key, "self_attn.wkv"},
+    {&ModuleNames::shared_key_norm, "self_attn.kv_norm"},
+    {&ModuleNames::output_down, "self_attn.wo_a"},
+    {&ModuleNames::compress, "self_attn.compressor.wkv_gate"},
+    {&ModuleNames::compress_positions, "self_attn.compressor.ape"},
+    {&ModuleNames::compress_norm, "self_attn.compressor.norm"},
+    {&ModuleNames::index_compress, "self_attn.indexer.compressor.wkv_gate"},
+    {&ModuleNames::index_compress_positions, "self_attn.indexer.compressor.ape"},
+    {&ModuleNames::index_compress_norm, "self_attn.indexer.compressor.norm"},
+
+    {&ModuleNames::latent_down, "mlp.fc1_latent_proj"},
+    {&ModuleNames::latent_up, "mlp.fc2_latent_proj"},
+    {&ModuleNames::latent_norm, "mlp.latent_norm"},
+    {&ModuleNames::dense_post_norm, "post_feedforward_layernorm_1"},
+    {&ModuleNames::experts_norm, "pre_feedforward_layernorm_2"},
+    {&ModuleNames::experts_post_norm, "post_feedforward_layernorm_2"},
+    {&ModuleNames::router_scale, "router.scale"},
+    {&ModuleNames::expert_scale, "router.per_expert_scale"},
+    {&ModuleNames::attention_gate, "self_attn.g_proj"},
+    {&ModuleNames::index_query, "self_attn.indexer.wq_b"},
+    {&ModuleNames::index_key, "self_attn.indexer.wk"},
+    {&ModuleNames::index_key_norm, "self_attn.indexer.k_norm"},
+    {&ModuleNames::index_weights, "self_attn.indexer.weights_proj"},
+    {&ModuleNames::index_query_norm, "self_attn.indexer.q_norm"},
+    {&ModuleNames::delta_in, "linear_attn.in_proj_qkvz"},
+    {&ModuleNames::delta_decay_beta, "linear_attn.in_proj_ba"},
+    {&ModuleNames::delta_conv, "linear_attn.conv1d"},
+    {&ModuleNames::delta_query, "self_attn.q_proj"},
+    {&ModuleNames::delta_key, "self_attn.k_proj"},
+    {&ModuleNames::delta_value, "self_attn.v_proj"},
+    {&ModuleNames::delta_query_conv, "self_attn.q_conv1d"},
+    {&ModuleNames::delta_key_conv, "self_attn.k_conv1d"},
+    {&ModuleNames::delta_value_conv, "self_attn.v_conv1d"},
+    {&ModuleNames::delta_beta, "self_attn.b_proj"},
+    {&ModuleNames::delta_decay_down, "self_attn.f_a_proj"},
+    {&ModuleNames::delta_decay_up, "self_attn.f_b_proj"},
+    {&ModuleNames::delta_gate_down, "self_attn.g_a_proj"},
+    {&ModuleNames::delta_gate_up, "self_attn.g_b_proj"},
+    {&ModuleNames::delta_a, "linear_attn.A_log"},
+    {&ModuleNames::delta_bias, "linear_attn.dt_bias"},
+    {&ModuleNames::delta_norm, "linear_attn.norm"},
+    {&ModuleNames::delta_out, "linear_attn.out_proj"},
+    {&ModuleNames::state_in, "mixer.in_proj"},
+    {&ModuleNames::state_conv, "mixer.conv1d"},
+    {&ModuleNames::state_a, "mixer.A_log"},
+    {&ModuleNames::state_d, "mixer.D"},
+    {&ModuleNames::state_bias, "mixer.dt_bias"},
+    {&ModuleNames::state_norm, "mixer.norm"},
+    {&ModuleNames::state_out, "mixer.out_proj"},
+    {&ModuleNames::layer_table, "model.embed_tokens_per_layer"},
+    {&ModuleNames::layer_projection, "model.per_layer_model_projection"},
+    {&ModuleNames::layer_projection_norm, "model.per_layer_projection_norm"},
+    {&ModuleNames::layer_gate, "per_layer_input_gate"},
+    {&ModuleNames::layer_up, "per_layer_projection"},
+    {&ModuleNames::layer_norm, "post_per_layer_input_norm"},
+    {&ModuleNames::bank_attention, "attn_res"},
+    {&ModuleNames::bank_feed_forward, "mlp_res"},
+    {&ModuleNames::bank_head, "model.output_res"},
+};
+
+// What described families call modules that no other family has, unless they say otherwise.
+ModuleNames WithGeneralNames(ModuleNames names) {
+  const auto set = [](std::string_view& name, std::string_view general) {
+    if (name.empty()) name = general;
+  };
+  set(names.sinks, "self_attn.sinks");
+  set(names.shared_expert_gate, "mlp.shared_expert_gate");
+  for (const auto& [field, general] : kGeneralNames) set(names.*field, general);
+  return names;
+}
+
+}  // namespace
+
+std::shared_ptr<const DescribedFamily> DescribeFamily(
+    std::string name, Family like, std::map<std::string, std::string, std::less<>> texts,
+    std::string* unknown) {
+  auto family = std::make_shared<DescribedFamily>();
+  family->name = std::move(name);
+  family->texts = std::move(texts);
+  family->names = NamesOf(like);
+  for (const auto& [field, text] : family->texts) {
+    const auto* const found =
+        std::find_if(std::begin(kFields), std::end(kFields),
+                     [&field](const NamedField& named) { return named.name == field; });
+    if (found == std::end(kFields)) {
+      if (unknown != nullptr) *unknown = field;
+      return nullptr;
+    }
+    family->names.*(found->field) = text;
+  }
+  // A module without a name is one that the family does not have.
+  ModuleNames general = WithGeneralNames(family->names);
+  for (const auto& [field, text] : family->texts) {
+    if (!text.empty()) continue;
+    const auto* const found =
+        std::find_if(std::begin(kFields), std::end(kFields),
+                     [&field](const NamedField& named) { return named.name == field; });
+    general.*(found->field) = "";
+  }
+  family->names = general;
+  return family;
+}
+
+const ModuleNames& NamesOf(const Architecture& architecture) {
+  return architecture.described != nullptr ? architecture.described->names
+                                           : NamesOf(architecture.family);
 }
 
 }  // namespace stepcast::model

@@ -43,7 +43,8 @@ struct NumericalConstants {
   static NumericalConstants Of(Family family) {
     if (IsEncoder(family)) return {.norm_epsilon = 1e-12};
     if (family == Family::kMixtral) return {.rotary_base = 1'000'000};
-    if (family == Family::kDeepseek || ScalesEmbeddings(family)) return {.norm_epsilon = 1e-6};
+    if (family == Family::kDeepseek || TypicalOf(family).scales_embeddings)
+      return {.norm_epsilon = 1e-6};
     if (family == Family::kGptOss) return {.rotary_base = 150'000};
     if (family != Family::kQwen2 && family != Family::kQwen3) return {};
     return {.norm_epsilon = 1e-6, .rotary_base = 1'000'000};

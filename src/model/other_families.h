@@ -15,12 +15,8 @@ struct OtherFamily {
 
 // A name that begins with another stands before it.
 inline constexpr OtherFamily kOtherFamilies[] = {
-    {"deepseek_v32", "attention to tokens that an indexer chooses", "deepseek"},
-    {"kimi_linear", "linear attention", "deepseek"},
     {"dbrx", "mixtures of experts between layer norms", ""},
     {"grok", "mixtures of experts whose gates are GELU", ""},
-    {"qwen3_next", "linear attention and mixtures of experts", ""},
-    {"qwen3_5", "linear attention and mixtures of experts", ""},
     {"gemma3n", "layers that share keys and values, and inputs of each layer", "gemma3"},
     {"phi3_v", "images beside text", "phi3"},
     {"phi4_multimodal", "images and sound beside text", "phi3"},
@@ -30,9 +26,7 @@ inline constexpr OtherFamily kOtherFamilies[] = {
     {"granitemoehybrid", "state-space layers", ""},
     {"opt", "feed-forward layers of ReLU", "gpt2"},
     {"bloom", "a norm behind the embedding", "mpt"},
-    {"nemotron_h", "state-space layers", "nemotron"},
     {"jamba", "state-space layers", ""},
-    {"mamba", "state-space layers", ""},
     {"bart", "encoders and decoders", ""},
     {"t5", "encoders and decoders", ""},
 };

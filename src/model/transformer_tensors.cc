@@ -58,10 +58,10 @@ void AppendAdapter(const Architecture& a, bool adapted, std::string_view module,
 void AppendHeadNorm(const Architecture& a, std::string_view module, std::int64_t heads,
                     Parameters& parameters) {
   const bool frozen = a.lora.adapts();
-  if (NormsAllHeads(a.family)) {  // over all heads, with a weight for each place
+  if (a.norms_all_heads) {
     parameters.push_back(
         {module, Of::kWeight, {heads * a.head_size}, AlongTensor(0), false, frozen});
-  } else if (a.family != Family::kLlama4) {  // whose norms have no weights
+  } else if (!a.weightless_norms) {
     parameters.push_back({module, Of::kWeight, {a.head_size}, {}, true, frozen});
   }
 }
@@ -90,6 +90,146 @@ void AppendLatentAttention(const Architecture& a, const ModuleNames& names,
                false, Pairing::kColumns, parameters);
 }
 
+// What is whole on every rank, which computes its part of the tokens with it, or makes of all of
+// them what the ranks' parts begin with.
+void AppendWhole(const Architecture& a, std::string_view module, std::vector<std::int64_t> shape,
+                 Parameters& parameters, bool direct = false) {
+  parameters.push_back({module,
+                        Of::kWeight,
+                        std::move(shape),
+                        {},
+                        true,
+                        a.lora.adapts(),
+                        ParameterGroup::kDense,
+                        direct});
+}
+
+// Numbers of heads or channels, of which a rank has those of its heads.
+void AppendOfHeads(const Architecture& a, std::string_view module, Of of,
+                   std::vector<std::int64_t> shape, Parameters& parameters, bool direct = false) {
+  parameters.push_back({module, of, std::move(shape), AlongTensor(0), false, a.lora.adapts(),
+                        ParameterGroup::kDense, direct});
+}
+
+// Every rank has the whole of it (Megatron-Core,
+// megatron/core/transformer/experimental_attention_variant/dsa.py).
+void AppendIndexer(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
+  const Indexer& index = a.indexer;
+  if (!index.exists() || index.shared) return;
+  const std::int64_t in = index.from_query_rank ? a.latent.query_rank : a.hidden;
+  AppendWhole(a, names.index_query, {index.heads * index.head, in}, parameters);
+  AppendWhole(a, names.index_key, {index.head, a.hidden}, parameters);
+  AppendWhole(a, names.index_key_norm, {index.head}, parameters);
+  if (index.weighs_heads) {
+    parameters.push_back(
+        {names.index_key_norm, Of::kBias, {index.head}, {}, true, a.lora.adapts()});
+    AppendWhole(a, names.index_weights, {index.heads, a.hidden}, parameters);
+  } else {
+    AppendWhole(a, names.index_query_norm, {index.head}, parameters);
+  }
+}
+
+// A compressor: a product of values and one of their weights, of as many vectors as overlap.
+void AppendCompressor(const Architecture& a, std::string_view product, std::string_view positions,
+                      std::string_view norm, std::int64_t width, Parameters& parameters) {
+  const SharedKeyValue& shared = a.shared_key;
+  const std::int64_t wide = shared.overlap * width;
+  AppendWhole(a, product, {2 * wide, a.hidden}, parameters);
+  AppendWhole(a, positions, {shared.compressed, wide}, parameters, true);
+  AppendWhole(a, norm, {width}, parameters);
+}
+
+// The vectors are whole on every rank, heads and groups of heads are divided.
+void AppendSharedKey(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
+  const SharedKeyValue& shared = a.shared_key;
+  const std::int64_t width = a.heads * a.head_size;
+  AppendWhole(a, names.query_down, {shared.query_rank, a.hidden}, parameters);
+  AppendWhole(a, names.query_latent_norm, {shared.query_rank}, parameters);
+  AppendLinear(a, names.query_up, shared.query_rank, width, false, Pairing::kColumns, parameters);
+  AppendWhole(a, names.shared_key, {a.head_size, a.hidden}, parameters);
+  AppendWhole(a, names.shared_key_norm, {a.head_size}, parameters);
+  AppendOfHeads(a, names.output_down, Of::kWeight,
+                {shared.output_groups * shared.output_rank, width / shared.output_groups},
+                parameters);
+  if (shared.compressed == 0) return;
+  AppendCompressor(a, names.compress, names.compress_positions, names.compress_norm, a.head_size,
+                   parameters);
+  if (!a.indexer.exists()) return;
+  AppendCompressor(a, names.index_compress, names.index_compress_positions,
+                   names.index_compress_norm, a.indexer.head, parameters);
+  AppendWhole(a, names.index_query, {a.indexer.heads * a.indexer.head, shared.query_rank},
+              parameters);
+  AppendWhole(a, names.index_weights, {a.indexer.heads, a.hidden}, parameters);
+}
+
+// A site of hyper-connections: what goes in and out of each stream and from stream to stream, with
+// what is added and three numbers that multiply.
+void AppendStreams(const Architecture& a, std::string_view module, Parameters& parameters) {
+  if (a.streams == 0) return;
+  const std::int64_t numbers = a.streams * (a.streams + 2);
+  AppendWhole(a, module, {numbers, a.streams * a.hidden}, parameters);
+  parameters.push_back({module, Of::kBias, {numbers + 3}, {}, true, a.lora.adapts()});
+}
+
+// As Megatron-Core divides it (megatron/core/ssm/gated_delta_net.py): by heads.
+void AppendDeltaRule(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
+  const DeltaRule& delta = a.delta;
+  const std::int64_t keys = delta.keys(), values = delta.values();
+  const auto columns = [&](std::string_view module, std::int64_t in, std::int64_t out) {
+    AppendLinear(a, module, in, out, false, Pairing::kColumns, parameters);
+  };
+  const auto constants = [&](std::int64_t decays) {
+    AppendOfHeads(a, names.delta_bias, Of::kWeight, {decays}, parameters, true);
+    AppendOfHeads(a, names.delta_a, Of::kWeight, {delta.value_heads}, parameters, true);
+  };
+  const auto conv = [&](std::string_view module, std::int64_t channels) {
+    AppendOfHeads(a, module, Of::kWeight, {channels, 1, delta.conv}, parameters);
+  };
+  if (!delta.by_channel) {
+    constants(delta.value_heads);
+    conv(names.delta_conv, 2 * keys + values);
+    columns(names.delta_in, a.hidden, 2 * keys + 2 * values);
+    columns(names.delta_decay_beta, a.hidden, 2 * delta.value_heads);
+  } else {
+    columns(names.delta_query, a.hidden, keys);
+    columns(names.delta_key, a.hidden, keys);
+    columns(names.delta_value, a.hidden, values);
+    conv(names.delta_query_conv, keys);
+    conv(names.delta_key_conv, keys);
+    conv(names.delta_value_conv, values);
+    constants(keys);
+    AppendWhole(a, names.delta_decay_down, {delta.decay_rank, a.hidden}, parameters);
+    columns(names.delta_decay_up, delta.decay_rank, keys);
+    columns(names.delta_beta, a.hidden, delta.value_heads);
+    if (delta.gate_rank > 0) {
+      AppendWhole(a, names.delta_gate_down, {delta.gate_rank, a.hidden}, parameters);
+    }
+    columns(names.delta_gate_up, delta.gate_rank > 0 ? delta.gate_rank : a.hidden, values);
+  }
+  AppendWhole(a, names.delta_norm, {delta.value}, parameters);
+  AppendLinear(a, names.delta_out, values, a.hidden, false, Pairing::kRows, parameters);
+}
+
+// As Megatron-Core divides it (megatron/core/ssm/mamba_mixer.py): by heads and groups.
+void AppendStateSpace(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
+  const StateSpace& state = a.state_space;
+  const auto of_heads = [&](std::string_view module) {
+    AppendOfHeads(a, module, Of::kWeight, {state.heads}, parameters, true);
+  };
+  of_heads(names.state_bias);
+  of_heads(names.state_a);
+  of_heads(names.state_d);
+  AppendOfHeads(a, names.state_conv, Of::kWeight, {state.convolved(), 1, state.conv}, parameters);
+  if (state.conv_bias) {
+    AppendOfHeads(a, names.state_conv, Of::kBias, {state.convolved()}, parameters);
+  }
+  AppendLinear(a, names.state_in, a.hidden, state.inner() + state.convolved() + state.heads,
+               state.projection_bias, Pairing::kColumns, parameters);
+  AppendOfHeads(a, names.state_norm, Of::kWeight, {state.inner()}, parameters);
+  AppendLinear(a, names.state_out, state.inner(), a.hidden, state.projection_bias, Pairing::kRows,
+               parameters);
+}
+
 void AppendNorm(const Architecture& a, std::string_view module, Parameters& parameters) {
   const bool frozen = a.lora.adapts();
   parameters.push_back({module, Of::kWeight, {a.hidden}, {}, true, frozen});
@@ -115,6 +255,9 @@ void AppendRouter(const Architecture& a, const ModuleNames& names, Parameters& p
   if (a.experts.router_bias) {
     parameters.push_back({names.router, Of::kBias, {count}, {}, true, frozen});
   }
+  if (!a.experts.beside_dense) return;
+  AppendWhole(a, names.router_scale, {a.hidden}, parameters, true);
+  AppendWhole(a, names.expert_scale, {count}, parameters, true);
 }
 
 // The experts' matrices are one tensor each, [E, 2f, h] and [E, h, f], as transformers 5 has them
@@ -140,16 +283,22 @@ void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& 
   };
   const bool router_first = RegistersRouterFirst(a.family);
   if (router_first) AppendRouter(a, names, parameters);
-  append_matrix(names.experts_gate_up, a.hidden, 2 * experts.feed_forward, true);
-  if (experts.bias) {
-    append(names.experts_gate_up, Of::kBias, {experts.count, 2 * experts.feed_forward}, 1);
-  }
-  append_matrix(names.experts_down, experts.feed_forward, a.hidden, false);
-  if (experts.bias) append(names.experts_down, Of::kBias, {experts.count, a.hidden}, 0);
+  const std::int64_t width_of_rows = experts.latent > 0 ? experts.latent : a.hidden;
+  const std::int64_t first = (IsGated(a.activator) ? 2 : 1) * experts.feed_forward;
+  append_matrix(names.experts_gate_up, width_of_rows, first, true);
+  if (experts.bias) append(names.experts_gate_up, Of::kBias, {experts.count, first}, 1);
+  append_matrix(names.experts_down, experts.feed_forward, width_of_rows, false);
+  if (experts.bias) append(names.experts_down, Of::kBias, {experts.count, width_of_rows}, 0);
   if (!router_first) AppendRouter(a, names, parameters);
+  if (experts.latent > 0) {
+    AppendWhole(a, names.latent_down, {experts.latent, a.hidden}, parameters);
+    if (experts.latent_norm) AppendWhole(a, names.latent_norm, {experts.latent}, parameters);
+    AppendWhole(a, names.latent_up, {a.hidden, experts.latent}, parameters);
+  }
   if (experts.shared_feed_forward == 0) return;
   const std::int64_t width = experts.shared_feed_forward;
-  AppendLinear(a, names.shared_gate, a.hidden, width, false, Pairing::kColumns, parameters);
+  if (IsGated(a.activator))
+    AppendLinear(a, names.shared_gate, a.hidden, width, false, Pairing::kColumns, parameters);
   AppendLinear(a, names.shared_up, a.hidden, width, false, Pairing::kColumns, parameters);
   AppendLinear(a, names.shared_down, width, a.hidden, false, Pairing::kRows, parameters);
   if (!experts.shared_gate) return;
@@ -171,8 +320,49 @@ std::string TensorName(std::string_view prefix, const ModuleParameter& parameter
 
 }  // namespace
 
+namespace {
+
+// A tower's tensors, each of all its layers or mergers together, whole on every rank.
+void AppendTower(const Architecture& a, const Tower& tower, Parameters& parameters) {
+  const ModuleNames& names = NamesOf(a);
+  const bool frozen = a.lora.adapts() || tower.frozen;
+  const auto append = [&](std::string_view module, std::vector<std::int64_t> shape,
+                          std::int64_t biases) {
+    parameters.push_back({module, Of::kWeight, std::move(shape), {}, false, frozen});
+    if (biases > 0) parameters.push_back({module, Of::kBias, {biases}, {}, false, frozen});
+  };
+  const auto linear = [&](std::string_view module, std::int64_t times, std::int64_t in,
+                          std::int64_t out) {
+    append(module, {times * out, in}, tower.biased ? times * out : 0);
+  };
+  const auto norm = [&](std::string_view module, std::int64_t width) {
+    append(module, {width}, tower.layer_norm ? width : 0);
+  };
+  const std::int64_t h = tower.hidden, heads = tower.heads * tower.head_size;
+  append(names.tower_patch, {h, tower.patch}, tower.patch_bias ? h : 0);
+  if (tower.positions > 0) append(names.tower_positions, {tower.positions, h}, 0);
+  if (tower.layers > 0) {
+    norm(names.tower_norm, tower.layers * 2 * h);
+    linear(names.tower_query_key_value, tower.layers, h, 3 * heads);
+    linear(names.tower_projection, tower.layers, heads, h);
+    linear(names.tower_up, tower.layers, h, (tower.gated ? 2 : 1) * tower.feed_forward);
+    linear(names.tower_down, tower.layers, tower.feed_forward, h);
+  }
+  if (tower.last_norm) norm(names.tower_last_norm, h);
+  const std::int64_t rows = tower.merged * h;
+  norm(names.tower_merge_norm,
+       (tower.mergers - tower.joined_norms) * h + tower.joined_norms * rows);
+  // Mergers have biases whatever the layers have.
+  append(names.tower_merge_up, {tower.mergers * tower.merge_hidden, rows},
+         tower.mergers * tower.merge_hidden);
+  append(names.tower_merge_down, {tower.mergers * a.hidden, tower.merge_hidden},
+         tower.mergers * a.hidden);
+}
+
+}  // namespace
+
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
-  const ModuleNames& names = NamesOf(a.family);
+  const ModuleNames& names = NamesOf(a);
   Parameters parameters;
   const bool frozen = a.lora.adapts();
   parameters.push_back(
@@ -185,6 +375,14 @@ std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
     parameters.push_back({names.token_types, Of::kWeight, {a.token_types, a.hidden}});
   }
   if (HasPostNorm(a.family)) AppendNorm(a, names.embedding_norm, parameters);
+  if (a.layer_input > 0) {
+    const std::int64_t rows = a.layers * a.layer_input;
+    parameters.push_back(
+        {names.layer_table, Of::kWeight, {a.vocabulary, rows}, AlongTensor(0), false, frozen});
+    AppendWhole(a, names.layer_projection, {rows, a.hidden}, parameters);
+    AppendWhole(a, names.layer_projection_norm, {a.layer_input}, parameters);
+  }
+  for (const Tower& tower : a.towers) AppendTower(a, tower, parameters);
   return parameters;
 }
 
@@ -194,11 +392,11 @@ namespace {
 class BlockLayers {
  public:
   BlockLayers(const Architecture& a, Parameters& parameters)
-      : a_(a), names_(NamesOf(a.family)), adapted_(a.lora.targets), parameters_(parameters) {}
+      : a_(a), names_(NamesOf(a)), adapted_(a.lora.targets), parameters_(parameters) {}
 
   // Queries, keys and values, with their sinks and norms, and the projection.
   void Attention() {
-    if (HasSinks(a_.family)) {
+    if (a_.sinks) {
       parameters_.push_back({names_.sinks,
                              Of::kWeight,
                              {a_.heads},
@@ -208,29 +406,60 @@ class BlockLayers {
                              ParameterGroup::kDense,
                              true});
     }
+    if (a_.shared_key.exists()) {
+      AppendSharedKey(a_, names_, parameters_);
+      AppendLinear(a_, names_.projection, a_.shared_key.output_groups * a_.shared_key.output_rank,
+                   a_.hidden, false, Pairing::kRows, parameters_);
+      return;
+    }
     if (a_.latent.exists()) {
       AppendLatentAttention(a_, names_, parameters_);
+      AppendIndexer(a_, names_, parameters_);
     } else if (HasFusedAttention(a_) || HasFusedProjections(a_)) {
       // Phi-3 makes the projection first.
       if (a_.family == Family::kPhi3) Projection();
       OneProduct(names_.linear_qkv);
       if (a_.family == Family::kPhi3) return;
     } else {
-      const std::int64_t key = a_.kv_heads * a_.head_size;
-      Columns(names_.query, a_.heads * a_.head_size, a_.attention_bias, adapted_.query);
-      Columns(names_.key, key, a_.attention_bias, adapted_.key);
-      Columns(names_.value, key, a_.attention_bias, adapted_.value);
+      const std::int64_t gate = a_.gate_of_query ? a_.heads * ValueSize(a_) : 0;
+      Columns(names_.query, a_.heads * a_.head_size + gate, a_.attention_bias, adapted_.query);
+      if (!a_.borrows_keys) {
+        Columns(names_.key, a_.kv_heads * a_.head_size, a_.attention_bias, adapted_.key);
+        if (!a_.key_is_value) {
+          Columns(names_.value, a_.kv_heads * ValueSize(a_), a_.attention_bias, adapted_.value);
+        }
+      }
+      AppendIndexer(a_, names_, parameters_);
       AppendAdapter(a_, adapted_.linear_qkv, names_.linear_qkv, a_.hidden, ProductWidth(),
                     Pairing::kColumns, parameters_);
+    }
+    if (a_.output_gate != OutputGate::kNone && !a_.gate_of_query) {
+      const std::int64_t each = a_.output_gate == OutputGate::kHead ? 1 : ValueSize(a_);
+      Columns(names_.attention_gate, a_.heads * each, false, false);
     }
     Projection();
     if (!a_.qk_norm) return;
     AppendHeadNorm(a_, names_.query_norm, a_.heads, parameters_);
-    AppendHeadNorm(a_, names_.key_norm, a_.kv_heads, parameters_);
+    if (!a_.borrows_keys) AppendHeadNorm(a_, names_.key_norm, a_.kv_heads, parameters_);
+  }
+
+  void Mixer() {
+    switch (a_.mixer) {
+      case model::Mixer::kAttention:
+        return Attention();
+      case model::Mixer::kDelta:
+        return AppendDeltaRule(a_, names_, parameters_);
+      case model::Mixer::kStateSpace:
+        return AppendStateSpace(a_, names_, parameters_);
+      case model::Mixer::kNone:
+        return;
+    }
   }
 
   void FeedForward(bool experts) {
+    if (experts && a_.experts.beside_dense) FeedForward(false);
     if (experts) return AppendExperts(a_, names_, parameters_);
+    if (a_.feed_forward == 0) return;
     const bool gated = IsGated(a_.activator), bias = a_.feed_forward_bias;
     if (HasFusedGate(a_)) {
       Columns(names_.linear_fc1, 2 * a_.feed_forward, bias, adapted_.linear_fc1);
@@ -252,7 +481,9 @@ class BlockLayers {
     AppendLinear(a_, module, in, a_.hidden, bias, Pairing::kRows, parameters_);
     AppendAdapter(a_, adapted, module, in, a_.hidden, Pairing::kRows, parameters_);
   }
-  std::int64_t ProductWidth() const { return (a_.heads + 2 * a_.kv_heads) * a_.head_size; }
+  std::int64_t ProductWidth() const {
+    return (a_.heads + a_.kv_heads) * a_.head_size + a_.kv_heads * ValueSize(a_);
+  }
   void OneProduct(std::string_view module) {
     Columns(module, ProductWidth(), a_.attention_bias, adapted_.linear_qkv);
   }
@@ -269,7 +500,7 @@ class BlockLayers {
 }  // namespace
 
 std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts) {
-  const ModuleNames& names = NamesOf(a.family);
+  const ModuleNames& names = NamesOf(a);
   Parameters parameters;
   BlockLayers layers(a, parameters);
   const bool encoder = IsEncoder(a.family), post_norm = HasPostNorm(a.family);
@@ -281,18 +512,40 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
                         a.family == Family::kGptj || neox || (encoder && !post_norm);
   if (in_order) AppendNorm(a, names.attention_norm, parameters);
   if (neox && !shares_norm) AppendNorm(a, names.feed_forward_norm, parameters);
-  layers.Attention();
+  layers.Mixer();
   if (in_order && !neox && !shares_norm) AppendNorm(a, names.feed_forward_norm, parameters);
   if (post_norm) AppendNorm(a, names.attention_norm, parameters);
   layers.FeedForward(experts);
   if (post_norm) AppendNorm(a, names.feed_forward_norm, parameters);
   if (in_order || post_norm) return parameters;
   // Registered after the modules that they run before or behind.
-  for (const std::string_view norm : {names.attention_norm, names.attention_post_norm,
-                                      names.feed_forward_norm, names.feed_forward_post_norm}) {
-    const bool shared = shares_norm && norm == names.feed_forward_norm;
-    if (!norm.empty() && !shared) AppendNorm(a, norm, parameters);
+  const auto append = [&](std::string_view norm) {
+    if (!norm.empty()) AppendNorm(a, norm, parameters);
+  };
+  if (a.mixer != Mixer::kNone) AppendStreams(a, names.streams_attention, parameters);
+  if (HasFeedForward(a)) AppendStreams(a, names.streams_feed_forward, parameters);
+  // A vector, and the weight of a norm.
+  const bool banked = a.residual_bank > 0;
+  if (banked && a.mixer != Mixer::kNone)
+    AppendWhole(a, names.bank_attention, {2, a.hidden}, parameters);
+  if (banked && HasFeedForward(a))
+    AppendWhole(a, names.bank_feed_forward, {2, a.hidden}, parameters);
+  if (a.mixer != Mixer::kNone) {
+    append(names.attention_norm);
+    append(names.attention_post_norm);
   }
+  if (!HasFeedForward(a)) return parameters;
+  if (!shares_norm) append(names.feed_forward_norm);
+  append(names.feed_forward_post_norm);
+  if (experts && a.experts.beside_dense) {
+    append(names.dense_post_norm);
+    append(names.experts_norm);
+    append(names.experts_post_norm);
+  }
+  if (a.layer_input == 0) return parameters;
+  AppendWhole(a, names.layer_gate, {a.layer_input, a.hidden}, parameters);
+  AppendWhole(a, names.layer_up, {a.hidden, a.layer_input}, parameters);
+  append(names.layer_norm);
   return parameters;
 }
 
@@ -301,7 +554,7 @@ namespace {
 // DeepSeek-V3's layer 61 (deepseek-ai/DeepSeek-V3, README_WEIGHTS.md); as Megatron-Core divides it
 // (megatron/core/transformer/multi_token_prediction.py).
 void AppendFurtherTokens(const Architecture& a, Parameters& parameters) {
-  const ModuleNames& names = NamesOf(a.family);
+  const ModuleNames& names = NamesOf(a);
   const bool frozen = a.lora.adapts();
   parameters.push_back(
       {names.embedding, Of::kWeight, {a.vocabulary, a.hidden}, AlongTensor(0), false, frozen});
@@ -310,7 +563,8 @@ void AppendFurtherTokens(const Architecture& a, Parameters& parameters) {
   AppendNorm(a, names.further_hidden_norm, parameters);
   AppendLinear(a, names.further_projection, 2 * a.hidden, a.hidden, false, Pairing::kColumns,
                parameters);
-  const Parameters block = BlockParameters(a, HasExperts(a, a.layers));
+  const Parameters block =
+      BlockParameters(OfKind(a, KindOfBlock(a, a.layers)), HasExperts(a, a.layers));
   parameters.insert(parameters.end(), block.begin(), block.end());
   AppendNorm(a, names.further_norm, parameters);
   for (std::size_t i = first; i < parameters.size(); ++i) parameters[i].further = true;
@@ -319,9 +573,15 @@ void AppendFurtherTokens(const Architecture& a, Parameters& parameters) {
 }  // namespace
 
 std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
-  const ModuleNames& names = NamesOf(a.family);
+  const ModuleNames& names = NamesOf(a);
   Parameters parameters;
   if (a.further_tokens > 0) AppendFurtherTokens(a, parameters);
+  if (a.streams > 0) {
+    AppendWhole(a, names.streams_head, {a.streams, a.streams * a.hidden}, parameters);
+    parameters.push_back(
+        {names.streams_head, Of::kBias, {a.streams + 1}, {}, true, a.lora.adapts()});
+  }
+  if (a.residual_bank > 0) AppendWhole(a, names.bank_head, {2, a.hidden}, parameters);
   if (!HasPostNorm(a.family)) AppendNorm(a, names.final_norm, parameters);
   if (IsEncoder(a.family)) {
     // Whole on each rank of a tensor-parallel group (megatron/core/models/bert/bert_lm_head.py,
@@ -351,7 +611,7 @@ std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
 }
 
 TransformerLayout LayOut(const Architecture& a) {
-  const ModuleNames& names = NamesOf(a.family);
+  const ModuleNames& names = NamesOf(a);
   TransformerLayout layout;
   const auto append = [&layout](Layer& layer, std::string_view prefix, ModuleParameter parameter) {
     std::int64_t elements = 1;
@@ -375,17 +635,28 @@ TransformerLayout LayOut(const Architecture& a) {
   const int embedding_weight = (frozen ? embedding.frozen : embedding.tensors).front();
   layout.layers.push_back(std::move(embedding));
 
-  const Parameters dense_parameters = BlockParameters(a);
-  const Parameters mixture_parameters = a.experts.exist() ? BlockParameters(a, true) : Parameters();
+  // By kind, or without kinds those of dense blocks and of blocks with experts.
+  std::vector<Parameters> by_kind;
+  for (std::size_t k = 0; k < a.kinds.size(); ++k) {
+    by_kind.push_back(BlockParameters(OfKind(a, static_cast<int>(k)), a.kinds[k].experts.exist()));
+  }
+  if (a.kinds.empty()) {
+    by_kind.push_back(BlockParameters(a));
+    if (a.experts.exist()) by_kind.push_back(BlockParameters(a, true));
+  }
   for (std::int64_t i = 0; i < a.layers; ++i) {
     Layer block{.name = fmt::format("{}.{}", names.blocks, i),
                 .kind = LayerKind::kBlock,
                 .tensors = {},
                 .first_block = i == 0,
                 .experts = HasExperts(a, i),
-                .full_attention = AttendsInFull(a, i)};
+                .full_attention = AttendsInFull(a, i),
+                .block_kind = KindOfBlock(a, i)};
     const std::string prefix = block.name + ".";
-    for (const ModuleParameter& parameter : block.experts ? mixture_parameters : dense_parameters) {
+    const std::size_t kind = block.block_kind >= 0 ? static_cast<std::size_t>(block.block_kind)
+                             : block.experts       ? 1
+                                                   : 0;
+    for (const ModuleParameter& parameter : by_kind[kind]) {
       append(block, prefix, parameter);
     }
     layout.layers.push_back(std::move(block));

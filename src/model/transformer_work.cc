@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -13,12 +15,16 @@
 
 #include "src/base/check.h"
 #include "src/model/adapter_operators.h"
+#include "src/model/indexer_operators.h"
 #include "src/model/latent_attention_operators.h"
 #include "src/model/layer_operators.h"
 #include "src/model/layer_tape.h"
 #include "src/model/layer_variant.h"
 #include "src/model/mixture_operators.h"
 #include "src/model/module_names.h"
+#include "src/model/recurrent_operators.h"
+#include "src/model/shared_key_operators.h"
+#include "src/model/stream_operators.h"
 #include "src/model/transformer_tensors.h"
 
 namespace stepcast::model {
@@ -152,7 +158,7 @@ class Block {
       : a_(architecture),
         variant_(variant),
         options_(options),
-        names_(NamesOf(architecture.family)),
+        names_(NamesOf(architecture)),
         core_names_(CoreNamesOf(architecture.family)),
         parameters_(parameters),
         tape_(tape),
@@ -166,17 +172,108 @@ class Block {
   }
 
  private:
-  // Where norms stand before attention and feed-forward, behind them within the residual, or both.
+  // Where norms stand before the mixer and the feed-forward layer, behind them within the residual,
+  // or both. A block may have one of the two alone.
   Operand PreNorm(const Operand& x) {
     const auto norm = [this](const Operand& of, std::string_view module) {
       return module.empty() ? of : Norm(of, module);
     };
-    const Operand attention = Projection(AttentionOf(norm(x, names_.attention_norm)));
-    const Operand between = Residual(x, norm(attention, names_.attention_post_norm),
-                                     core_names_.attention_dropout, core_names_.attention_residual);
-    const Operand feed_forward = FeedForward(norm(between, names_.feed_forward_norm));
-    return Residual(between, norm(feed_forward, names_.feed_forward_post_norm), core_names_.dropout,
-                    core_names_.residual);
+    Operand y = x;
+    if (a_.mixer != Mixer::kNone) {
+      const auto mix = [&](const Operand& of) {
+        return norm(Mix(norm(of, names_.attention_norm)), names_.attention_post_norm);
+      };
+      y = Branch(y, mix,
+                 {names_.streams_attention, names_.bank_attention, core_names_.attention_dropout,
+                  core_names_.attention_residual});
+    }
+    if (HasFeedForward(a_)) {
+      const auto feed = [&](const Operand& of) {
+        const Operand made = variant_.experts && a_.experts.beside_dense
+                                 ? DenseBesideExperts(of)
+                                 : FeedForward(norm(of, names_.feed_forward_norm));
+        return norm(made, names_.feed_forward_post_norm);
+      };
+      y = Branch(y, feed,
+                 {names_.streams_feed_forward, names_.bank_feed_forward, core_names_.dropout,
+                  core_names_.residual});
+    }
+    return a_.layer_input > 0 ? AddLayerInput(y) : y;
+  }
+
+  // What a branch has of its own beside the plain residual.
+  struct BranchNames {
+    std::string_view streams, bank, dropout, residual;
+  };
+  // x with what the branch makes of it.
+  Operand Branch(const Operand& x, const std::function<Operand(const Operand&)>& branch,
+                 const BranchNames& names) {
+    if (a_.streams > 0) {
+      if (!streams_) streams_.emplace(operators_, a_.streams);
+      const Operand taken = streams_->Take(x, names.streams, a_.streams * (a_.streams + 2),
+                                           Find(parameters_, names.streams));
+      return streams_->Give(x, branch(taken), names.streams);
+    }
+    Operand taken = x;
+    if (a_.residual_bank > 0) {
+      // Of the outputs of earlier groups of blocks there are half as many as all groups on average.
+      taken = operators_.MeanOfRows(x, names.bank, 2 + a_.layers / a_.residual_bank / 2,
+                                    Find(parameters_, names.bank));
+    }
+    return Residual(x, branch(taken), names.dropout, names.residual);
+  }
+
+  // What the mixer adds: its input is normalised, and its output comes as the ranks' sum.
+  Operand Mix(const Operand& normalized) {
+    if (a_.shared_key.exists()) return Projection(SharedKeyOf(normalized));
+    if (a_.mixer == Mixer::kAttention) return Projection(AttentionOf(normalized));
+    recurrent_.emplace(operators_, a_, names_,
+                       [this](std::string_view module) { return FindIfAny(parameters_, module); });
+    tape_.BeginModule(Module::kAttentionCore);
+    const Operand whole = operators_.EnterColumns(normalized, "mixer");
+    const bool delta = a_.mixer == Mixer::kDelta;
+    const Operand y = delta ? recurrent_->DeltaRule(whole) : recurrent_->StateSpace(whole);
+    tape_.EndModule();
+    return Rows(y, delta ? names_.delta_out : names_.state_out);
+  }
+
+  // Both take what attention leaves, each with norms of its own (transformers, models/gemma4).
+  Operand DenseBesideExperts(const Operand& x) {
+    tape_.BeginModule(Module::kFeedForward);
+    const Operand dense = DenseOf(Norm(x, names_.feed_forward_norm));
+    tape_.EndModule();
+    const Operand normalised_dense = Norm(dense, names_.dense_post_norm);
+    const Operand routed = operators_.Norm(x, names_.router_scale, Normalization::kRmsNorm,
+                                           Find(parameters_, names_.router_scale));
+    const Operand rows = Norm(x, names_.experts_norm);
+    const ModulePositions scale = Find(parameters_, names_.expert_scale);
+    if (scale.weight >= 0) {
+      tape_.OnBackward([this, scale] {
+        tape_.RunBackward({.name = "mlp.expert_scale.grad", .kind = KernelKind::kMemoryBound}, {},
+                          {}, {scale.weight}, {scale.weight});
+      });
+    }
+    tape_.BeginModule(Module::kMixture);
+    const Operand experts = MixtureOf(routed, rows);
+    tape_.EndModule();
+    return operators_.Add(normalised_dense, Norm(experts, names_.experts_post_norm),
+                          "mlp.experts.add");
+  }
+
+  // A gate of the row that the block has, a product back, and a norm.
+  Operand AddLayerInput(const Operand& x) {
+    const auto module = [this](std::string_view name, std::int64_t out) {
+      ModulePositions positions = Find(parameters_, name);
+      positions.of_part = options_.sequence_parallel;
+      return LinearModule{name, out, positions};
+    };
+    const LinearModule gate = module(names_.layer_gate, a_.layer_input);
+    const LinearModule up = module(names_.layer_up, a_.hidden);
+    const Operand gated = operators_.Gelu(
+        operators_.Linear(x, gate.name, gate.out, gate.parameters), "per_layer_input.act_fn");
+    const Operand product = operators_.Multiply(gated, gated, "per_layer_input.product");
+    const Operand y = operators_.Linear(product, up.name, up.out, up.parameters);
+    return operators_.Add(x, Norm(y, names_.layer_norm), "per_layer_input.residual");
   }
 
   // Feed-forward takes what attention does, and both are added to it (transformers,
@@ -211,7 +308,7 @@ class Block {
   // Over each head of queries or keys, or over all of a rank's heads.
   Operand HeadNorm(const Operand& x, std::string_view module) {
     const ModulePositions positions = FindIfAny(parameters_, module);
-    if (NormsAllHeads(a_.family)) {
+    if (a_.norms_all_heads) {
       return operators_.Norm(x, module, Normalization::kRmsNorm, positions);
     }
     return operators_.NormOfHeads(x, module, a_.head_size, positions);
@@ -226,8 +323,14 @@ class Block {
   Operand Linear(const Operand& x, std::string_view module, std::int64_t out) {
     return operators_.Linear(x, module, out, Find(parameters_, module));
   }
+  // A linear layer's columns; `of_former`: of the tensor of the one before it.
+  struct LayerColumns {
+    std::string_view name;
+    std::int64_t out = 0;
+    bool of_former = false;
+  };
   Operand AdaptedLinear(const Entered& x, std::string_view module, std::int64_t out) {
-    const std::pair<std::string_view, std::int64_t> modules[] = {{module, out}};
+    const LayerColumns modules[] = {{module, out}};
     return WithAdapters(x, module, modules, {Linear(x.whole, module, out)}).front();
   }
 
@@ -236,15 +339,15 @@ class Block {
   }
 
   // What the linear layers make, with what their adapters make.
-  std::vector<Operand> WithAdapters(
-      const Entered& x, std::string_view together,
-      std::span<const std::pair<std::string_view, std::int64_t>> modules, std::vector<Operand> ys) {
+  std::vector<Operand> WithAdapters(const Entered& x, std::string_view together,
+                                    std::span<const LayerColumns> modules,
+                                    std::vector<Operand> ys) {
     if (!a_.lora.adapts()) return ys;
     if (const auto adapter = FindAdapter(parameters_, together)) {
       return adapters_.AddColumns(x.before, x.whole, *adapter, std::move(ys));
     }
     for (std::size_t i = 0; i < ys.size(); ++i) {
-      if (const auto adapter = FindAdapter(parameters_, modules[i].first)) {
+      if (const auto adapter = FindAdapter(parameters_, modules[i].name)) {
         ys[i] = adapters_.AddColumns(x.before, x.whole, *adapter, {ys[i]}).front();
       }
     }
@@ -257,31 +360,45 @@ class Block {
   enum class Product : std::uint8_t { kEach, kOne, kOneTensor };
 
   // `together`: what their common adapter is called.
-  std::vector<Operand> Linears(
-      const Entered& x, std::string_view name, std::string_view together,
-      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, Product product,
-      Outputs outputs) {
-    return WithAdapters(x, together, std::span(modules.begin(), modules.size()),
+  std::vector<Operand> Linears(const Entered& x, std::string_view name, std::string_view together,
+                               const std::vector<LayerColumns>& modules, Product product,
+                               Outputs outputs) {
+    return WithAdapters(x, together, modules,
                         BaseLinears(x.whole, name, modules, product, outputs));
   }
-  std::vector<Operand> BaseLinears(
-      const Operand& x, std::string_view name,
-      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, Product product,
-      Outputs outputs) {
-    const bool fused = product != Product::kEach;
+  std::vector<Operand> BaseLinears(const Operand& x, std::string_view name,
+                                   const std::vector<LayerColumns>& modules, Product product,
+                                   Outputs outputs) {
     std::vector<Operand> ys;
     std::vector<LinearModule> together;
-    for (const auto& [module, out] : modules) {
-      if (fused) {
-        const bool part = product == Product::kOneTensor && !together.empty();
-        together.push_back({module, out,
-                            part ? ModulePositions{.frozen = true} : FindIfAny(parameters_, module),
-                            part});
+    // What has been collected is one product, called so.
+    const auto run = [&](std::string_view product_name) {
+      const std::vector<Operand> made = operators_.Linears(
+          x, product_name, together, together.size() > 1 ? outputs : Outputs::kApart);
+      ys.insert(ys.end(), made.begin(), made.end());
+      together.clear();
+    };
+    if (product != Product::kEach) {
+      for (const LayerColumns& module : modules) {
+        const bool part = module.of_former || (product == Product::kOneTensor && !together.empty());
+        together.push_back(ModuleOf(module, part));
+      }
+      return operators_.Linears(x, name, together, outputs);
+    }
+    for (std::size_t i = 0; i < modules.size(); ++i) {
+      if (i + 1 < modules.size() && modules[i + 1].of_former) {
+        together = {ModuleOf(modules[i], false), ModuleOf(modules[i + 1], true)};
+        run(modules[i].name);
+        ++i;
       } else {
-        ys.push_back(Linear(x, module, out));
+        ys.push_back(Linear(x, modules[i].name, modules[i].out));
       }
     }
-    return fused ? operators_.Linears(x, name, together, outputs) : ys;
+    return ys;
+  }
+  LinearModule ModuleOf(const LayerColumns& module, bool part) const {
+    return {module.name, module.out,
+            part ? ModulePositions{.frozen = true} : FindIfAny(parameters_, module.name), part};
   }
 
   // The second of a pair of linear layers, whose result the ranks add up; its bias comes behind it.
@@ -318,27 +435,63 @@ class Block {
     return (a_.heads + 2 * a_.kv_heads) * a_.head_size / options_.tensor;
   }
 
-  // Of a family whose queries, keys and values have weights of their own.
-  std::array<Operand, 3> QueryKeyValue(const Entered& x, std::int64_t query_width,
-                                       std::int64_t key_width) {
+  // Of a family whose queries, keys and values have weights of their own. The product of queries
+  // may make the gate of the output, too.
+  std::array<Operand, 3> QueryKeyValue(const Entered& x, std::int64_t query_width) {
     const std::int64_t key_columns = a_.kv_heads * a_.head_size / options_.tensor;
+    const std::int64_t value_columns = a_.kv_heads * ValueSize(a_) / options_.tensor;
+    std::vector<LayerColumns> modules = {{names_.query, query_width}};
+    const bool gates = a_.gate_of_query;
+    if (gates) modules.push_back({"self_attn.gate", heads() * ValueSize(a_), true});
+    if (!a_.borrows_keys) modules.push_back({names_.key, key_columns});
+    if (!a_.borrows_keys && !a_.key_is_value) modules.push_back({names_.value, value_columns});
     // The core's backward writes three gradients, which lie apart.
-    const std::vector<Operand> made = Linears(
-        x, core_names_.query_key_value, names_.linear_qkv,
-        {{names_.query, query_width}, {names_.key, key_columns}, {names_.value, key_columns}},
-        ProductOf(HasFusedProjections(a_)), shares_key_heads() ? Outputs::kOne : Outputs::kApart);
+    std::vector<Operand> made = Linears(x, core_names_.query_key_value, names_.linear_qkv, modules,
+                                        ProductOf(HasFusedProjections(a_)),
+                                        shares_key_heads() ? Outputs::kOne : Outputs::kApart);
     if (HasFusedProjections(a_) && !options_.fuses_products) {
       // Values are a part of the one tensor, which stays with them.
       for (const Operand& part : made) tape_.Keep(part.value);
     }
+    if (gates) {
+      gate_ = made[1];
+      made.erase(made.begin() + 1);
+    }
+    if (a_.borrows_keys) return {made[0], Borrowed(x.whole), Borrowed(x.whole)};
+    if (a_.key_is_value) made.push_back(made[1]);
     AddAttentionBiases(made, {names_.query, names_.key, names_.value});
     if (!shares_key_heads()) return {made[0], made[1], made[2]};
     STEPCAST_CHECK(options_.fuses_products, "ranks share key-value heads of one product");
     return operators_.GatherHeads(made.front(), core_names_.query_key_value,
-                                  {query_width, key_width, key_width});
+                                  {query_width, key_columns, value_columns});
   }
 
-  std::array<Operand, 3> LatentQueryKeyValue(const Operand& normalized) {
+  // Keys or values of an earlier block, which keeps them. Their gradient is added to that of the
+  // earlier block.
+  Operand Borrowed(const Operand& x) {
+    return {.value = tape_.Alias(x.value),
+            .width = kv_heads() * a_.head_size,
+            .tokens = x.tokens,
+            .fp32 = false};
+  }
+
+  // What attention makes, times the sigmoid of its gate.
+  Operand GateOutput(const Entered& x, const Operand& y) {
+    if (a_.output_gate == OutputGate::kNone) return y;
+    const std::int64_t each = ValueSize(a_);
+    const bool of_heads = a_.output_gate == OutputGate::kHead;
+    if (!a_.gate_of_query) {
+      gate_ = Linear(x.whole, names_.attention_gate, heads() * (of_heads ? 1 : each));
+    }
+    const Operand score = operators_.Sigmoid(gate_, "self_attn.gate.sigmoid");
+    if (!of_heads) return operators_.Multiply(y, score, "self_attn.gate.product");
+    const Operand rows{.value = y.value, .width = each, .tokens = y.tokens * heads()};
+    const Operand numbers{.value = score.value, .width = 1, .tokens = y.tokens * heads()};
+    const Operand scaled = operators_.ScaleRows(rows, numbers, "self_attn.gate.product");
+    return {.value = scaled.value, .width = y.width, .tokens = y.tokens};
+  }
+
+  void MakeLatent() {
     const auto module = [this](std::string_view name, std::int64_t out) {
       return LinearModule{name, out, Find(parameters_, name)};
     };
@@ -353,7 +506,24 @@ class Block {
       modules.query_norm = module(names_.query_latent_norm, 0);
     }
     latent_.emplace(operators_, a_, modules, core_names_.core);
-    return latent_->QueryKeyValue(normalized);
+  }
+
+  // An indexer chooses, and there is something to choose from: documents are longer than what it
+  // takes.
+  bool ReadsChosenKeys() const {
+    return a_.indexer.chooses() && operators_.DocumentLength() > a_.indexer.top;
+  }
+
+  void RunIndexer(const Operand& normalized, const Operand& query_source) {
+    const Indexer& index = a_.indexer;
+    if (!index.exists() || index.shared) return;
+    indexer_.emplace(operators_, a_, names_,
+                     [this](std::string_view module) { return FindIfAny(parameters_, module); });
+    if (index.runs) {
+      indexer_->Choose(normalized, query_source);
+    } else {
+      indexer_->Idle();
+    }
   }
 
   bool flash() const { return FlashGeneration(options_.attention) > 0; }
@@ -363,19 +533,30 @@ class Block {
   // The second generation takes values that are as wide as queries: they are filled up, and the
   // filling is left out of what it makes (transformers, models/deepseek_v3).
   bool fills_values() const {
+    if (ReadsChosenKeys() && a_.latent.exists()) return false;
     return ValueSize(a_) != a_.head_size && flash() &&
            FlashGeneration(options_.attention) < kFirstWithNarrowValues;
   }
   AttentionShape Shape() const {
+    if (shared_key_) return shared_key_->Shape(operators_.DocumentLength());
+    if (ReadsChosenKeys() && a_.latent.exists()) {
+      return {.heads = heads(),
+              .kv_heads = 1,
+              .head_size = a_.latent.kv_rank + a_.latent.rotary_head,
+              .value_size = a_.latent.kv_rank,
+              .window = a_.indexer.top};
+    }
     return {.heads = heads(),
             .kv_heads = options_.repeat_kv ? heads() : kv_heads(),
             .head_size = a_.head_size,
             .value_size = fills_values() ? a_.head_size : ValueSize(a_),
             .value_filling = fills_values() ? a_.head_size - ValueSize(a_) : 0,
-            .window = variant_.full_attention ? 0 : a_.attention_window,
+            .window = ReadsChosenKeys()         ? a_.indexer.top
+                      : variant_.full_attention ? 0
+                                                : a_.attention_window,
             .dropout = a_.attention_dropout,
             .causal = !IsEncoder(a_.family),
-            .sinks = HasSinks(a_.family),
+            .sinks = a_.sinks,
             .sink_positions = FindIfAny(parameters_, names_.sinks),
             .capped = a_.score_cap > 0};
   }
@@ -420,7 +601,16 @@ class Block {
   }
 
   Operand AttentionOf(const Operand& normalized) {
-    if (a_.latent.exists()) return Core(LatentQueryKeyValue(normalized));
+    if (a_.latent.exists()) {
+      MakeLatent();
+      const bool sparse = ReadsChosenKeys();
+      Operand y = Core(sparse ? latent_->AbsorbedQueryKeyValue(normalized)
+                              : latent_->QueryKeyValue(normalized));
+      if (sparse) y = latent_->ValuesOf(y);
+      RunIndexer(normalized, a_.indexer.from_query_rank ? latent_->query_vector() : normalized);
+      if (a_.output_gate == OutputGate::kNone) return y;
+      return GateOutput(Enter(normalized, "gate", false), y);
+    }
     const AdaptedLayers& targets = a_.lora.targets;
     const Entered x = Enter(normalized, "qkv",
                             targets.linear_qkv || targets.query || targets.key || targets.value);
@@ -436,9 +626,14 @@ class Block {
                              : operators_.Split(all, core_names_.core, widths);
       return flash() ? Core(made) : CoreOfRepeatedHeads(made);
     }
-    std::array<Operand, 3> made = QueryKeyValue(x, query_width, key_width);
+    RunIndexer(normalized, normalized);
+    std::array<Operand, 3> made = QueryKeyValue(x, query_width);
     TurnAndNormalise(made[0], made[1]);
-    return flash() && !options_.repeat_kv ? Core(made) : CoreOfRepeatedHeads(made);
+    if (a_.norms_values && !a_.borrows_keys) {
+      made[2] =
+          operators_.NormOfHeads(made[2], "self_attn.v_norm", ValueSize(a_), {.frozen = true});
+    }
+    return GateOutput(x, flash() && !options_.repeat_kv ? Core(made) : CoreOfRepeatedHeads(made));
   }
 
   // Queries and keys. Blocks of Llama 4 that attend to all tokens neither turn nor normalise them;
@@ -447,13 +642,20 @@ class Block {
     const bool llama4 = a_.family == Family::kLlama4;
     const auto normalise = [&] {
       query = HeadNorm(query, names_.query_norm);
-      key = HeadNorm(key, names_.key_norm);
+      if (!a_.borrows_keys) key = HeadNorm(key, names_.key_norm);
     };
     if (a_.qk_norm && !llama4) normalise();
     if (a_.position != Position::kRotary || (llama4 && variant_.full_attention)) return;
     query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
-    key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
+    if (!a_.borrows_keys) key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
     if (a_.qk_norm && llama4) normalise();
+  }
+
+  Operand SharedKeyOf(const Operand& normalized) {
+    shared_key_.emplace(operators_, a_, names_,
+                        [this](std::string_view module) { return FindIfAny(parameters_, module); });
+    const SharedKeyOperators::Vectors vectors = shared_key_->Make(normalized);
+    return shared_key_->Output(Core(std::array{vectors.query, vectors.key, vectors.key}));
   }
 
   Operand Projection(Operand x) { return Rows(x, names_.projection); }
@@ -466,15 +668,15 @@ class Block {
   }
 
   Operand FeedForwardOf(const Operand& normalized) {
-    if (variant_.experts) return MixtureOf(normalized);
+    return variant_.experts ? MixtureOf(normalized, normalized) : DenseOf(normalized);
+  }
+
+  Operand DenseOf(const Operand& normalized) {
     const std::int64_t width = a_.feed_forward / options_.tensor;
     const AdaptedLayers& targets = a_.lora.targets;
     const Entered x = Enter(normalized, "fc1", targets.linear_fc1 || targets.gate || targets.up);
     if (!IsGated(a_.activator)) {
-      const Operand up = AdaptedLinear(x, names_.up, width);
-      return Rows(a_.activator == Activator::kGelu ? operators_.Gelu(up, names_.activator)
-                                                   : operators_.SquaredRelu(up, names_.activator),
-                  names_.down);
+      return Rows(Activated(AdaptedLinear(x, names_.up, width)), names_.down);
     }
     const bool unfused = IsUnfused(options_.activation_function);
     const Product product = ProductOf(HasFusedGate(a_));
@@ -492,7 +694,8 @@ class Block {
 
   // Shared experts run before the router, as Megatron-Core has it where they do not overlap, or
   // beside the exchanges (transformer/moe/moe_layer.py, shared_experts.py).
-  Operand MixtureOf(const Operand& normalized) {
+  // The router chooses by `routed`.
+  Operand MixtureOf(const Operand& routed_by, const Operand& normalized) {
     const bool shares = a_.experts.shared_feed_forward > 0;
     const bool beside = shares && options_.experts.shared_beside;
     std::optional<Operand> inside, shared;
@@ -508,21 +711,44 @@ class Block {
     const auto module = [this](std::string_view name, std::int64_t out) {
       return LinearModule{name, out, Find(parameters_, name)};
     };
+    const std::int64_t first = (IsGated(a_.activator) ? 2 : 1) * a_.experts.feed_forward;
     mixture_.emplace(operators_, a_.experts,
-                     MixtureOperators::Modules{
-                         .router = module(names_.router, a_.experts.count),
-                         .gate_up = module(names_.experts_gate_up, 2 * a_.experts.feed_forward),
-                         .down = module(names_.experts_down, a_.hidden)});
+                     MixtureOperators::Modules{.router = module(names_.router, a_.experts.count),
+                                               .gate_up = module(names_.experts_gate_up, first),
+                                               .down = module(names_.experts_down, a_.hidden)});
     MixtureOperators::Beside lane;
     if (beside) lane = {.dispatch = begin, .combine = end};
-    const Operand routed = mixture_->Run(normalized, std::move(lane));
+    const Operand routed = Routed(routed_by, normalized, std::move(lane));
     if (shared && a_.experts.shared_gate && !beside) shared = GatedShared(normalized, *shared);
     return shared ? operators_.Add(routed, *shared, "mlp.shared_experts.add") : routed;
+  }
+
+  // Experts on a latent vector: each rank makes it of its tokens with the whole matrices, and rows
+  // of its width go to the experts.
+  Operand Routed(const Operand& routed_by, const Operand& normalized,
+                 MixtureOperators::Beside lane) {
+    if (a_.experts.latent == 0) return mixture_->Run(routed_by, normalized, std::move(lane));
+    const auto whole = [this](std::string_view name) {
+      ModulePositions positions = Find(parameters_, name);
+      positions.of_part = options_.sequence_parallel;
+      return positions;
+    };
+    Operand rows = in_16_bits_.Linear(normalized, names_.latent_down, a_.experts.latent,
+                                      whole(names_.latent_down));
+    if (a_.experts.latent_norm) {
+      rows = operators_.Norm(rows, names_.latent_norm, Normalization::kRmsNorm,
+                             Find(parameters_, names_.latent_norm));
+    }
+    const Operand made = mixture_->Run(routed_by, rows, std::move(lane));
+    return in_16_bits_.Linear(made, names_.latent_up, a_.hidden, whole(names_.latent_up));
   }
 
   Operand SharedActivation(const Operand& normalized) {
     const std::int64_t width = a_.experts.shared_feed_forward / options_.tensor;
     const Entered x = Enter(normalized, "shared_fc1", false);
+    if (!IsGated(a_.activator)) {
+      return Activated(Linear(x.whole, names_.shared_up, width));
+    }
     const std::vector<Operand> both =
         Linears(x, "mlp.shared_experts.gate_up_proj", "",
                 {{names_.shared_gate, width}, {names_.shared_up, width}}, ProductOf(false),
@@ -538,6 +764,12 @@ class Block {
                                                Find(parameters_, names_.shared_expert_gate)),
                             "mlp.shared_expert_gate.sigmoid");
     return operators_.ScaleRows(shared, score, "mlp.shared_experts.scale");
+  }
+
+  // Without a gate.
+  Operand Activated(const Operand& up) {
+    return a_.activator == Activator::kGelu ? operators_.Gelu(up, names_.activator)
+                                            : operators_.SquaredRelu(up, names_.activator);
   }
 
   // SwiGLU of what its two products make.
@@ -568,6 +800,11 @@ class Block {
   // Backward refers to them.
   std::optional<LatentAttentionOperators> latent_;
   std::optional<MixtureOperators> mixture_;
+  std::optional<RecurrentOperators> recurrent_;
+  std::optional<IndexerOperators> indexer_;
+  std::optional<SharedKeyOperators> shared_key_;
+  std::optional<StreamOperators> streams_;
+  Operand gate_;  // of attention's output
 };
 
 // Chunks are documents to an attention core, where they divide the document.
@@ -594,14 +831,16 @@ WorkOptions WithinChunks(const Architecture& a, WorkOptions options, const Layer
   return options;
 }
 
-LayerWork BlockWork(const Architecture& a, const WorkOptions& of_all, const LayerVariant& variant) {
+LayerWork BlockWork(const Architecture& whole, const WorkOptions& of_all,
+                    const LayerVariant& variant) {
+  const Architecture a = OfKind(whole, variant.block_kind);
   const WorkOptions options = WithinChunks(a, of_all, variant);
   LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
   const std::vector<ModuleParameter> parameters = BlockParameters(a, variant.experts);
   Block block(a, options, variant, parameters, tape, operators);
   operators.AddUpParts();
-  const Operand y = block.Run(operators.Input(a.hidden));
+  const Operand y = block.Run(operators.Input(a.hidden * std::max<std::int64_t>(a.streams, 1)));
   return tape.Finish(y.value, {.checkpointing = options.checkpointing,
                                .stops_early = options.recompute_stops_early,
                                .modules = options.recomputed_modules,
@@ -617,8 +856,142 @@ std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options)
   return (words + multiple - 1) / multiple * multiple;
 }
 
+// Rows of each layer: of a table, and of a product of the embedding, normalised, added up. Blocks
+// read them for as long as the step needs their gradient.
+void AppendLayerRows(const Architecture& a, const WorkOptions& options,
+                     const std::vector<ModuleParameter>& parameters, const Operand& x,
+                     LayerOperators& operators, LayerTape& tape) {
+  const ModuleNames& names = NamesOf(a);
+  const std::int64_t width = a.layers * a.layer_input;
+  Operand rows = operators.Lookup(names.layer_table, VocabularyOfRank(a, options), width,
+                                  Find(parameters, names.layer_table).weight, false);
+  rows = operators.LeaveRows(rows, names.layer_table, {});
+  ModulePositions projection = Find(parameters, names.layer_projection);
+  projection.of_part = options.sequence_parallel;
+  const Operand projected = operators.NormOfHeads(
+      operators.Linear(x, names.layer_projection, width, projection), names.layer_projection_norm,
+      a.layer_input, Find(parameters, names.layer_projection_norm));
+  rows = operators.Add(rows, projected, "layer_rows.add");
+  tape.Keep(rows.value);
+  tape.OnBackward([&tape, rows] { tape.Deliver(rows.value, tape.MakeGradient(rows.value)); });
+}
+
+// A tower's layers, mergers and the rows that take words' places. One tensor holds what all layers
+// have of a module: the first layer's backward, which comes last, completes its gradient.
+class TowerWork {
+ public:
+  TowerWork(const Architecture& a, const Tower& tower, const WorkOptions& options,
+            const std::vector<ModuleParameter>& parameters, LayerTape& tape)
+      : a_(a),
+        tower_(tower),
+        options_(OptionsOf(tower, options)),
+        names_(NamesOf(a)),
+        parameters_(parameters),
+        operators_(options_, tape) {}
+
+  // Rows of the decoder's width. Once.
+  Operand Run() {
+    const std::int64_t patches = options_.micro_batch_size * tower_.patches;
+    Operand x = operators_.Linear(operators_.Values("pixels", tower_.patch, patches),
+                                  names_.tower_patch, tower_.hidden, Of(names_.tower_patch, true));
+    if (tower_.positions > 0) {
+      x = operators_.AddPositions(x, names_.tower_positions, tower_.positions,
+                                  Of(names_.tower_positions, true).weight);
+    }
+    for (std::int64_t layer = 0; layer < tower_.layers; ++layer) x = Layer(x, layer);
+    if (tower_.last_norm) x = Norm(x, names_.tower_last_norm, true);
+    x = Norm(x, names_.tower_merge_norm, true);
+    const Operand rows{.value = x.value,
+                       .width = x.width * tower_.merged,
+                       .tokens = x.tokens / tower_.merged,
+                       .fp32 = x.fp32};
+    const std::int64_t mergers = tower_.mergers;
+    const Operand up = operators_.Linear(rows, names_.tower_merge_up, mergers * tower_.merge_hidden,
+                                         Of(names_.tower_merge_up, true));
+    return operators_.Linear(operators_.Gelu(up, "visual.merger.act_fn"), names_.tower_merge_down,
+                             a_.hidden, Of(names_.tower_merge_down, true));
+  }
+
+ private:
+  // Images are documents, in which every patch sees every other.
+  static WorkOptions OptionsOf(const Tower& tower, WorkOptions options) {
+    options.sequence_length = tower.patches;
+    options.tensor = 1;
+    options.sequence_parallel = false;
+    options.context = {};
+    options.documents.clear();
+    const std::int64_t image = tower.image > 0 ? tower.image : tower.patches;
+    if (image < tower.patches) options.documents.push_back({image, 1});
+    return options;
+  }
+
+  ModulePositions Of(std::string_view module, bool completes) const {
+    ModulePositions positions = Find(parameters_, module);
+    if (completes || positions.frozen) return positions;
+    positions.gradient_later = true;
+    if (positions.bias >= 0) {
+      positions.bias = -1;
+      positions.frozen_bias = true;
+    }
+    return positions;
+  }
+  Operand Norm(const Operand& x, std::string_view module, bool completes) {
+    ModulePositions positions = Find(parameters_, module);
+    if (!completes) positions = {.frozen = true, .frozen_bias = positions.biased()};
+    return operators_.Norm(x, module,
+                           tower_.layer_norm ? Normalization::kLayerNorm : Normalization::kRmsNorm,
+                           positions);
+  }
+
+  Operand Layer(const Operand& x, std::int64_t layer) {
+    const bool first = layer == 0;
+    const std::int64_t heads = tower_.heads * tower_.head_size;
+    const Operand made =
+        operators_.Linear(Norm(x, names_.tower_norm, first), names_.tower_query_key_value,
+                          3 * heads, Of(names_.tower_query_key_value, first));
+    const AttentionShape shape{.heads = tower_.heads,
+                               .kv_heads = tower_.heads,
+                               .head_size = tower_.head_size,
+                               .causal = false};
+    const Operand attended = FlashGeneration(options_.attention) > 0
+                                 ? operators_.FlashAttention(made, "visual.attn.core", shape)
+                                 : operators_.MathAttention(made, "visual.attn.core", shape);
+    const Operand between =
+        operators_.Add(x,
+                       operators_.Linear(attended, names_.tower_projection, tower_.hidden,
+                                         Of(names_.tower_projection, first)),
+                       "visual.attn.residual");
+    const Operand normalised = Norm(between, names_.tower_norm, false);
+    const ModulePositions of_up = Of(names_.tower_up, first);
+    Operand inside;
+    if (tower_.gated) {
+      const std::vector<Operand> both =
+          operators_.Linears(normalised, names_.tower_up,
+                             {{names_.tower_up, tower_.feed_forward, of_up},
+                              {"visual.mlp.gate", tower_.feed_forward, {.frozen = true}, true}},
+                             Outputs::kSideBySide);
+      inside = operators_.GatedSilu(both[0], both[1], "visual.mlp.act_fn");
+    } else {
+      inside = operators_.Gelu(
+          operators_.Linear(normalised, names_.tower_up, tower_.feed_forward, of_up),
+          "visual.mlp.act_fn");
+    }
+    return operators_.Add(
+        between,
+        operators_.Linear(inside, names_.tower_down, tower_.hidden, Of(names_.tower_down, first)),
+        "visual.mlp.residual");
+  }
+
+  const Architecture& a_;
+  const Tower& tower_;
+  const WorkOptions options_;
+  const ModuleNames& names_;
+  const std::vector<ModuleParameter>& parameters_;
+  LayerOperators operators_;
+};
+
 LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
-  const ModuleNames& names = NamesOf(a.family);
+  const ModuleNames& names = NamesOf(a);
   const std::vector<ModuleParameter> parameters = EmbeddingParameters(a);
   LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
@@ -637,11 +1010,19 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
   } else {
     x = operators.LeaveRows(x, names.embedding, {});
   }
-  if (ScalesEmbeddings(a.family)) x = operators.Scale(x, "embed_scale");
+  if (a.scales_embeddings) x = operators.Scale(x, "embed_scale");
   if (HasPostNorm(a.family)) {
     x = operators.Norm(x, names.embedding_norm, a.normalization,
                        Find(parameters, names.embedding_norm));
   }
+  std::vector<std::unique_ptr<TowerWork>> towers;  // backward refers to them
+  for (const Tower& tower : a.towers) {
+    towers.push_back(std::make_unique<TowerWork>(a, tower, options, parameters, tape));
+    x = operators.ReplaceRows(x, towers.back()->Run(), "visual.join");
+  }
+  StreamOperators streams(operators, std::max<std::int64_t>(a.streams, 1));
+  if (a.streams > 0) x = streams.Spread(x, "embedding_streams");
+  if (a.layer_input > 0) AppendLayerRows(a, options, parameters, x, operators, tape);
   if (a.dropout) x = operators.Dropout(x, "embedding_dropout");
   return tape.Finish(x.value, {.splits_backward = options.splits_backward,
                                .input_has_gradient = !a.lora.adapts()});
@@ -664,7 +1045,7 @@ int FindBias(const std::vector<ModuleParameter>& parameters, std::string_view mo
 LayerWork EncoderHead(const Architecture& a, const WorkOptions& options,
                       const std::vector<ModuleParameter>& parameters, LayerOperators& operators,
                       Operand x, LayerTape& tape) {
-  const ModuleNames& names = NamesOf(a.family);
+  const ModuleNames& names = NamesOf(a);
   const auto find = [&](std::string_view module) { return Find(parameters, module); };
   if (!HasPostNorm(a.family)) {
     x = operators.Norm(x, names.final_norm, a.normalization, find(names.final_norm));
@@ -715,12 +1096,13 @@ class FurtherTokens {
                 LayerOperators& head_operators)
       : a_(a),
         options_(options),
-        names_(NamesOf(a.family)),
+        names_(NamesOf(a)),
         parameters_(parameters),
         tape_(tape),
         head_operators_(head_operators),
         operators_(options, tape),
-        block_(a, options_,
+        of_block_(OfKind(a, KindOfBlock(a, a.layers))),
+        block_(of_block_, options_,
                {.experts = HasExperts(a, a.layers), .full_attention = AttendsInFull(a, a.layers)},
                parameters, tape, operators_) {
     operators_.AddUpParts();
@@ -781,6 +1163,7 @@ class FurtherTokens {
   LayerTape& tape_;
   LayerOperators& head_operators_;
   LayerOperators operators_;
+  const Architecture of_block_;
   Block block_;
 };
 
@@ -789,12 +1172,20 @@ class FurtherTokens {
 LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
   WorkOptions options = WithoutQuantization(block_options);
   options.tensor_overlap = TensorOverlap::kNone;  // of blocks, too
-  const ModuleNames& names = NamesOf(a.family);
+  const ModuleNames& names = NamesOf(a);
   const std::vector<ModuleParameter> parameters = HeadParameters(a);
   LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
   operators.AddUpParts();
-  const Operand x = operators.Input(a.hidden);
+  StreamOperators streams(operators, std::max<std::int64_t>(a.streams, 1));
+  Operand x = operators.Input(a.hidden * std::max<std::int64_t>(a.streams, 1));
+  if (a.streams > 0) {
+    x = streams.Take(x, names.streams_head, a.streams, Find(parameters, names.streams_head));
+  }
+  if (a.residual_bank > 0) {
+    x = operators.MeanOfRows(x, names.bank_head, 1 + a.layers / a.residual_bank,
+                             Find(parameters, names.bank_head));
+  }
   if (IsEncoder(a.family)) {
     return EncoderHead(a, options, parameters, operators, x, tape);
   }

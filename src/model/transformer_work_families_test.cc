@@ -85,6 +85,7 @@ std::int64_t SavedBytesOfAToken(const Architecture& a, const WorkOptions& option
 TEST(FamiliesWorkTest, GemmaNormalisesBehindBranches) {
   Architecture plain = Gemma2With9B();
   plain.family = Family::kLlama;
+  plain.scales_embeddings = false;
   plain.score_cap = plain.logit_cap = 0;
   const WorkOptions options = Options(1, 64);
   EXPECT_EQ(SavedBytesOfAToken(Gemma2With9B(), options) - SavedBytesOfAToken(plain, options),

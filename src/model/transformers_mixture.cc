@@ -83,16 +83,17 @@ Operand MixtureOperators::RunSorted(const Operand& x) {
            {tape_.GradientOf(gathered.value), order}, {dx});
     tape_.Deliver(x.value, dx);
   });
-  const std::int64_t inner = modules_.gate_up.out / 2;
-  const Operand both = ProductOfExperts(gathered, modules_.gate_up, 2 * inner);
-  const Operand made = ProductOfExperts(ActivateHalves(both, inner), modules_.down, width_);
+  const Operand both = ProductOfExperts(gathered, modules_.gate_up, modules_.gate_up.out);
+  const Operand activated =
+      gated() ? ActivateHalves(both) : operators_.SquaredRelu(both, "mlp.experts.act_fn");
+  const Operand made = ProductOfExperts(activated, modules_.down, width_);
   return AddUpSorted(made, order, x);
 }
 
 // The activation of one half times the other, operator by operator; what each makes is kept.
-Operand MixtureOperators::ActivateHalves(const Operand& both, std::int64_t inner) {
-  const Operand activated = operators_.Make("mlp.experts.act_fn output", inner, both.tokens);
-  const Operand product = operators_.Make("mlp.experts.product output", inner, both.tokens);
+Operand MixtureOperators::ActivateHalves(const Operand& both) {
+  const Operand activated = operators_.Make("mlp.experts.act_fn output", inner(), both.tokens);
+  const Operand product = operators_.Make("mlp.experts.product output", inner(), both.tokens);
   const Bytes half = operators_.Size(product);
   tape_.Keep(both.value);
   tape_.Keep(activated.value);
@@ -152,34 +153,35 @@ Operand MixtureOperators::AddUpSorted(const Operand& made, Value order, const Op
 }
 
 void MixtureOperators::MakeProducts(std::int64_t rows, LoopValues& loop) {
-  const std::int64_t inner = modules_.gate_up.out / 2;
-  const Bytes half = operators_.BytesOfElements(rows * inner);
+  const Bytes half = operators_.BytesOfElements(rows * inner());
   loop.gate = tape_.Make("mlp.experts.gate_proj output", half);
-  loop.up = tape_.Make("mlp.experts.up_proj output", half);
+  if (gated()) loop.up = tape_.Make("mlp.experts.up_proj output", half);
   loop.activated = tape_.Make("mlp.experts.act_fn output", half);
-  loop.product = tape_.Make("mlp.experts.product output", half);
+  if (gated()) loop.product = tape_.Make("mlp.experts.product output", half);
   loop.made = tape_.Make("mlp.experts.down_proj output", RowBytes(rows));
 }
 
 void MixtureOperators::RunLoopedExpert(const LoopValues& loop, std::int64_t rows) {
-  const std::int64_t inner = modules_.gate_up.out / 2;
-  const Bytes half = operators_.BytesOfElements(rows * inner);
+  const Bytes half = operators_.BytesOfElements(rows * inner());
   const std::vector<int> parameters = ParametersOfExperts();
   const auto multiply = [&](const char* name, std::int64_t out, std::int64_t in, Value from,
                             Value to) {
     tape_.Run(ExpertProduct(name, rows, out, in, ProductLayout::kForward), {from}, {to},
               parameters);
   };
-  multiply("mlp.experts.gate_proj", inner, width_, loop.rows, loop.gate);
+  multiply(gated() ? "mlp.experts.gate_proj" : "mlp.experts.up_proj", inner(), width_, loop.rows,
+           loop.gate);
   tape_.Run(Small("mlp.experts.act_fn", half, half), {loop.gate}, {loop.activated});
-  multiply("mlp.experts.up_proj", inner, width_, loop.rows, loop.up);
+  if (!gated())
+    return multiply("mlp.experts.down_proj", width_, inner(), loop.activated, loop.made);
+  multiply("mlp.experts.up_proj", inner(), width_, loop.rows, loop.up);
   tape_.Run(Small("mlp.experts.product", half + half, half), {loop.activated, loop.up},
             {loop.product});
-  multiply("mlp.experts.down_proj", width_, inner, loop.product, loop.made);
+  multiply("mlp.experts.down_proj", width_, inner(), loop.product, loop.made);
 }
 
 MixtureOperators::LoopGradients MixtureOperators::MakeLoopGradients(std::int64_t rows) {
-  const Bytes half = operators_.BytesOfElements(rows * modules_.gate_up.out / 2);
+  const Bytes half = operators_.BytesOfElements(rows * inner());
   LoopGradients gradients;
   for (Value* value : {&gradients.left, &gradients.right, &gradients.gate, &gradients.inside}) {
     *value = tape_.MakeScratch(half);
@@ -193,8 +195,7 @@ MixtureOperators::LoopGradients MixtureOperators::MakeLoopGradients(std::int64_t
 void MixtureOperators::RunLoopedExpertBackward(const LoopValues& loop,
                                                const LoopGradients& gradients, std::int64_t rows,
                                                bool last) {
-  const std::int64_t inner = modules_.gate_up.out / 2;
-  const Bytes half = operators_.BytesOfElements(rows * inner), whole = RowBytes(rows);
+  const Bytes half = operators_.BytesOfElements(rows * inner()), whole = RowBytes(rows);
   const std::vector<int> parameters = ParametersOfExperts();
   const bool trained = modules_.gate_up.parameters.weight >= 0;
   const auto run = [&](const char* name, Bytes read, Bytes written, const Pieces& from, Value to) {
@@ -209,15 +210,22 @@ void MixtureOperators::RunLoopedExpertBackward(const LoopValues& loop,
     tape_.RunBackward(ExpertProduct(name + ".wgrad", out, in, rows, ProductLayout::kWeightGradient),
                       {gradient, kept}, {}, last ? completed : std::vector<int>(), parameters);
   };
-  multiply("mlp.experts.down_proj", width_, inner, gradients.made, loop.product, gradients.inside,
+  multiply("mlp.experts.down_proj", width_, inner(), gradients.made,
+           gated() ? loop.product : loop.activated, gradients.inside,
            modules_.down.parameters.all());
+  if (!gated()) {
+    run("mlp.experts.act_fn.dgrad", half + half, half, {gradients.inside, loop.gate},
+        gradients.gate);
+    return multiply("mlp.experts.up_proj", inner(), width_, gradients.gate, loop.rows,
+                    gradients.rows, modules_.gate_up.parameters.all());
+  }
   run("mlp.experts.product.dgrad_left", half + half, half, {gradients.inside, loop.up},
       gradients.left);
   run("mlp.experts.product.dgrad_right", half + half, half, {gradients.inside, loop.activated},
       gradients.right);
-  multiply("mlp.experts.up_proj", inner, width_, gradients.right, loop.rows, gradients.rows, {});
+  multiply("mlp.experts.up_proj", inner(), width_, gradients.right, loop.rows, gradients.rows, {});
   run("mlp.experts.act_fn.dgrad", half + half, half, {gradients.left, loop.gate}, gradients.gate);
-  multiply("mlp.experts.gate_proj", inner, width_, gradients.gate, loop.rows, gradients.other,
+  multiply("mlp.experts.gate_proj", inner(), width_, gradients.gate, loop.rows, gradients.other,
            modules_.gate_up.parameters.all());
   run("mlp.experts.rows.sum", whole + whole, whole, {gradients.other}, gradients.rows);
 }
@@ -236,7 +244,7 @@ Operand MixtureOperators::RunLoop(const Operand& x) {
   MakeProducts(count, loop);
   for (const Value value :
        {loop.places, loop.rows, loop.gate, loop.up, loop.activated, loop.product, loop.made}) {
-    tape_.Keep(value);
+    if (value >= 0) tape_.Keep(value);
   }
   const Operand y = operators_.Make("mlp.experts output", width_, tokens_);
   tape_.Run(Small("mlp.experts.zeros", Bytes(), operators_.Size(x)), {}, {y.value});

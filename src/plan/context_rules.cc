@@ -50,10 +50,36 @@ class ContextRules : public Rules {
       RefuseAxis("an encoder's head takes its tokens from the whole sequence",
                  "leave it at 1, or take a decoder");
     }
+    CheckRecurrent();
     if (facts_.attention_window > 0 && method_ != ContextMethod::kAllToAll) {
       Refuse(fmt::format("tokens see a window of {}, which parts of sequences do not balance",
                          facts_.attention_window),
              torch_ ? "write context: 1" : "write context_method: all_to_all");
+    }
+  }
+
+  // Megatron-Core exchanges tokens for heads before a recurrent layer and back behind it.
+  void CheckRecurrent() {
+    if (facts_.recurrent.empty()) return;
+    if (facts_.recurrent_by_channel) {
+      RefuseAxis(fmt::format("no framework divides the sequences of {}", facts_.recurrent),
+                 "leave it at 1");
+      return;
+    }
+    if (torch_) {
+      RefuseAxis(fmt::format("PyTorch's context parallelism divides attention alone, and the model "
+                             "has layers of {}",
+                             facts_.recurrent),
+                 "leave it at 1, or write framework: megatron");
+      return;
+    }
+    const std::int64_t ranks = ranks_ * request_.tensor.value_or(1);
+    for (const std::int64_t heads : facts_.recurrent_heads) {
+      if (heads % ranks == 0) continue;
+      RefuseAxis(fmt::format("{} heads of {} do not divide among {} ranks of tensor and context "
+                             "parallelism",
+                             heads, facts_.recurrent, ranks),
+                 "choose divisors");
     }
   }
 

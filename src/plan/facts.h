@@ -38,6 +38,11 @@ struct Facts {
     std::int64_t columns = 1;  // of one; more than 1: ranks can share it, each with some of them
   };
   std::vector<Divided> divided{};
+  // Recurrent layers, by what they are ("gated delta rule"), and their heads, which tensor- and
+  // context-parallel ranks share out; empty: there are none.
+  std::string recurrent{};
+  std::vector<std::int64_t> recurrent_heads{};
+  bool recurrent_by_channel = false;  // Kimi delta attention
   // Of a mixture; 0: the model is dense.
   std::int64_t experts = 0, expert_width = 0;
   bool expert_biases = false;                // experts' products have biases

@@ -758,8 +758,8 @@ TEST(SearchTest, EndsWithWhatItHasFound) {
   SearchOptions options{.best = 1, .threads = 1};
   options.group = [](std::int64_t plan) { return static_cast<int>(plan % 2); };
   options.groups = 2;
-  // Screening, and some plans of a group.
-  options.enough = [&] { return ++asked > kPlans + 2; };
+  // Screening, and bounds and forecasts of some plans of a group.
+  options.enough = [&] { return ++asked > kPlans + 3; };
   const SearchResult ended = Search(problem, {}, options);
   ASSERT_EQ(ended.best.size(), 1U);
   EXPECT_FALSE(ended.proved);

@@ -38,7 +38,7 @@ tl::expected<Sensitivity, SensitivityFault> SensitivityOf(
   if (!scenario) return wrong(scenario.error());
   const auto classes = forecast::PricedClassesOf(*scenario);
   if (!classes) return wrong(classes.error());
-  const auto run = forecast::SimulateAt(*scenario, *classes, forecast::Detail::kFigures);
+  const auto run = forecast::SimulateAt(*scenario, *classes, forecast::Detail::kTimes);
   if (!run) return wrong(run.error());
   auto faster = forecast::WhatIfFaster(*scenario, *classes, *run, 1 + kMore);
   if (!faster) return wrong(faster.error());

@@ -40,19 +40,26 @@ bool UnequalTokens(const std::vector<SweepRow>& rows) {
   });
 }
 
-SweepRow RowOf(const Result<forecast::Forecast>& forecast) {
+SweepRow RowOf(Diagnostics faults) {
   SweepRow row;
-  if (!forecast.has_value()) {
-    row.faults = forecast.error();
-    return row;
-  }
-  const forecast::MemoryForecast& memory = forecast->memory;
+  row.faults = std::move(faults);
+  return row;
+}
+
+SweepRow RowOf(const forecast::Forecast& forecast, const plan::Training& training, bool has_times) {
+  SweepRow row;
+  const forecast::MemoryForecast& memory = forecast.memory;
   row.status = memory.fits ? RowStatus::kOk : RowStatus::kDoesNotFit;
-  row.step_time = forecast->step_time;
-  const forecast::TrainedStep step = forecast::TrainedStepOf(*forecast);
+  row.step_time = forecast.step_time;
+  const forecast::TrainedStep step = forecast::TrainedStepOf(forecast);
   row.tokens = step.tokens;
   row.gpus = step.gpus;
-  row.tokens_per_second_per_gpu = forecast->tokens_per_second_per_gpu;
+  row.tokens_per_second_per_gpu = forecast.tokens_per_second_per_gpu;
+  row.global_batch_size = training.global_batch_size;
+  row.gradient_accumulation = training.gradient_accumulation;
+  row.wire_bytes_per_rank = forecast.wire_bytes_per_rank;
+  if (forecast.has_flops) row.mfu = forecast.mfu;
+  if (has_times) row.exposed_communication = forecast.time.exposed_communication;
   row.peak = memory.peak;
   row.reserved = memory.reserved;
   row.outside = memory.outside;
@@ -86,6 +93,12 @@ std::string ToBytes(const SweepRow& row) {
   writer.Signed(row.tokens);
   writer.Signed(row.gpus);
   writer.Number(std::bit_cast<std::uint64_t>(row.tokens_per_second_per_gpu));
+  writer.Signed(row.global_batch_size);
+  writer.Signed(row.gradient_accumulation);
+  writer.Number(std::bit_cast<std::uint64_t>(row.wire_bytes_per_rank));
+  // A value that no row has stands for none.
+  writer.Number(std::bit_cast<std::uint64_t>(row.mfu.value_or(-1)));
+  writer.Signed(row.exposed_communication ? row.exposed_communication->picoseconds() : -1);
   for (const Bytes bytes : {row.peak, row.reserved, row.outside, row.capacity, row.over}) {
     writer.Signed(bytes.count());
   }
@@ -116,6 +129,13 @@ std::optional<SweepRow> ToSweepRow(std::string_view bytes) {
     row.tokens = reader.Signed();
     row.gpus = reader.Signed();
     row.tokens_per_second_per_gpu = std::bit_cast<double>(reader.Number());
+    row.global_batch_size = reader.Signed();
+    row.gradient_accumulation = reader.Signed();
+    row.wire_bytes_per_rank = std::bit_cast<double>(reader.Number());
+    const auto mfu = std::bit_cast<double>(reader.Number());
+    if (mfu >= 0) row.mfu = mfu;
+    const std::int64_t exposed = reader.Signed();
+    if (exposed >= 0) row.exposed_communication = Picoseconds(exposed);
     for (Bytes* bytes : {&row.peak, &row.reserved, &row.outside, &row.capacity, &row.over}) {
       *bytes = Bytes(reader.Signed());
     }

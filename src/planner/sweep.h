@@ -11,6 +11,7 @@
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
 #include "src/forecast/values.h"
+#include "src/plan/plan.h"
 #include "src/planner/answers.h"
 #include "src/planner/result_store.h"
 #include "src/planner/sweep_grid.h"
@@ -31,6 +32,11 @@ struct SweepRow {
   std::int64_t tokens = 0;  // that a step trains
   std::int64_t gpus = 0;    // that train it
   double tokens_per_second_per_gpu = 0;
+  std::int64_t global_batch_size = 0, gradient_accumulation = 0;
+  double wire_bytes_per_rank = 0;
+  // None of a list of layers, and of a sweep of more rows than SweepRun::kMostWithTimes.
+  std::optional<double> mfu{};
+  std::optional<Time> exposed_communication{};
   Bytes peak;      // what the allocator had handed out
   Bytes reserved;  // what it held; this and what is outside of it decide whether the step fits
   Bytes outside;
@@ -50,8 +56,10 @@ struct SweepRow {
 // comparable, and rows are compared by the time per token.
 bool UnequalTokens(const std::vector<SweepRow>& rows);
 
-// The row that a forecast, or the mistakes of a combination, make.
-SweepRow RowOf(const Result<forecast::Forecast>& forecast);
+// The row of a forecast. `has_times`: it says where the time goes.
+SweepRow RowOf(const forecast::Forecast& forecast, const plan::Training& training, bool has_times);
+// That of a combination with mistakes.
+SweepRow RowOf(Diagnostics faults);
 
 // Rows as bytes, for other ranks and for stores. Nothing when the bytes are none.
 std::string ToBytes(const SweepRow& row);

@@ -49,8 +49,12 @@ Result<forecast::Forecast> Evaluated(const Settings& settings) {
 }
 
 std::vector<SweepRow> SweepOn(int threads, const SweepGrid& grid, const Progress& progress = {}) {
-  const auto pool = MakeThreadPool(
-      WorkOf([](const Settings& settings) { return RowOf(Evaluated(settings)); }), threads);
+  const auto pool = MakeThreadPool(WorkOf([](const Settings& settings) {
+                                     auto forecast = Evaluated(settings);
+                                     return forecast ? RowOf(*forecast, {}, true)
+                                                     : RowOf(std::move(forecast.error()));
+                                   }),
+                                   threads);
   return Sweep(grid, *pool, nullptr, progress).value().rows;
 }
 

@@ -87,6 +87,10 @@ std::string_view KindName(KernelKind kind) {
       return "optimizer";
     case KernelKind::kGiven:
       return "given";
+    case KernelKind::kScan:
+      return "scan";
+    case KernelKind::kScanGradient:
+      return "scan-gradient";
   }
   return "";
 }

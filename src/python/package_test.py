@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The package of the wheel: all that the module does (module_test.py), and the process behind it."""
+"""The package of the wheel: its answers (answers_test.py), and the process behind it."""
 
 import os
 import pathlib
@@ -10,10 +10,9 @@ import threading
 import time
 import unittest
 
-os.environ["STEPCAST_PACKAGE"] = "src/python/package"
 os.environ["STEPCAST_PROGRAM"] = os.path.abspath("src/cli/stepcast")
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from module_test import *  # its tests, too
+from answers_test import *  # its tests, too
 
 import stepcast._answers
 

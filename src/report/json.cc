@@ -276,6 +276,12 @@ std::size_t Json::size() const {
   return is_null() ? 0 : 1;
 }
 
+std::string Json::Field() const {
+  if (is_null()) return "";
+  const auto* text = std::get_if<std::string>(&value_);
+  return text != nullptr ? *text : dump();
+}
+
 std::string Json::dump() const { return Library::Text(*this, -1); }
 
 std::string Json::Indented() const {

@@ -69,6 +69,8 @@ class Json {
 
   // On one line. Bytes that are not UTF-8 are replaced.
   std::string dump() const;
+  // As a field of CSV: text as it is, nothing for null, else as dump.
+  std::string Field() const;
   // By lines, with two spaces for each level.
   std::string Indented() const;
 

@@ -217,7 +217,6 @@ class SweepCharts {
 
   const std::string& Key(std::size_t axis) const { return grid_.axes()[axis].key; }
   std::string Name(std::size_t axis) const { return ShortName(grid_, axis); }
-  ByteUnit unit() const { return unit_; }
 
  private:
   bool OthersAsBest(std::int64_t row) const {
@@ -342,23 +341,15 @@ class SweepCharts {
   std::vector<std::int64_t> reach_;
 };
 
-Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUnit unit,
+Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows,
                const forecast::TrainingTarget& target) {
   std::vector<Column> columns;
   for (std::size_t i = 0; i < grid.axes().size(); ++i) {
     columns.push_back({ShortName(grid, i), Align::kLeft});
   }
-  const bool unequal_tokens = planner::UnequalTokens(rows);
   columns.push_back({"status", Align::kLeft});
-  if (unequal_tokens) columns.push_back({"tokens/step", Align::kRight});
-  columns.push_back({"step ms", Align::kRight});
-  if (unequal_tokens) columns.push_back({"ns/token", Align::kRight});
-  columns.push_back({"tokens/s/GPU", Align::kRight});
-  for (const char* figure : {"peak", "needs", "left"}) {
-    columns.push_back({fmt::format("{} {}", figure, unit.name), Align::kRight});
-  }
-  AddTrainingColumns(target, columns);
-  const std::size_t reason = columns.size();
+  const RowColumns figures(rows, target);
+  figures.AddTo(columns);
   columns.push_back({"reason", Align::kLeft});
   Table table(std::move(columns));
   // Where not all are shown: the fastest.
@@ -374,21 +365,12 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUni
   }
   for (const std::size_t i : order) {
     const SweepRow& row = rows[i];
-    const bool illegal = row.status == RowStatus::kIllegal;
     std::vector<std::string> cells;
     for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) {
       cells.push_back(std::move(value));
     }
     cells.push_back(Unbroken(Word(row.status)));
-    if (unequal_tokens) cells.push_back(illegal ? "-" : Grouped(row.tokens));
-    cells.push_back(illegal ? "-" : Milliseconds(row.step_time));
-    if (unequal_tokens) cells.push_back(illegal ? "-" : Decimal(NanosecondsPerToken(row), 1));
-    cells.push_back(illegal ? "-" : Decimal(row.tokens_per_second_per_gpu, 1));
-    cells.push_back(illegal ? "-" : In(unit, row.peak));
-    cells.push_back(illegal ? "-" : In(unit, row.needed()));
-    cells.push_back(illegal ? "-" : Left(unit, row));
-    if (!illegal) AddTrainingCells(target, StepOf(row), cells);
-    cells.resize(reason, "-");
+    figures.AddTo(row, cells);
     cells.push_back(Reason(row));
     table.AddRow(std::move(cells));
   }
@@ -481,7 +463,7 @@ void AddChartSections(const SweepCharts& charts, const std::vector<SweepRow>& ro
 }
 
 PageSection TableSection(const SweepGrid& grid, const std::vector<SweepRow>& rows,
-                         const ByteUnit& unit, const forecast::TrainingTarget& target) {
+                         const forecast::TrainingTarget& target) {
   PageSection section{.heading = "All combinations"};
   if (rows.size() > kMostTableRows) {
     section.heading = "The fastest combinations";
@@ -489,7 +471,7 @@ PageSection TableSection(const SweepGrid& grid, const std::vector<SweepRow>& row
                                       Grouped(grid.rows()))};
   }
   section.tables.push_back(
-      {.caption = "Combinations", .table = RowTable(grid, rows, unit, target)});
+      {.caption = "Combinations", .table = RowTable(grid, rows, target)});
   return section;
 }
 
@@ -517,7 +499,7 @@ std::string SweepPage(const std::string& title,
     return row.status != RowStatus::kIllegal;
   });
   if (drawable) AddChartSections(charts, rows, page);
-  page.sections.push_back(TableSection(grid, rows, charts.unit(), target));
+  page.sections.push_back(TableSection(grid, rows, target));
   return PageHtml(page);
 }
 

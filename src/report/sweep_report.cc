@@ -25,8 +25,9 @@ using planner::SweepRow;
 
 // The figures of memory.
 constexpr const char* kFigures =
-    "peak: what is allocated; needs: what the allocator reserves for it and what is outside of it "
-    "(context, NCCL), which decides whether it fits; left: what a device has beyond that\n";
+    "exposed: communication that nothing hides; sent: by a rank in a step; left: what a device has "
+    "beyond its needs, the memory that the allocator reserves and what is outside of it (context, "
+    "NCCL); peak: what is allocated; accumulated: micro-batches of a rank\n";
 
 // What rows may have beside their values (planner::SweepRow::added).
 constexpr const char* kDevices = "cluster.devices";
@@ -124,48 +125,26 @@ const char* StatusText(const SweepRow& row) {
 
 std::string TableText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
                       const std::vector<std::string>& notes, const TrainingTarget& target) {
-  const ByteUnit unit = UnitFor(rows);
+  const RowColumns figures(rows, target);
   std::vector<Column> columns;
   for (std::size_t i = 0; i < grid.axes().size(); ++i) {
     columns.push_back({ShortName(grid, i), Align::kLeft});
   }
-  const bool unequal = planner::UnequalTokens(rows);
   columns.push_back({"status", Align::kLeft});
-  if (unequal) columns.push_back({"tokens/step", Align::kRight});
-  columns.push_back({"step ms", Align::kRight});
-  if (unequal) columns.push_back({"ns/token", Align::kRight});
-  columns.push_back({"tokens/s/GPU", Align::kRight});
-  for (const char* figure : {"peak", "needs", "left"}) {
-    columns.push_back({fmt::format("{} {}", figure, unit.name), Align::kRight});
-  }
-  AddTrainingColumns(target, columns);
-  const std::size_t columns_before_notes = columns.size();
+  figures.AddTo(columns);
   if (!notes.empty()) columns.push_back({"", Align::kLeft});
   std::unordered_map<std::string, std::size_t> numbers;
   for (const std::string& note : notes) numbers.emplace(note, numbers.size() + 1);
   Table table(std::move(columns));
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const SweepRow& row = rows[i];
-    const bool illegal = row.status == RowStatus::kIllegal;
     std::vector<std::string> cells;
     for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) {
       cells.push_back(std::move(value));
     }
-    cells.emplace_back(StatusText(row));
-    if (unequal) cells.push_back(illegal ? "-" : Grouped(row.tokens));
-    cells.push_back(illegal ? "-" : Milliseconds(row.step_time));
-    if (unequal) cells.push_back(illegal ? "-" : Decimal(NanosecondsPerToken(row), 1));
-    cells.push_back(illegal ? "-" : Decimal(row.tokens_per_second_per_gpu, 1));
-    cells.push_back(illegal ? "-" : In(unit, row.peak));
-    cells.push_back(illegal ? "-" : In(unit, row.needed()));
-    cells.push_back(illegal ? "-" : Left(unit, row));
-    if (illegal) {
-      cells.resize(columns_before_notes, "-");
-    } else {
-      AddTrainingCells(target, StepOf(row), cells);
-    }
+    cells.emplace_back(StatusText(rows[i]));
+    figures.AddTo(rows[i], cells);
     if (!notes.empty()) {
-      const std::string note = NoteOf(row);
+      const std::string note = NoteOf(rows[i]);
       cells.push_back(note.empty() ? "" : fmt::format("[{}]", numbers.at(note)));
     }
     table.AddRow(std::move(cells));
@@ -173,30 +152,57 @@ std::string TableText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
   return table.ToString();
 }
 
+// A figure of a row in JSON and CSV.
+struct RowFigure {
+  const char* key;
+  Json (*value)(const SweepRow& row);  // null: there is none
+  bool of_illegal = false;             // also of a combination that cannot exist
+};
+
+template <typename Value>
+Json OrNull(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json();
+}
+
+constexpr RowFigure kRowFigures[] = {
+    {"status", [](const SweepRow& row) { return Json(Name(row.status)); }, true},
+    {"reason", [](const SweepRow& row) { return Json(Reason(row)); }, true},
+    {"step_time_s", [](const SweepRow& row) { return Json(JsonSeconds(row.step_time)); }},
+    {"tokens_per_s_per_gpu",
+     [](const SweepRow& row) { return Json(row.tokens_per_second_per_gpu); }},
+    {"peak_bytes", [](const SweepRow& row) { return Json(row.peak.count()); }},
+    {"fits", [](const SweepRow& row) { return Json(row.status == RowStatus::kOk); }},
+    {"reserved_bytes", [](const SweepRow& row) { return Json(row.reserved.count()); }},
+    {"outside_bytes", [](const SweepRow& row) { return Json(row.outside.count()); }},
+    {"capacity_bytes", [](const SweepRow& row) { return Json(row.capacity.count()); }},
+    {"free_bytes", [](const SweepRow& row) { return Json(Free(row).count()); }},
+    {"tokens", [](const SweepRow& row) { return Json(row.tokens); }},
+    {"verdict", [](const SweepRow& row) { return Json(Name(row.verdict)); }},
+    {"fit_probability", [](const SweepRow& row) { return Json(row.fit_probability); }},
+    {"gpus", [](const SweepRow& row) { return Json(row.gpus); }},
+    {"global_batch_size", [](const SweepRow& row) { return Json(row.global_batch_size); }},
+    {"gradient_accumulation", [](const SweepRow& row) { return Json(row.gradient_accumulation); }},
+    {"mfu", [](const SweepRow& row) { return OrNull(row.mfu); }},
+    {"wire_bytes_per_rank", [](const SweepRow& row) { return Json(row.wire_bytes_per_rank); }},
+    {"exposed_communication_s",
+     [](const SweepRow& row) {
+       return row.exposed_communication ? Json(JsonSeconds(*row.exposed_communication)) : Json();
+     }},
+};
+
+Json ValueOf(const RowFigure& figure, const SweepRow& row) {
+  const bool there = figure.of_illegal || row.status != RowStatus::kIllegal;
+  return there ? figure.value(row) : Json();
+}
+
 Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row,
             const TrainingTarget& target) {
-  const bool illegal = row.status == RowStatus::kIllegal;
   Json set = Json::object();
   for (auto& [key, value] : planner::SettingsOf(grid, index, row)) set[key] = std::move(value);
-  Json json{
-      {"set", std::move(set)},
-      {"status", Name(row.status)},
-      {"reason", Reason(row)},
-      {"step_time_s", illegal ? Json() : Json(JsonSeconds(row.step_time))},
-      {"tokens_per_s_per_gpu", illegal ? Json() : Json(row.tokens_per_second_per_gpu)},
-      {"peak_bytes", illegal ? Json() : Json(row.peak.count())},
-      {"reserved_bytes", illegal ? Json() : Json(row.reserved.count())},
-      {"outside_bytes", illegal ? Json() : Json(row.outside.count())},
-      {"capacity_bytes", illegal ? Json() : Json(row.capacity.count())},
-      {"fits", illegal ? Json() : Json(row.status == RowStatus::kOk)},
-      {"verdict", illegal ? Json() : Json(Name(row.verdict))},
-      {"fit_probability", illegal ? Json() : Json(row.fit_probability)},
-      {"free_bytes", illegal ? Json() : Json(Free(row).count())},
-      {"tokens", illegal ? Json() : Json(row.tokens)},
-      {"gpus", illegal ? Json() : Json(row.gpus)},
-  };
+  Json json{{"set", std::move(set)}};
+  for (const RowFigure& figure : kRowFigures) json[figure.key] = ValueOf(figure, row);
   for (auto& [key, value] : TrainingFigures(target, StepOf(row))) {
-    json[key] = illegal ? Json() : std::move(value);
+    json[key] = row.status == RowStatus::kIllegal ? Json() : std::move(value);
   }
   return json;
 }
@@ -277,6 +283,65 @@ std::string Left(ByteUnit unit, const SweepRow& row) {
   return left < Bytes(0) ? "-" + In(unit, Bytes(0) - left) : In(unit, left);
 }
 
+RowColumns::RowColumns(const std::vector<SweepRow>& rows, const TrainingTarget& target)
+    : unit_(UnitFor(rows)), unequal_(planner::UnequalTokens(rows)), target_(target) {
+  const auto any = [&](const auto& holds) {
+    return std::any_of(rows.begin(), rows.end(), [&](const SweepRow& row) {
+      return row.status != RowStatus::kIllegal && holds(row);
+    });
+  };
+  double most = 0;
+  for (const SweepRow& row : rows) most = std::max(most, row.wire_bytes_per_rank);
+  wire_ = UnitFor(most);
+  mfu_ = any([](const SweepRow& row) { return row.mfu.has_value(); });
+  exposed_ = any([](const SweepRow& row) { return row.exposed_communication.has_value(); });
+}
+
+void RowColumns::AddTo(std::vector<Column>& columns) const {
+  const auto add = [&](std::string heading, bool spare = false) {
+    columns.push_back({std::move(heading), Align::kRight, spare});
+  };
+  if (unequal_) add("tokens/step", true);
+  add("step ms");
+  if (unequal_) add("ns/token");
+  add("tokens/s/GPU");
+  if (mfu_) add("MFU %", true);
+  if (exposed_) add("exposed ms", true);
+  add(fmt::format("sent {}", wire_.name), true);
+  add(fmt::format("left {}", unit_.name));
+  AddTrainingColumns(target_, columns);
+  for (const char* figure : {"peak", "needs"}) add(fmt::format("{} {}", figure, unit_.name), true);
+  add("batch", true);
+  add("accumulated", true);
+}
+
+void RowColumns::AddTo(const SweepRow& row, std::vector<std::string>& cells) const {
+  std::vector<std::string> own;
+  if (unequal_) own.push_back(Grouped(row.tokens));
+  own.push_back(Milliseconds(row.step_time));
+  if (unequal_) own.push_back(Decimal(NanosecondsPerToken(row), 1));
+  own.push_back(Decimal(row.tokens_per_second_per_gpu, 1));
+  if (mfu_) own.push_back(row.mfu ? PerCent(*row.mfu) : "-");
+  if (exposed_) {
+    own.push_back(row.exposed_communication ? Milliseconds(*row.exposed_communication) : "-");
+  }
+  own.push_back(In(wire_, row.wire_bytes_per_rank));
+  own.push_back(Left(unit_, row));
+  const bool illegal = row.status == RowStatus::kIllegal;
+  if (illegal) {
+    std::vector<Column> training;
+    AddTrainingColumns(target_, training);
+    own.resize(own.size() + training.size());
+  } else {
+    AddTrainingCells(target_, StepOf(row), own);
+  }
+  own.push_back(In(unit_, row.peak));
+  own.push_back(In(unit_, row.needed()));
+  own.push_back(Grouped(row.global_batch_size));
+  own.push_back(Grouped(row.gradient_accumulation));
+  for (std::string& cell : own) cells.push_back(illegal ? "-" : std::move(cell));
+}
+
 ByteUnit UnitFor(const std::vector<SweepRow>& rows) {
   Bytes most;
   for (const SweepRow& row : rows) most = std::max({most, row.peak, row.needed()});
@@ -316,11 +381,7 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows,
   const bool partly =
       std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return !row.added.empty(); });
   if (partly) fields.emplace_back(kDevices);
-  for (const char* name : {"status", "reason", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes",
-                           "fits", "reserved_bytes", "outside_bytes", "capacity_bytes",
-                           "free_bytes", "tokens", "verdict", "fit_probability", "gpus"}) {
-    fields.emplace_back(name);
-  }
+  for (const RowFigure& figure : kRowFigures) fields.emplace_back(figure.key);
   for (const auto& [name, value] : TrainingFigures(target, {})) fields.emplace_back(name);
   std::string out = CsvRecord(fields);
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -331,19 +392,7 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows,
       fields.push_back(std::move(value));
     }
     if (partly) fields.push_back(row.added.empty() ? "" : row.added.front().second);
-    fields.emplace_back(Name(row.status));
-    fields.push_back(Reason(row));
-    fields.push_back(illegal ? "" : fmt::format("{}", JsonSeconds(row.step_time)));
-    fields.push_back(illegal ? "" : fmt::format("{}", row.tokens_per_second_per_gpu));
-    fields.push_back(illegal ? "" : fmt::format("{}", row.peak.count()));
-    fields.push_back(illegal ? "" : row.status == RowStatus::kOk ? "true" : "false");
-    for (const Bytes bytes : {row.reserved, row.outside, row.capacity, Free(row)}) {
-      fields.push_back(illegal ? "" : fmt::format("{}", bytes.count()));
-    }
-    fields.push_back(illegal ? "" : fmt::format("{}", row.tokens));
-    fields.emplace_back(illegal ? "" : Name(row.verdict));
-    fields.push_back(illegal ? "" : fmt::format("{}", row.fit_probability));
-    fields.push_back(illegal ? "" : fmt::format("{}", row.gpus));
+    for (const RowFigure& figure : kRowFigures) fields.push_back(ValueOf(figure, row).Field());
     for (const auto& [name, value] : TrainingFigures(target, StepOf(row))) {
       fields.push_back(illegal ? "" : value.dump());
     }

@@ -52,6 +52,21 @@ std::string Left(ByteUnit unit, const planner::SweepRow& row);
 // The unit of a table of the rows' memory.
 ByteUnit UnitFor(const std::vector<planner::SweepRow>& rows);
 
+// The figures of rows in a table for people, text or page: what all of them have, in one order.
+class RowColumns {
+ public:
+  // Refers to `target`.
+  RowColumns(const std::vector<planner::SweepRow>& rows, const forecast::TrainingTarget& target);
+  void AddTo(std::vector<Column>& columns) const;
+  // The cells of these columns; of an illegal row a dash each.
+  void AddTo(const planner::SweepRow& row, std::vector<std::string>& cells) const;
+
+ private:
+  ByteUnit unit_, wire_{"B", 1};
+  bool unequal_ = false, mfu_ = false, exposed_ = false;
+  const forecast::TrainingTarget& target_;
+};
+
 // By it rows are compared: the order is that of step times where all rows have as many tokens.
 planner::TimePerToken TimePerTokenOf(const planner::SweepRow& row);
 // Of the training.

@@ -154,8 +154,9 @@ class Layout {
       if (TotalOf(shown) <= width_) return above + Block(Widened(shown));
     }
     for (Shown& one : shown) one.width = std::min(one.width, Least(one.column));
-    if (TotalOf(shown) <= width_) return above + Block(Widened(shown));
-    return above + Blocks(shown);
+    const std::string below = TakeSpare(shown);
+    if (TotalOf(shown) <= width_) return above + Block(Widened(shown)) + below;
+    return above + Blocks(shown) + below;
   }
 
  private:
@@ -213,6 +214,22 @@ class Layout {
     shown = std::move(left);
     return said.empty() ? ""
                         : Wrapped(fmt::format("all rows: {}\n", fmt::join(said, ", ")), width_);
+  }
+
+  // Takes away spare columns, the last ones first, until the others fit; a sentence of what they
+  // are.
+  std::string TakeSpare(std::vector<Shown>& shown) const {
+    std::vector<std::string> taken;
+    if (AllColumns()) return "";
+    for (std::size_t i = shown.size(); i-- > 0 && TotalOf(shown) > width_;) {
+      if (!columns_[shown[i].column].spare) continue;
+      taken.insert(taken.begin(), columns_[shown[i].column].heading);
+      shown.erase(shown.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return taken.empty() ? ""
+                         : Wrapped(fmt::format("no room for: {} (--columns shows all)\n",
+                                               fmt::join(taken, ", ")),
+                                   width_);
   }
 
   // As wide as there is room for, the first ones first.

@@ -58,7 +58,12 @@ enum class Align : std::uint8_t { kLeft, kRight };
 struct Column {
   std::string heading;
   Align align = Align::kRight;
+  bool spare = false;  // left out where the table is wider than the line, unless AllColumns
 };
+
+// Whether tables keep their spare columns and go on in further blocks. One for the process; set
+// before commands run.
+bool& AllColumns();
 
 class Table {
  public:
@@ -72,9 +77,10 @@ class Table {
   // Heading, rule, rows. Columns are two spaces apart; no line ends in a blank; every line ends
   // in a newline. No line is wider than `width` characters (code points of UTF-8): of a table that
   // would be, as far as it takes, headings stand in several lines, columns with the same cell in
-  // all rows are said once above the rows, text is broken at word boundaries, and columns that
-  // still find no place stand in further blocks, whose rows begin with the first columns, or
-  // with numbers where these do not tell rows apart.
+  // all rows are said once above the rows, text is broken at word boundaries, spare columns are
+  // left out, the last ones first, and named below; columns that still find no place stand in
+  // further blocks, whose rows begin with the first columns, or with numbers where these do not
+  // tell rows apart.
   std::string ToString(std::size_t width = TextWidth()) const;
 
   const std::vector<Column>& columns() const { return columns_; }

@@ -153,17 +153,29 @@ std::optional<Node> ParseDocument(std::string_view text, const std::string& file
 
 namespace {
 
-// The digits of a whole number that is written otherwise: 1e9, 1_000, "8", 010. Nothing: it is none
-// that a double holds exactly.
+// The digits of a whole number that is written otherwise: 1e9, 1_000, "8", 010, 8k. Nothing: it is
+// none that a double holds exactly.
 std::optional<std::int64_t> WholeNumber(std::string text) {
   constexpr double kMostExact = 9007199254740992;  // 2^53
   std::erase(text, '_');
+  constexpr double kKibi = 1024;  // lengths and batches are powers of two
+  const double unit = text.ends_with('k') || text.ends_with('K') ? kKibi : 1;
+  if (unit > 1) text.pop_back();
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stop != end || std::floor(value) != value) return std::nullopt;
   if (std::abs(value) > kMostExact) return std::nullopt;
-  return static_cast<std::int64_t>(value);
+  return static_cast<std::int64_t>(unit * value);
+}
+
+// Whether several numbers are meant: 1-8, 1:8, range(1, 8).
+bool IsRange(std::string_view text) {
+  if (text.starts_with("range(")) return true;
+  const std::size_t sign = text.find_first_of("-:");
+  return sign != std::string_view::npos && sign > 0 && sign + 1 < text.size() &&
+         std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(sign), IsDigit) &&
+         IsDigit(text[sign + 1]);
 }
 
 // What to write in the place of what is no integer, or of one that is out of range.
@@ -172,6 +184,10 @@ std::string IntegerHint(const Node& node, IntegerRange range) {
       node.kind() == NodeKind::kScalar ? WholeNumber(node.scalar()) : std::nullopt;
   if (meant && *meant >= range.least && *meant <= range.most) {
     return fmt::format("write {}", Example(node, fmt::format("{}", *meant)));
+  }
+  if (node.kind() == NodeKind::kScalar && IsRange(node.scalar())) {
+    return fmt::format(
+        "several values are for sweep and plan, and a range has dots: --vary {}=1..8", node.path());
   }
   if (range.example > 0) {
     return fmt::format("write for example {}", Example(node, fmt::format("{}", range.example)));
@@ -387,7 +403,12 @@ std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::
   if (!IsScalar(node, fmt::format("one of {}", choice), words.front(), diagnostics)) {
     return std::nullopt;
   }
-  const std::string_view nearest = NearestWord(node.scalar(), {words.begin(), words.end()});
+  std::string_view nearest = NearestWord(node.scalar(), {words.begin(), words.end()});
+  // Of "fp8_e4m3" the first part is a word.
+  for (const std::string_view word : words) {
+    const bool begins = node.scalar().size() > word.size() && node.scalar().starts_with(word);
+    if (begins && word.size() > nearest.size() && node.scalar()[word.size()] == '_') nearest = word;
+  }
   Append(node, "input.unknown-word",
          fmt::format("{} must be one of {}: {}", Named(node), choice, node.Described()),
          nearest.empty() ? fmt::format("write for example {}", Example(node, words.front()))

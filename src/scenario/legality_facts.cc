@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "src/model/architecture.h"
+#include "src/model/module_names.h"
 #include "src/scenario/model_file.h"
 #include "src/scenario/scenario_checks.h"
 #include "src/topology/cluster.h"
@@ -17,6 +18,46 @@ const model::Architecture* ArchitectureOf(const Scenario& scenario) {
                                    : std::get_if<model::Architecture>(&scenario.model->source);
 }
 
+// What tensor parallelism divides of blocks of several kinds, and what recurrent layers there are.
+void AddKinds(const model::Architecture& architecture, plan::Facts& facts) {
+  const auto divide = [&facts](const char* name, std::int64_t extent, std::int64_t columns = 1) {
+    if (extent == 0) return;
+    for (const plan::Facts::Divided& known : facts.divided) {
+      if (known.name == name && known.extent == extent) return;
+    }
+    facts.divided.push_back({name, extent, columns});
+  };
+  facts.divided.clear();
+  for (const model::Architecture& kind : architecture.kinds) {
+    switch (kind.mixer) {
+      case model::Mixer::kAttention: {
+        divide("heads", kind.heads);
+        // Ranks share a key-value head where one product makes whole heads of one size.
+        const bool plain = !kind.gate_of_query && kind.value_size == 0 && !kind.key_is_value;
+        divide("kv_heads", kind.kv_heads, plain ? kind.head_size : 1);
+        break;
+      }
+      case model::Mixer::kDelta:
+        divide("key_heads", kind.delta.key_heads);
+        divide("value_heads", kind.delta.value_heads);
+        facts.recurrent = kind.delta.by_channel ? "Kimi delta attention" : "the gated delta rule";
+        facts.recurrent_by_channel = kind.delta.by_channel;
+        facts.recurrent_heads = {kind.delta.key_heads, kind.delta.value_heads};
+        break;
+      case model::Mixer::kStateSpace:
+        divide("groups", kind.state_space.groups);
+        divide("state-space heads", kind.state_space.heads);
+        facts.recurrent = "Mamba-2";
+        facts.recurrent_heads = {kind.state_space.heads};
+        break;
+      case model::Mixer::kNone:
+        break;
+    }
+    divide("width", kind.feed_forward);
+    divide("shared_expert_intermediate_size", kind.experts.shared_feed_forward);
+  }
+}
+
 void AddModel(const Scenario& scenario, plan::Facts& facts) {
   const model::Architecture* const architecture = ArchitectureOf(scenario);
   facts.has_ends = architecture != nullptr || scenario.model == nullptr;  // not known: passed over
@@ -25,7 +66,7 @@ void AddModel(const Scenario& scenario, plan::Facts& facts) {
       architecture != nullptr && (architecture->tie_embeddings || architecture->further_tokens > 0);
   if (architecture != nullptr) {
     facts.encoder = model::IsEncoder(architecture->family);
-    facts.norms_behind = architecture->family == model::Family::kOlmo2;
+    facts.norms_behind = model::NamesOf(*architecture).attention_norm.empty();
     facts.attention_window = architecture->attention_window;
     if (architecture->position == model::Position::kLearned) {
       facts.max_positions = architecture->max_positions;
@@ -43,6 +84,7 @@ void AddModel(const Scenario& scenario, plan::Facts& facts) {
     if (experts.shared_feed_forward > 0) {
       facts.divided.push_back({"shared_expert_intermediate_size", experts.shared_feed_forward});
     }
+    if (!architecture->kinds.empty()) AddKinds(*architecture, facts);
   }
   if (scenario.model == nullptr) return;
   facts.layers = static_cast<std::int64_t>(scenario.model->layers.size());

@@ -31,8 +31,9 @@ const YamlNode* At(const YamlTree& root, std::string_view key) {
   return node;
 }
 
-// A title such as "8B on 16 nodes" does not hold for what is set otherwise: ", with KEY=VALUE". A few
-// settings are named, those with long values by their keys; none, where the title is among them.
+// A title such as "8B on 16 nodes" does not hold for what is set otherwise: ", with KEY=VALUE". A
+// few settings are named, those with long values by their keys; none, where the title is among
+// them.
 std::string Changes(const YamlTree& before, const YamlTree& after,
                     const std::vector<std::string>& overrides) {
   constexpr std::size_t kMost = 3, kLongest = 40;
@@ -43,9 +44,8 @@ std::string Changes(const YamlTree& before, const YamlTree& after,
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;  // the last one holds
     keys.push_back(key);
     const YamlNode *was = At(before, key), *is = At(after, key);
-    const bool same = was == nullptr || is == nullptr
-                          ? was == is && option->ends_with("=null")
-                          : CanonicalText(*was) == CanonicalText(*is);
+    const bool same = was == nullptr || is == nullptr ? was == is && option->ends_with("=null")
+                                                      : CanonicalText(*was) == CanonicalText(*is);
     if (same) continue;
     const bool shown = option->size() <= kLongest && option->find('\n') == std::string::npos;
     named.push_back(shown ? *option : key);

@@ -1011,10 +1011,10 @@ TEST(InputCache, IsSharedBetweenThreads) {
 // Words with spaces between, and a list of them.
 TEST(Load, ListsStandWhereATextOfWordsDoes) {
   InputCache cache;
-  const auto text =
-      LoadText(kShipped, "s.yaml", {"training.lora={rank: 4, targets: linear_qkv linear_proj}"}, cache);
-  const auto list = LoadText(kShipped, "s.yaml",
-                             {"training.lora={rank: 4, targets: [linear_qkv, linear_proj]}"}, cache);
+  const auto text = LoadText(kShipped, "s.yaml",
+                             {"training.lora={rank: 4, targets: linear_qkv linear_proj}"}, cache);
+  const auto list = LoadText(
+      kShipped, "s.yaml", {"training.lora={rank: 4, targets: [linear_qkv, linear_proj]}"}, cache);
   ASSERT_TRUE(text.has_value()) << Format(text.error());
   ASSERT_TRUE(list.has_value()) << Format(list.error());
   EXPECT_TRUE(text->plan == list->plan);
@@ -1031,7 +1031,8 @@ TEST(Load, ATitleIsFollowedByWhatTheCommandLineChanges) {
   };
   const std::string own = title({});
   EXPECT_EQ(title({"training.micro_batch_size=2"}), own + ", with training.micro_batch_size=2");
-  EXPECT_EQ(title({"training.micro_batch_size=4", "training.compile=null"}), own);  // as the file has it
+  EXPECT_EQ(title({"training.micro_batch_size=4", "training.compile=null"}),
+            own);  // as the file has it
   EXPECT_EQ(title({"training.micro_batch_size=2", "name=other"}), "other");
 }
 

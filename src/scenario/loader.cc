@@ -333,7 +333,8 @@ class Loader::Reading {
     sources_.model = ToResolved(*file.model->tree());
     const auto loaded =
         Shared(contents_.models, *file.model, scenario::LoadModel,
-               [](const Node& node, Diagnostics& diagnostics) -> std::optional<LoadedModel> {
+               [this](const Node& node, Diagnostics& diagnostics) -> std::optional<LoadedModel> {
+                 if (NamesFamily(node)) return ReadConfigOfFamily(node, folder_, diagnostics);
                  std::optional<model::Model> model = ReadModel(node, diagnostics);
                  if (!model) return std::nullopt;
                  return LoadedModel{*std::move(model)};

@@ -13,7 +13,7 @@ plan::ModelBlocks BlocksOf(const model::Model& model) {
     blocks.mixture = architecture->experts.exist();
     blocks.expert_groups = architecture->experts.groups;
     blocks.groups_per_token = architecture->experts.groups_per_token;
-    blocks.attention_sinks = model::HasSinks(architecture->family);
+    blocks.attention_sinks = architecture->sinks;
     blocks.narrow_values = model::ValueSize(*architecture) != architecture->head_size;
     blocks.attention_chunks = architecture->attention_chunk > 0;
     blocks.of_head = model::ProductWeightsOfHead(*architecture);

@@ -8,14 +8,20 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/collective_kind.h"
 #include "src/base/files.h"
+#include "src/base/printable.h"
 #include "src/base/quantity.h"
 #include "src/formats/huggingface.h"
 #include "src/model/architecture.h"
 #include "src/model/other_families.h"
 #include "src/parallel/axis.h"
+#include "src/scenario/block_reader.h"
+#include "src/scenario/data_root.h"
 #include "src/scenario/document.h"
+#include "src/scenario/family_file.h"
+#include "src/scenario/source_names.h"
 
 namespace stepcast::scenario {
 // The keys of a model file that describe a mixture of experts, in Hugging Face's words:
@@ -194,6 +200,13 @@ Family ReadFamily(MappingReader& reader) {
   if (family) return *family;
   for (const YamlNode::Entry& entry : reader.node().tree()->entries) {
     if (entry.key != "family") continue;
+    const std::vector<std::string> described = NamesIn(kFamilies);
+    if (std::find(described.begin(), described.end(), entry.value->scalar) != described.end()) {
+      reader.diagnostics().back().hint =
+          "models of this family are described by their blocks: mixers, feed_forwards, blocks and "
+          "pattern (docs/formats/model.md)";
+      continue;
+    }
     const model::OtherFamily* other = model::OtherFamilyOf(entry.value->scalar);
     if (other == nullptr) continue;
     reader.diagnostics().back().hint = model::Difference(*other);
@@ -293,8 +306,29 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
   return a;
 }
 
-std::optional<model::Model> ReadTransformer(MappingReader& reader, std::string name) {
-  const Architecture architecture = ReadArchitecture(reader, ReadFamily(reader));
+// The names of a family in whose file blocks are described; null: general ones.
+std::shared_ptr<const model::DescribedFamily> ReadDescribedFamily(MappingReader& reader) {
+  const auto name = reader.ReadText("family", Need::kOptional);
+  if (!name) return nullptr;
+  auto family = NamesOfFamily(*name, reader.diagnostics());
+  if (family == nullptr && !reader.failed()) {
+    reader.Report("family", "input.unknown-word",
+                  fmt::format("there is no family {}", Quoted(*name)),
+                  fmt::format("families of described blocks: {}; without 'family' modules have "
+                              "general names",
+                              fmt::join(NamesIn(kFamilies), ", ")));
+  }
+  return family;
+}
+
+// `family`: of a config.json, whose description does not name it.
+std::optional<model::Model> ReadTransformer(
+    MappingReader& reader, std::string name,
+    std::shared_ptr<const model::DescribedFamily> family = nullptr) {
+  const bool described = DescribesBlocks(reader);
+  if (described && family == nullptr) family = ReadDescribedFamily(reader);
+  const Architecture architecture = described ? ReadBlocks(reader, std::move(family))
+                                              : ReadArchitecture(reader, ReadFamily(reader));
   CheckConstants(reader, architecture);
   reader.ReadText("source", Need::kOptional);
   const std::optional<std::int64_t> stated =
@@ -462,9 +496,43 @@ bool IsHuggingFace(const Node& node) {
   return has("model_type") && !has("kind");
 }
 
+// The shipped family that reads the file, if a file describes it.
+std::optional<Node> FamilyOf(const formats::JsonObject& config, Diagnostics& diagnostics) {
+  const formats::JsonValue* type = config.Find("model_type");
+  if (type == nullptr || type->kind != formats::JsonValue::Kind::kText) return std::nullopt;
+  if (formats::ReadsType(type->text)) return std::nullopt;
+  return FamilyOfType(type->text, diagnostics);
+}
+
+Result<LoadedModel> LoadDescribed(const formats::JsonObject& config, const Node& family,
+                                  const std::string& path, const ConfigParts& parts = {}) {
+  Diagnostics diagnostics;
+  std::optional<FamilyModel> described = DescribeConfig(config, family, parts, diagnostics);
+  if (!described) return tl::make_unexpected(std::move(diagnostics));
+  MappingReader reader(described->description, diagnostics);
+  reader.ReadText("kind", Need::kOptional);
+  std::string name = described->name.empty() ? NameOfFile(path) : described->name;
+  std::optional<model::Model> model = ReadTransformer(reader, std::move(name), described->family);
+  if (!model) return tl::make_unexpected(std::move(diagnostics));
+  return LoadedModel{.model = *std::move(model), .warnings = std::move(described->warnings)};
+}
+
 Result<LoadedModel> ParseHuggingFace(std::string_view text, const std::string& path) {
+  if (const auto object = formats::JsonObject::Parse(text, path)) {
+    Diagnostics mistakes;
+    const std::optional<Node> family = FamilyOf(*object, mistakes);
+    if (!mistakes.empty()) return tl::make_unexpected(std::move(mistakes));
+    if (family) return LoadDescribed(*object, *family, path);
+  }
   Result<formats::HuggingFaceConfig> config = formats::ParseHuggingFaceConfig(text, path);
-  if (!config.has_value()) return tl::make_unexpected(std::move(config.error()));
+  if (!config.has_value()) {
+    for (Diagnostic& mistake : config.error()) {
+      if (mistake.code != "model.unknown-type") continue;
+      mistake.hint +=
+          fmt::format("; by files of {}: {}", kFamilies, fmt::join(DescribedTypes(), ", "));
+    }
+    return tl::make_unexpected(std::move(config.error()));
+  }
   std::string name = config->name.empty() ? NameOfFile(path) : std::move(config->name);
   return LoadedModel{.model = Build(std::move(name), config->architecture),
                      .warnings = std::move(config->warnings)};
@@ -498,10 +566,67 @@ Result<LoadedModel> LoadModel(const std::string& path) {
   return tl::make_unexpected(std::move(diagnostics));
 }
 
+bool NamesFamily(const Node& node) {
+  const auto& entries = node.tree()->entries;
+  return std::any_of(entries.begin(), entries.end(),
+                     [](const YamlNode::Entry& entry) { return entry.key == "config"; });
+}
+
+std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view folder,
+                                              Diagnostics& diagnostics) {
+  MappingReader reader(node, diagnostics);
+  const auto file = [&](std::string_view key) -> std::optional<std::string> {
+    const auto path = reader.ReadText(key, Need::kRequired);
+    if (!path) return std::nullopt;
+    auto found = FindInput(*path, folder);
+    if (!found) {
+      reader.Report(key, "file.not-found", fmt::format("there is no such file: {}", Quoted(*path)),
+                    PlacesTried(*path, folder));
+    }
+    return found;
+  };
+  const auto config_path = file("config");
+  const bool own = reader.Has("family");
+  const auto family_path = own ? file("family") : std::nullopt;
+  ConfigParts parts{.further_tokens = reader.ReadBoolean("mtp", Need::kOptional).value_or(false)};
+  if (auto images = reader.ReadMapping("towers", Need::kOptional)) {
+    const auto patches = [&images](std::string_view key, Need need) {
+      return images->ReadInteger(key, need, {1, model::kMostPositions});
+    };
+    parts.patches = patches("patches", Need::kRequired);
+    parts.image = patches("image", Need::kOptional);
+    images->Finish();
+  }
+  reader.Finish();
+  if (!config_path || reader.failed()) return std::nullopt;
+  const auto text = ReadTextFile(*config_path, diagnostics);
+  if (!text) return std::nullopt;
+  const auto config = formats::JsonObject::Parse(*text, *config_path);
+  if (!config.has_value()) {
+    diagnostics.insert(diagnostics.end(), config.error().begin(), config.error().end());
+    return std::nullopt;
+  }
+  const auto family =
+      own ? ReadDocument(*family_path, diagnostics) : FamilyOf(*config, diagnostics);
+  if (!family) {
+    if (!own) {
+      reader.Report("config", "model.unknown-type",
+                    "no shipped family describes models of this type: " + Quoted(*config_path),
+                    "name the file of its family: family: PATH");
+    }
+    return std::nullopt;
+  }
+  Result<LoadedModel> loaded = LoadDescribed(*config, *family, *config_path, parts);
+  if (loaded) return *std::move(loaded);
+  diagnostics.insert(diagnostics.end(), loaded.error().begin(), loaded.error().end());
+  return std::nullopt;
+}
+
 model::NumericalConstants ReadModelConstants(const Node& node) {
+  if (NamesFamily(node)) return {};
   Diagnostics diagnostics;
   MappingReader reader(node, diagnostics);
-  if (!reader.Has("family")) return {};
+  if (!reader.Has("family") || DescribesBlocks(reader)) return {};
   return ReadConstants(reader, ReadFamily(reader));
 }
 
@@ -514,6 +639,9 @@ Result<model::NumericalConstants> LoadModelConstants(const std::string& path) {
     node = ParseDocument(*text, path, diagnostics);
     if (!node.has_value()) return tl::make_unexpected(std::move(diagnostics));
     if (!IsHuggingFace(*node)) return ReadModelConstants(*node);
+  }
+  if (const auto object = formats::JsonObject::Parse(*text, path)) {
+    if (FamilyOf(*object, diagnostics)) return model::NumericalConstants();
   }
   Result<formats::HuggingFaceConfig> config = formats::ParseHuggingFaceConfig(*text, path);
   if (!config.has_value()) return tl::make_unexpected(std::move(config.error()));

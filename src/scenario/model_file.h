@@ -53,6 +53,13 @@ struct LoadedModel {
 // is the latter.
 Result<LoadedModel> LoadModel(const std::string& path);
 
+// A config.json with more about how to read it, a mapping that has the key `config`: `{config:
+// PATH, family: PATH, mtp: true, towers: {patches: 1024, image: 256}}`. Paths are relative to
+// `folder`.
+bool NamesFamily(const Node& node);
+std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view folder,
+                                              Diagnostics& diagnostics);
+
 // The constants of the same descriptions, which no forecast needs. Layer lists have none that mean
 // anything. Only for descriptions that were read without mistakes.
 model::NumericalConstants ReadModelConstants(const Node& node);

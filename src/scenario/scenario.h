@@ -110,8 +110,7 @@ struct Scenario {
 
 inline bool Scenario::KernelDependsOnAssumedRelease() const {
   const auto* architecture = std::get_if<model::Architecture>(&model->source);
-  return torch_assumed && attention_assumed && architecture != nullptr &&
-         model::HasSinks(architecture->family) &&
+  return torch_assumed && attention_assumed && architecture != nullptr && architecture->sinks &&
          plan.training.attention == model::Attention::kCudnn;
 }
 

@@ -140,6 +140,8 @@ constexpr OtherValue kOtherValues[] = {
     {"data_parallel.framework", "megatron-lm", "megatron"},
     {"data_parallel.framework", "mcore", "megatron"},
     {"data_parallel.framework", "nemo", "megatron"},
+    {"data_parallel.framework", "pytorch", "ddp', or 'fsdp2"},
+    {"data_parallel.framework", "torch", "ddp', or 'fsdp2"},
     {"data_parallel.framework", "zero1", "deepspeed, zero_stage: 1"},
     {"data_parallel.framework", "zero2", "deepspeed, zero_stage: 2"},
     {"data_parallel.framework", "zero3", "deepspeed, zero_stage: 3"},
@@ -290,17 +292,23 @@ std::optional<DevicesRequest> ReadDevices(MappingReader& reader, Diagnostics& di
   return count ? std::optional(DevicesRequest{count}) : std::nullopt;
 }
 
-// `gpu` and `gpus`, in the place of `topology`, `nodes` and `devices`.
-void TakeMachine(const MappingReader& reader, const std::string& gpu, std::int64_t gpus,
-                 ScenarioFile& file, Diagnostics& diagnostics) {
+// Says that a cluster is described twice: by `gpu` or `gpus`, and by a key of a topology.
+bool IsDescribedOnce(const MappingReader& reader, Diagnostics& diagnostics) {
+  const char* own = reader.Has("gpu") ? "gpu" : "gpus";
   for (const char* key : {"topology", "nodes", "devices"}) {
     if (!reader.Has(key)) continue;
     diagnostics.push_back(
-        {"scenario.two-clusters", reader.LocationOf(key),
-         fmt::format("the cluster is named by its GPUs already: {} beside 'gpu'", Quoted(key)),
+        {"scenario.two-clusters", reader.LocationOf(own),
+         fmt::format("the cluster is described twice: {} beside {}", Quoted(own), Quoted(key)),
          "write gpu and gpus, or topology, nodes and devices"});
-    return;
+    return false;
   }
+  return true;
+}
+
+// `gpu` and `gpus`, in the place of `topology`, `nodes` and `devices`.
+void TakeMachine(const MappingReader& reader, const std::string& gpu, std::int64_t gpus,
+                 ScenarioFile& file, Diagnostics& diagnostics) {
   auto machine = MachineOf(gpu, gpus, reader.LocationOf("gpu"), diagnostics);
   if (!machine) return;
   file.topology.emplace(std::move(machine->topology), "cluster.topology");
@@ -315,10 +323,13 @@ void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnos
   file.topology = ReadSource(reader, "topology", Need::kOptional, diagnostics);
   file.nodes = reader.ReadInteger("nodes", Need::kOptional, kNodeRange);
   file.devices = ReadDevices(reader, diagnostics);
-  if (gpu) {
-    TakeMachine(reader, *gpu, gpus.value_or(1), file, diagnostics);
-  } else if (gpus) {
-    reader.ReadText("gpu", Need::kRequired);
+  if (gpu || gpus) {
+    if (IsDescribedOnce(reader, diagnostics)) {
+      if (gpu)
+        TakeMachine(reader, *gpu, gpus.value_or(1), file, diagnostics);
+      else
+        reader.ReadText("gpu", Need::kRequired);
+    }
   } else if (!reader.Has("topology")) {
     ReadSource(reader, "topology", Need::kRequired, diagnostics);
   }

@@ -210,9 +210,40 @@ void WarnOfIdleSlowDevices(const ScenarioFile& file, Scenario& scenario) {
   }
 }
 
+// Rates that are borrowed from one device and library, or supposed.
+void WarnOfAssumedRates(Scenario& scenario) {
+  const auto* architecture =
+      scenario.model == nullptr ? nullptr
+                                : std::get_if<model::Architecture>(&scenario.model->source);
+  if (architecture == nullptr) return;
+  const auto any = [&](const auto& has) {
+    return std::any_of(architecture->kinds.begin(), architecture->kinds.end(), has);
+  };
+  if (any([](const model::Architecture& kind) { return kind.mixer == model::Mixer::kDelta; })) {
+    scenario.warnings.push_back(
+        "scans of the delta rule are timed by rates of flash-linear-attention on H200; other "
+        "libraries are up to three times as fast, and the step's range allows for it");
+  }
+  if (any([](const model::Architecture& kind) {
+        return kind.mixer == model::Mixer::kStateSpace;
+      })) {
+    scenario.warnings.push_back(
+        "no rate of Mamba-2's scans has been measured: they are supposed to be as fast as the "
+        "delta rule's, and the step's range allows for it");
+  }
+  if (any([](const model::Architecture& kind) {
+        return kind.indexer.chooses() || kind.shared_key.exists();
+      })) {
+    scenario.warnings.push_back(
+        "sparse attention is timed at the rate of dense attention, for want of a rate of training "
+        "kernels");
+  }
+}
+
 }  // namespace
 
 void AppendWarnings(const ScenarioFile& file, Scenario& scenario) {
+  WarnOfAssumedRates(scenario);
   for (std::string& sentence : plan::KeysWithoutEffect(file.request)) {
     scenario.warnings.push_back(std::move(sentence));
   }

@@ -387,12 +387,13 @@ class PlanSearch::Impl {
   }
 
   // With where the time goes; none where there is no forecast, or the search is to stop.
-  std::optional<forecast::Forecast> Forecast(const scenario::Scenario& scenario) const {
+  std::optional<forecast::Forecast> Forecast(const scenario::Scenario& scenario) {
     const StopScope scope(stop_);
     try {
-      auto figures = forecast::FiguresOf(scenario);
+      auto figures = forecaster_.Evaluate(scenario, forecast::Detail::kTimes);
       if (figures) return *std::move(figures);
     } catch (const Stopped&) {
+      forecaster_ = {};  // its caches were being filled
     }
     return std::nullopt;
   }
@@ -859,6 +860,7 @@ class PlanSearch::Impl {
   planner::PlanSource source_;
   planner::SearchProblem problem_;
   planner::Work work_;
+  forecast::Forecaster forecaster_;  // of rows' details
   std::map<std::string, std::string> files_;
   std::optional<planner::SearchResult> result_;
   std::optional<double> within_;  // seconds

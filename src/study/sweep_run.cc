@@ -91,12 +91,12 @@ std::vector<planner::StoreFact> SweepRun::Facts(const std::string& code) const {
 }
 
 planner::SweepRow SweepRun::Row(const planner::Settings& settings) {
-  planner::SweepRow row = planner::RowOf(Forecast(settings));
+  planner::SweepRow row = Forecast(settings);
   if (!may_leave_idle_ || !HasFault(row, "plan.device-count")) return row;
   const planner::Settings idle = {{kIdleKey, "plan"}};
   planner::Settings all = settings;
   all.insert(all.end(), idle.begin(), idle.end());
-  planner::SweepRow with_idle = planner::RowOf(Forecast(all));
+  planner::SweepRow with_idle = Forecast(all);
   // It needs more GPUs than there are, or the topology is flat: that is what the row says.
   if (HasFault(with_idle, "plan.device-count") || HasFault(with_idle, "scenario.devices-of-flat")) {
     return row;
@@ -105,18 +105,20 @@ planner::SweepRow SweepRun::Row(const planner::Settings& settings) {
   return with_idle;
 }
 
-Result<forecast::Forecast> SweepRun::Forecast(const planner::Settings& settings) {
+planner::SweepRow SweepRun::Forecast(const planner::Settings& settings) {
   Worker& worker = workers_.Own();
   worker.overrides.clear();
   for (const auto& setting : settings) worker.overrides.push_back(OptionOf(setting));
   const auto scenario = worker.variants.Load(worker.overrides);
-  if (!scenario) return tl::unexpected(WithVaried(scenario.error(), settings));
+  if (!scenario) return planner::RowOf(WithVaried(scenario.error(), settings));
   if (worker.last && worker.variants.same_as_before()) return *worker.last;
   worker.last.reset();
-  auto forecast = worker.forecaster.Evaluate(**scenario);
-  if (!forecast) return tl::unexpected(WithVaried(std::move(forecast.error()), settings));
-  worker.last = *forecast;
-  return forecast;
+  const bool times = grid_->rows() <= kMostWithTimes;
+  auto forecast = worker.forecaster.Evaluate(
+      **scenario, times ? forecast::Detail::kTimes : forecast::Detail::kStep);
+  if (!forecast) return planner::RowOf(WithVaried(std::move(forecast.error()), settings));
+  worker.last = planner::RowOf(*forecast, (*scenario)->plan.training, times);
+  return *worker.last;
 }
 
 Result<forecast::Run> SweepRun::Simulate(const planner::Settings& settings) {

@@ -73,11 +73,15 @@ class SweepRun {
 
     scenario::Variants variants;
     forecast::Forecaster forecaster;
-    std::vector<std::string> overrides;      // of the row
-    std::optional<forecast::Forecast> last;  // the forecast of the row before
+    std::vector<std::string> overrides;     // of the row
+    std::optional<planner::SweepRow> last;  // the row before
   };
 
-  Result<forecast::Forecast> Forecast(const planner::Settings& settings);
+  // Of sweeps of at most so many rows, each row says how long communication is exposed: recording
+  // it takes half as long again.
+  static constexpr std::int64_t kMostWithTimes = 1000;
+
+  planner::SweepRow Forecast(const planner::Settings& settings);
   std::vector<std::string> Overrides(const planner::Settings& settings) const;
   Result<void> MakeGrid();
   void ReadOtherFiles();

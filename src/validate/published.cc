@@ -206,7 +206,7 @@ void Forecast(const PublishedCase& row, const std::string& file, scenario::Input
   if (!scenario) return fail(scenario.error());
   entry.neighbour = NeighbourOf(*scenario, row, outcome.source);
   if (!entry.asked) return;
-  if (!forecast) forecast = forecaster.EvaluateWithRange(*scenario);
+  if (!forecast) forecast = forecaster.Evaluate(*scenario, forecast::Detail::kRange);
   if (!*forecast) return fail(forecast->error());
   Describe(*scenario, row, **forecast, outcome);
 }

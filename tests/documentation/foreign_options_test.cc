@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -39,14 +40,14 @@ std::string TableOf(const Framework& framework) {
   std::string table =
       fmt::format("Defaults: those of {}.\n\n| option | scenario | default |\n|---|---|---|\n",
                   framework.release);
-  std::string without_effect;
   for (const Option& option : framework.options) {
-    if (option.effect == Effect::kNone) {
-      without_effect += fmt::format("{}`{}`", without_effect.empty() ? "" : ", ", option.name);
-      continue;
-    }
     table += fmt::format("| `{}` | {} | {} |\n", option.name, MeaningOf(option),
                          option.standard.empty() ? "" : fmt::format("`{}`", option.standard));
+  }
+  std::string without_effect;
+  std::istringstream names{std::string(framework.without_effect)};
+  for (std::string name; names >> name;) {
+    without_effect += fmt::format("{}`{}`", without_effect.empty() ? "" : ", ", name);
   }
   return table + fmt::format("\nWithout effect on a step: {}.\n", without_effect);
 }

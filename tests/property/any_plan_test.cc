@@ -160,7 +160,7 @@ class Laws {
     Expect(again && report::SimulateJson(scenario, run.forecast, 0) ==
                         report::SimulateJson(scenario, *again, 0),
            "a second forecast is another");
-    const auto row = forecaster_.EvaluateWithRange(scenario);
+    const auto row = forecaster_.Evaluate(scenario, forecast::Detail::kRange);
     if (!row) {
       faults_.emplace_back("a sweep has no row of it");
       return;

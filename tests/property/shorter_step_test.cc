@@ -40,7 +40,7 @@ TEST(ShorterStep, SaysWhatTheLongerOneDoes) {
     SayWhenItEnds(plan);
     const auto whole = forecast::Simulate(*scenario);
     if (!whole) continue;
-    const auto row = forecaster.EvaluateWithRange(*scenario);
+    const auto row = forecaster.Evaluate(*scenario, forecast::Detail::kRange);
     ASSERT_TRUE(row.has_value()) << Format(row.error());
     ++tried;
     const auto figures = forecast::FiguresOf(*scenario);

@@ -187,6 +187,8 @@ class Planner {
         break;
       case KernelKind::kMemoryBound:
       case KernelKind::kOptimizer:
+      case KernelKind::kScan:
+      case KernelKind::kScanGradient:
         AddTraffic(kernel, work);
         break;
       case KernelKind::kGiven:

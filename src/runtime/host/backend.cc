@@ -283,6 +283,8 @@ void HostDevice::LaunchKernel(OperationId operation, const program::Instruction&
       return;
     case KernelKind::kMemoryBound:
     case KernelKind::kOptimizer:
+    case KernelKind::kScan:
+    case KernelKind::kScanGradient:
       streams_->Issue(stream, operation, [=, this, &kernel, effects = std::move(effects)](Time&) {
         apply(effects, context);
         Bytes read = kernel.read;

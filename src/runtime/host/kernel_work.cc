@@ -33,6 +33,8 @@ Need NeedOf(const Kernel& kernel) {
       return {kBlockM * kBlockK + kBlockK * kBlockN, kBlockM * kBlockN};
     case KernelKind::kMemoryBound:
     case KernelKind::kOptimizer:
+    case KernelKind::kScan:
+    case KernelKind::kScanGradient:
       return {Floats(std::min(kernel.read, KernelWork::kWindow)),
               Floats(std::min(kernel.written, KernelWork::kWindow))};
     case KernelKind::kGiven:

@@ -1,0 +1,277 @@
+#include "src/forecast/step_forecast.h"
+
+#include <algorithm>
+
+#include "src/forecast/corrections.h"
+#include "src/forecast/memory_summary.h"
+#include "src/forecast/step_clock.h"
+
+namespace stepcast::forecast {
+namespace {
+
+using program::Timeline;
+
+// When the host had issued all of a step: at a barrier it waits from then on.
+Time LastIssue(const Timeline& timeline, std::uint32_t step) {
+  Time last;
+  for (const program::OperationRecord& record : timeline.operations) {
+    if (record.step == step) last = std::max(last, record.issued);
+  }
+  return last;
+}
+
+// As seen in a run in which steps end at other times.
+void Shift(Time later, std::vector<memory::Change>& changes) {
+  for (memory::Change& change : changes) {
+    if (change.instruction != program::kNone) change.time += later;
+  }
+}
+
+}  // namespace
+
+Result<std::optional<Run>> StepForecast::Make(const MicroBatchFlops& flops) {
+  if (shorter_ != nullptr && OutlastsTheClock(priced_, *shorter_)) return std::optional<Run>();
+  for (const PricedClass& own : priced_) {
+    if (auto checked = CheckClock(scenario_, own); !checked) {
+      return tl::unexpected(std::move(checked.error()));
+    }
+  }
+  auto ranks = SimulatedRanksOf(scenario_, priced_, FirstSteps(barrier_));
+  if (!ranks) return tl::unexpected(std::move(ranks.error()));
+  ranks_ = *std::move(ranks);
+  if (!RunSteps()) return std::optional<Run>();
+  calls_.resize(priced_.size());
+  for (std::size_t i = 0; i < ranks_.reported.size(); ++i) {
+    AddClass(ranks_.reported[i]);
+    if (!AddMemory(i)) return std::optional<Run>();
+  }
+  if (stops_ && shorter_ != nullptr) return std::optional<Run>();
+  FindCritical();
+  SummariseMemories();
+  run_.forecast.wire_bytes_per_rank = WireBytes();
+  if (records_times()) {
+    SummariseTimes();
+  } else {
+    run_.forecast.step_time = StepTimeOf(of_time_.ends, of_time_.steady);
+    if (period_) run_.forecast.step_time += shorter_->left_out * period_->length;
+    if (detail_ == Detail::kRange) AddRange();
+  }
+  if (auto stopped = AddStops(); !stopped) return tl::unexpected(std::move(stopped.error()));
+  FillThroughput(scenario_, flops, run_.forecast);
+  ApplyRuns(scenario_, run_.forecast);
+  if (detail_ != Detail::kStep) WidenByHost();
+  DoubtAssumedKernel(scenario_, run_.forecast);
+  return std::optional<Run>(std::move(run_));
+}
+
+bool StepForecast::RunSteps() {
+  if (shorter_ != nullptr) repeated_.emplace(priced_, *shorter_);
+  marked_.emplace(priced_, frees_, repeated_ ? &*repeated_ : nullptr);
+  marked_->MarkIn(ranks_);
+  of_time_ = RunForTime();
+  if (shorter_ != nullptr) {
+    period_ = PeriodOf({.simulator = simulator_,
+                        .run = of_time_,
+                        .ranks = ranks_,
+                        .priced = priced_,
+                        .operations = *repeated_,
+                        .barrier = barrier_,
+                        .needs_hosts = marked_->for_memory()},
+                       *shorter_);
+    if (!period_) return false;
+  }
+  if (!records_times()) return true;
+  timelines_ = simulator_.Take();
+  if (marked_->for_memory() && MayBeShort(ranks_, barrier_)) {
+    of_memory_ =
+        RunForMemory(simulator_, ranks_, barrier_, simulate::Recording::kMarked, /*again=*/true);
+    memory_timelines_ = simulator_.Take();
+  }
+  return true;
+}
+
+SteadyRun StepForecast::RunForTime() {
+  if (records_times()) {
+    // Traces and pages show all steps. Times need no step behind the first that repeats, but a
+    // whole first one: it decides how far hosts are ahead of their devices from then on, and with
+    // that what idle time is put down to.
+    const bool everything = detail_ == Detail::kEverything;
+    const Extent extent = shorter_ != nullptr ? Extent::kLateStart
+                          : everything        ? Extent::kWhole
+                                              : Extent::kUntilRepetition;
+    return RunToSteadyState(simulator_, ranks_, barrier_, simulate::Recording::kAll, extent,
+                            /*again=*/false,
+                            everything ? RecordedSteps::kAll : RecordedSteps::kFromDescribed);
+  }
+  const bool range = detail_ == Detail::kRange;
+  if (range) {
+    const ReportedClass& first = ranks_.reported.front();
+    all_.assign(priced_[first.priced].program.step.size(), true);
+    ranks_.classes[first.index].marked = &all_;
+  }
+  const auto recording =
+      marked_->any() || range ? simulate::Recording::kMarked : simulate::Recording::kNone;
+  return marked_->for_memory()
+             ? RunForMemory(simulator_, ranks_, barrier_, recording, /*again=*/false)
+             : RunToSteadyState(simulator_, ranks_, barrier_, recording, Extent::kLateStart,
+                                /*again=*/false);
+}
+
+TimedClass StepForecast::TimedClassOf(const ReportedClass& reported,
+                                      const Timeline& timeline) const {
+  TimedClass timed{priced_[reported.priced].program, *ranks_.classes[reported.index].prices,
+                   timeline};
+  if (period_) timed.more = period_->More(reported.index, *shorter_);
+  return timed;
+}
+
+void StepForecast::AddClass(const ReportedClass& reported) {
+  const std::uint32_t last = of_time_.steady.last;
+  if (!records_times()) {
+    own_ends_.push_back(of_time_.timelines[reported.index].step_ends[last]);
+    return;
+  }
+  ClassRun& own = run_.classes.emplace_back(ClassRun{{reported, {}, {}}, {}, {}, {}});
+  own.timeline = std::move(timelines_[reported.index]);
+  own_ends_.push_back(own.timeline.step_ends[last]);
+  own.timeline.step_ends = of_time_.ends;
+  own.host_waits = barrier_ ? LastIssue(own.timeline, last) : of_time_.ends[last];
+}
+
+bool StepForecast::AddMemory(std::size_t index) {
+  const ReportedClass& reported = ranks_.reported[index];
+  const program::Program& program = priced_[reported.priced].program;
+  const scenario::Scenario& on = kinds_[reported.node_kind];
+  // What is freed in host order needs no times, and has none in a run that marks what others do.
+  const bool deferred = of_memory_ && frees_[reported.priced].any();
+  const Timeline& timeline = deferred          ? memory_timelines_[reported.index]
+                             : records_times() ? run_.classes[index].timeline
+                                               : of_time_.timelines[reported.index];
+  memory::Steps steps = StepsOfMemory(deferred ? *of_memory_ : of_time_);
+  if (period_) {
+    steps.longer = LongerOf(reported.priced);
+    steps.period = period_->length;
+  }
+  const memory::Device device = DeviceOf(on, program);
+  memory::Account account;
+  if (detail_ == Detail::kEverything) {
+    account = memory::Record(program, timeline, device, steps);
+    if (deferred) {
+      Shift(of_time_.ends[steps.described] - of_memory_->ends[steps.described], account.changes);
+    }
+  } else {
+    account.usage = replayer_.Figures(program, timeline, frees_[reported.priced], device, steps);
+    if (shorter_ != nullptr && !account.usage.of_longer) return false;
+  }
+  memories_.push_back(SummariseMemory(on, program, account.usage));
+  memories_.back().rank = reported.first_rank;
+  calls_[reported.priced] = account.usage.step_calls;
+  stops_ = stops_ || !calls_[reported.priced].empty();
+  if (records_times()) run_.classes[index].memory = std::move(account);
+  return true;
+}
+
+void StepForecast::FindCritical() {
+  for (std::size_t i = 1; i < own_ends_.size(); ++i) {
+    if (own_ends_[i] > own_ends_[run_.critical]) run_.critical = i;
+    if (Fuller(memories_[i], memories_[run_.fullest])) run_.fullest = i;
+  }
+  run_.first_step = of_time_.steady.last;
+}
+
+void StepForecast::SummariseMemories() {
+  run_.forecast.memory = memories_[run_.fullest];
+  run_.forecast.memory_of_first_class = memories_.front();
+  run_.forecast.memory_of_last_class = memories_.back();
+}
+
+double StepForecast::WireBytes() const {
+  const ReportedClass& critical = ranks_.reported[run_.critical];
+  const program::Program& program = priced_[critical.priced].program;
+  const cost::Prices& prices = *ranks_.classes[critical.index].prices;
+  const StepCounts counts = CountsOf(critical.priced);
+  double bytes = 0;
+  for (std::size_t i = 0; i < counts.collectives.size(); ++i) {
+    bytes += counts.collectives[i] * prices.collectives[i].wire_bytes_per_rank;
+  }
+  for (std::size_t i = 0; i < counts.exchanges.size(); ++i) {
+    for (const program::Message& message : program.exchanges[i].messages) {
+      if (message.direction != program::MessageDirection::kSend) continue;
+      bytes += counts.exchanges[i] * static_cast<double>(message.bytes.count());
+    }
+  }
+  return bytes;
+}
+
+void StepForecast::SummariseTimes() {
+  Forecast& forecast = run_.forecast;
+  const std::size_t ranged = RangedClass(ranks_, run_.critical);
+  std::optional<TimeRange> range;
+  for (std::size_t i = 0; i < run_.classes.size(); ++i) {
+    const ReportedClass& reported = ranks_.reported[i];
+    const ClassRun& own = run_.classes[i];
+    const scenario::Scenario& on = kinds_[reported.node_kind];
+    Forecast of_class;
+    SummariseTime(TimedClassOf(reported, own.timeline), of_time_.steady, own.host_waits,
+                  *on.calibration, on.cluster->devices(), of_class);
+    if (i == ranged) range = of_class.step_time_range;
+    if (run_.classes.size() > 1) forecast.classes.push_back({own, of_class.time, memories_[i]});
+    if (i != run_.critical) continue;
+    forecast.step_time = of_class.step_time;
+    forecast.time = of_class.time;
+    forecast.communication_total = of_class.communication_total;
+  }
+  forecast.step_time_range = range;
+  const ReportedClass& critical = ranks_.reported[run_.critical];
+  forecast.collectives =
+      SummariseCollectives(priced_[critical.priced].program, *ranks_.classes[critical.index].prices,
+                           CountsOf(critical.priced), run_.critical_class().timeline,
+                           run_.first_step, LongerOf(critical.priced));
+}
+
+void StepForecast::AddRange() {
+  const std::size_t ranged = RangedClass(ranks_, run_.critical);
+  const ReportedClass& reported = ranks_.reported[ranged];
+  SteadyRun run = of_time_;
+  if (ranged != 0) {
+    for (std::size_t i = 0; i < ranks_.classes.size(); ++i) {
+      ranks_.classes[i].records = i == reported.index;
+    }
+    run = RunAgain(simulator_, ranks_, barrier_, simulate::Recording::kAll, of_time_);
+  }
+  run_.forecast.step_time_range =
+      RangeOf(ExposedTimesOf(TimedClassOf(reported, run.timelines[reported.index]), run),
+              run_.forecast.step_time, *kinds_[reported.node_kind].calibration,
+              scenario_.cluster->devices());
+}
+
+// An allocator that gives memory back stops the device where it does.
+tl::expected<void, Diagnostics> StepForecast::AddStops() {
+  if (!stops_) return {};
+  const auto stops =
+      AllocatorStopsOf(scenario_, priced_, calls_, run_.forecast.step_time, simulator_);
+  if (!stops) return tl::unexpected(stops.error());
+  AddAllocatorStops(*stops, run_.forecast);
+  return {};
+}
+
+void StepForecast::WidenByHost() {
+  const ReportedClass& critical = ranks_.reported[run_.critical];
+  WidenByUnknownHost(scenario_, priced_[critical.priced].program, CountsOf(critical.priced),
+                     *ranks_.classes[critical.index].prices, run_.forecast);
+  WidenByKnownGap(scenario_, run_.forecast);
+}
+
+void StepForecast::HandOverPrograms(std::vector<PricedClass>& priced, Run& run) const {
+  std::vector<int> classes_left(priced.size(), 0);
+  for (const ReportedClass& reported : ranks_.reported) ++classes_left[reported.priced];
+  for (std::size_t i = 0; i < run.classes.size(); ++i) {
+    const ReportedClass& reported = ranks_.reported[i];
+    program::Program& program = priced[reported.priced].program;
+    const bool last = --classes_left[reported.priced] == 0;
+    run.classes[i].program = last ? std::move(program) : program;
+    run.classes[i].prices = *ranks_.classes[reported.index].prices;
+  }
+}
+
+}  // namespace stepcast::forecast

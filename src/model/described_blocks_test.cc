@@ -1,0 +1,247 @@
+// Blocks of several kinds: what their parts compute and keep, by hand.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/model/architecture.h"
+#include "src/model/example_architectures.h"
+#include "src/model/example_work.h"
+#include "src/model/model.h"
+#include "src/model/module_names.h"
+
+namespace stepcast::model {
+namespace {
+
+constexpr std::int64_t kHidden = 1024;
+
+// A model of blocks of these kinds, in order.
+Architecture Of(std::vector<Architecture> kinds, std::vector<int> pattern) {
+  Architecture a = TypicalOf(Family::kDescribed);
+  a.described = DescribeFamily("made-up", Family::kLlama, {}, nullptr);
+  a.hidden = kHidden;
+  a.vocabulary = 1000;
+  a.layers = std::ssize(pattern);
+  for (Architecture& kind : kinds) {
+    kind.described = a.described;
+    kind.hidden = kHidden;
+    kind.vocabulary = 1000;
+    kind.layers = a.layers;
+    if (kind.experts.exist()) a.experts = kind.experts;
+  }
+  a.kinds = std::move(kinds);
+  a.pattern = std::move(pattern);
+  return a;
+}
+
+Architecture Attention() {
+  Architecture kind = TypicalOf(Family::kDescribed);
+  kind.heads = 8;
+  kind.kv_heads = 2;
+  kind.head_size = 128;
+  kind.feed_forward = 2048;
+  return kind;
+}
+
+Architecture Delta() {
+  Architecture kind = TypicalOf(Family::kDescribed);
+  kind.mixer = Mixer::kDelta;
+  kind.delta = {.key_heads = 4, .value_heads = 8, .key = 128, .value = 128};
+  return kind;
+}
+
+Architecture Mamba() {
+  Architecture kind = TypicalOf(Family::kDescribed);
+  kind.mixer = Mixer::kStateSpace;
+  kind.state_space = {.heads = 16, .head = 64, .state = 128, .groups = 2, .chunk = 128};
+  return kind;
+}
+
+LayerWork OneBlock(const Architecture& kind, const WorkOptions& options) {
+  return BlockOf(Of({kind}, {0}), options);
+}
+
+std::int64_t Flops(const LayerWork& work, bool forward) {
+  std::int64_t flops = 0;
+  for (const Operation& op : forward ? work.forward : work.backward) {
+    const KernelKind kind = op.kernel.kind;
+    if (kind != KernelKind::kMemoryBound) flops += op.kernel.flops;
+  }
+  return flops;
+}
+
+// A hybrid without recurrent layers is the transformer.
+TEST(DescribedBlocksTest, AttentionAloneIsTheTransformer) {
+  const Architecture plain = LlamaLike(2, kHidden, 8, 2, 2048, 1000);
+  const WorkOptions options = Options(2, 256);
+  EXPECT_EQ(OneBlock(Attention(), options), BlockOf(plain, options));
+  const Model described = Build("d", Of({Attention()}, {0, 0})), model = Build("p", plain);
+  EXPECT_EQ(described.parameter_count(), model.parameter_count());
+  ASSERT_EQ(described.tensors.size(), model.tensors.size());
+  for (std::size_t i = 0; i < model.tensors.size(); ++i) {
+    EXPECT_EQ(described.tensors[i].name, model.tensors[i].name);
+    EXPECT_EQ(described.tensors[i].shape, model.tensors[i].shape);
+  }
+}
+
+TEST(DescribedBlocksTest, AWindowAsLongAsTheSequenceIsFullAttention) {
+  const WorkOptions options = Options(2, 256);
+  Architecture window = Attention();
+  window.attention_window = 256;
+  EXPECT_EQ(OneBlock(window, options), OneBlock(Attention(), options));
+  window.attention_window = 64;
+  EXPECT_LT(Flops(OneBlock(window, options), true), Flops(OneBlock(Attention(), options), true));
+}
+
+// A product to 2K + 2U + 2nv, the scan, and a product back; 180,224 FLOPs of the scan for a token
+// and a value head, and 491,520 in backward (K = 512, U = 1024, nv = 8).
+TEST(DescribedBlocksTest, DeltaRuleByHand) {
+  const std::int64_t tokens = 512, k = 512, u = 1024, nv = 8;
+  const LayerWork work = OneBlock(Delta(), Options(2, 256));
+  const std::int64_t products = 2 * tokens * kHidden * (2 * k + 2 * u + 2 * nv + u);
+  EXPECT_EQ(Flops(work, true), products + tokens * nv * 180224);
+  EXPECT_EQ(Flops(work, false), 2 * products + tokens * nv * 491520);
+  const Kernel* scan = Find(work, "linear_attn.delta_rule");
+  ASSERT_NE(scan, nullptr);
+  EXPECT_EQ(scan->kind, KernelKind::kScan);
+  EXPECT_EQ(scan->steps, 256 / 64);
+  // The input and the norm's outcome, the first product's; queries and keys, normalised; those and
+  // the values of each value head; overlaps; decay and strength; the scan's; the last product's
+  // input; a number for the norm.
+  EXPECT_EQ(Sum(work.Of(Lifetime::kSaved)),
+            tokens * (2 * 2 * kHidden + 2 * (2 * k + 2 * u + 2 * nv) + 4 * k + 6 * u + 128 * nv +
+                      8 * nv + 2 * u + 2 * u + 4));
+}
+
+// Every key and value head has a decay for each channel: 20 P bytes, and two blocks of scores.
+TEST(DescribedBlocksTest, KimiDeltaAttentionByHand) {
+  Architecture kind = Delta();
+  kind.delta = {.key_heads = 8,
+                .value_heads = 8,
+                .key = 128,
+                .value = 128,
+                .by_channel = true,
+                .decay_rank = 128,
+                .gate_rank = 0};
+  const std::int64_t tokens = 512, p = 1024;
+  const LayerWork work = OneBlock(kind, Options(2, 256));
+  EXPECT_EQ(Sum(work.Of(Lifetime::kSaved)),
+            tokens * (2 * 2 * kHidden + 20 * p + 2 * 128 + 2 * 8 + 256 * 8 + 4));
+  EXPECT_EQ(Find(work, "linear_attn.delta_rule")->scan, ScanKind::kDeltaByChannel);
+}
+
+// 4 P N + 2 Q P a head, 2 Q N a group (P = 64, N = 128, Q = 128).
+TEST(DescribedBlocksTest, MambaByHand) {
+  const std::int64_t tokens = 512, inner = 1024, convolved = 1024 + 2 * 2 * 128;
+  const LayerWork work = OneBlock(Mamba(), Options(2, 256));
+  const std::int64_t products = 2 * tokens * kHidden * (inner + convolved + 16 + inner);
+  EXPECT_EQ(Flops(work, true), products + tokens * (16 * 49152 + 2 * 32768));
+  EXPECT_EQ(Find(work, "mixer.scan")->steps, 2);
+  // The input and the norm's outcome, the whole of the first product's, the scan's and the norm's.
+  EXPECT_EQ(Sum(work.Of(Lifetime::kSaved)),
+            tokens * (2 * 2 * kHidden + 2 * (inner + convolved + 16) + 4 * inner + 4));
+}
+
+TEST(DescribedBlocksTest, ScansAreLinearInLengthAndAttentionIsSquare) {
+  for (const Architecture& kind : {Delta(), Mamba()}) {
+    const LayerWork once = OneBlock(kind, Options(1, 1024)),
+                    twice = OneBlock(kind, Options(1, 2048));
+    EXPECT_EQ(2 * Flops(once, true), Flops(twice, true));
+    EXPECT_EQ(2 * Flops(once, false), Flops(twice, false));
+    EXPECT_EQ(2 * Sum(once.Of(Lifetime::kSaved)), Sum(twice.Of(Lifetime::kSaved)));
+  }
+  const auto core = [](std::int64_t tokens) {
+    return Find(OneBlock(Attention(), Options(1, tokens)), "self_attn.core")->flops;
+  };
+  EXPECT_EQ(4 * core(1024), core(2048));
+}
+
+// Heads are divided, and so are scans; their chunks are as many.
+TEST(DescribedBlocksTest, TensorParallelismDividesHeads) {
+  WorkOptions options = Options(1, 1024);
+  const LayerWork whole = OneBlock(Delta(), options);
+  options.tensor = 4;
+  const LayerWork part = OneBlock(Delta(), options);
+  EXPECT_EQ(4 * Find(part, "linear_attn.delta_rule")->flops,
+            Find(whole, "linear_attn.delta_rule")->flops);
+  EXPECT_EQ(Find(part, "linear_attn.delta_rule")->steps, 1024 / 64);
+}
+
+// The indexer scores all keys; if it takes all of them, attention is as without it.
+TEST(DescribedBlocksTest, AnIndexerThatTakesAllCostsNoLess) {
+  Architecture dense = Attention();
+  dense.heads = dense.kv_heads = 16;
+  dense.latent = {
+      .kv_rank = 512, .query_rank = 768, .plain_head = 128, .rotary_head = 64, .value_head = 128};
+  dense.head_size = 192;
+  Architecture sparse = dense;
+  sparse.indexer = {.heads = 8, .head = 64, .top = 4096};
+  const WorkOptions options = Options(1, 4096, Checkpointing::kNone, Attention::kFlash3);
+  const LayerWork with = OneBlock(sparse, options), without = OneBlock(dense, options);
+  EXPECT_GT(Flops(with, true), Flops(without, true));
+  EXPECT_GT(Flops(with, false), Flops(without, false));
+  EXPECT_EQ(Find(with, "self_attn.core")->flops, Find(without, "self_attn.core")->flops);
+  EXPECT_EQ(Find(with, "self_attn.indexer.scores")->flops, 4096 * 4096 * 8 * 64);
+  // Of fewer keys the core is the absorbed one: 2 a (576 + 512) for a pair.
+  sparse.indexer.top = 1024;
+  const LayerWork chosen = OneBlock(sparse, options);
+  const std::int64_t pairs_twice = 4096LL * 4096 - 3072LL * 3072;
+  EXPECT_EQ(Find(chosen, "self_attn.core")->flops, pairs_twice * 16 * (576 + 512));
+}
+
+// A token goes to experts as a narrower vector.
+TEST(DescribedBlocksTest, LatentExpertsByHand) {
+  Architecture kind = TypicalOf(Family::kDescribed);
+  kind.mixer = Mixer::kNone;
+  kind.activator = Activator::kSquaredRelu;
+  kind.experts = {.count = 8, .per_token = 2, .feed_forward = 512, .latent = 256};
+  const std::int64_t tokens = 512;
+  const LayerWork work = OneBlock(kind, Options(2, 256));
+  EXPECT_EQ(ModelFlops(work.forward),
+            2 * tokens * (kHidden * 8 + 2 * kHidden * 256 + 2 * 2 * 256 * 512));
+  EXPECT_EQ(Build("m", Of({kind}, {0})).parameter_count(),
+            2 * 1000 * kHidden + 2 * kHidden + 8 * kHidden + 2 * 256 * 512 * 8 + 2 * kHidden * 256);
+}
+
+// Queries make a gate, too, which multiplies what attention makes.
+TEST(DescribedBlocksTest, GatesOfAttention) {
+  const WorkOptions options = Options(2, 256);
+  Architecture gated = Attention();
+  gated.output_gate = OutputGate::kElement;
+  gated.gate_of_query = true;
+  const std::int64_t tokens = 512;
+  EXPECT_EQ(Flops(OneBlock(gated, options), true) - Flops(OneBlock(Attention(), options), true),
+            2 * tokens * kHidden * 1024);
+  gated.gate_of_query = false;
+  gated.output_gate = OutputGate::kHead;
+  EXPECT_EQ(Flops(OneBlock(gated, options), true) - Flops(OneBlock(Attention(), options), true),
+            2 * tokens * kHidden * 8);
+}
+
+// Each trained tensor has its gradient, whatever the block.
+TEST(DescribedBlocksTest, EveryTensorHasItsGradient) {
+  Architecture shared = Attention();
+  shared.kv_heads = 1;
+  shared.attention_window = 64;
+  shared.shared_key = {
+      .query_rank = 256, .output_groups = 2, .output_rank = 64, .compressed = 4, .overlap = 2};
+  shared.indexer = {.heads = 4, .head = 32, .top = 16};
+  Architecture a = Of({Attention(), Delta(), Mamba(), shared}, {0, 1, 2, 3});
+  a.streams = 2;
+  for (Architecture& kind : a.kinds) kind.streams = 2;
+  const Model model = Build("m", a);
+  const WorkOptions options = Options(1, 256);
+  const std::vector<LayerWork> works = BuildWork(model, options);
+  const std::vector<int> of_layers = WorkOfLayers(model, options, {}, {});
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    std::vector<int> gradients(model.layers[i].tensors.size());
+    for (const Operation& op : works[static_cast<std::size_t>(of_layers[i])].backward) {
+      for (const int tensor : op.gradients) ++gradients[static_cast<std::size_t>(tensor)];
+    }
+    EXPECT_EQ(gradients, std::vector<int>(gradients.size(), 1)) << model.layers[i].name;
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::model

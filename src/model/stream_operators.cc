@@ -1,0 +1,72 @@
+#include "src/model/stream_operators.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/model/operator_name.h"
+
+namespace stepcast::model {
+
+Operand StreamOperators::Spread(const Operand& x, std::string_view name) {
+  const Operand y = operators_.Make(Joined(name, " output"), streams_ * x.width, x.tokens, x.fp32);
+  const Bytes one = operators_.Size(x), all = operators_.Size(y);
+  tape_.Run(operators_.Memory(std::string(name), 0, one, all), {x.value}, {y.value});
+  tape_.OnBackward([=, this, name = std::string(name)] {
+    const Value dx = tape_.MakeGradient(x.value);
+    tape_.RunBackward(operators_.Memory(name + ".dgrad", LayerOperators::Elements(y), all, one),
+                      {tape_.GradientOf(y.value)}, {dx});
+    tape_.Deliver(x.value, dx);
+  });
+  return y;
+}
+
+Operand StreamOperators::Take(const Operand& x, std::string_view module, std::int64_t numbers,
+                              const ModulePositions& parameters) {
+  const std::string name(module);
+  const Operand y = operators_.Make(name + " output", x.width / streams_, x.tokens, x.fp32);
+  const Value weights = tape_.Make(name + " weights", Bytes(x.tokens * numbers * kFp32Size));
+  const Bytes all = operators_.Size(x), one = operators_.Size(y);
+  const std::int64_t flops = 2 * LayerOperators::Elements(x);
+  tape_.Keep(x.value);
+  tape_.Keep(weights);
+  tape_.Run(operators_.Gemm(name, x.tokens, numbers, x.width), {x.value}, {weights},
+            parameters.all());
+  tape_.Run(operators_.Memory(name + ".take", flops, all, one), {x.value, weights}, {y.value});
+  const Kernel input =
+      operators_.Gemm(name + ".dgrad", x.tokens, x.width, numbers, ProductLayout::kInputGradient);
+  const Kernel weight =
+      operators_.Gemm(name + ".wgrad", numbers, x.width, x.tokens, ProductLayout::kWeightGradient);
+  tape_.OnBackward([=, this] {
+    const Value gradient = tape_.GradientOf(y.value);
+    const Value dx = tape_.MakeGradient(x.value);
+    tape_.RunBackward(operators_.Memory(name + ".take.dgrad", 2 * flops, all + one, all),
+                      {gradient, weights}, {dx});
+    tape_.RunBackward(input, {gradient}, {dx}, {}, parameters.all());
+    if (!parameters.all().empty()) {
+      operators_.RunPartGradients(weight, {gradient}, parameters.all(), parameters);
+    }
+    tape_.Deliver(x.value, dx);
+  });
+  return y;
+}
+
+Operand StreamOperators::Give(const Operand& x, const Operand& branch, std::string_view module) {
+  const std::string name = Joined(module, ".give");
+  const Operand y = operators_.Make(name + " output", x.width, x.tokens, x.fp32);
+  const Bytes all = operators_.Size(x), one = operators_.Size(branch);
+  const std::int64_t flops = (2 * streams_ + 2) * LayerOperators::Elements(x);
+  tape_.Keep(branch.value);
+  tape_.Run(operators_.Memory(name, flops, all + one, all), {x.value, branch.value}, {y.value});
+  tape_.OnBackward([=, this] {
+    const Value gradient = tape_.GradientOf(y.value);
+    const Value dx = tape_.MakeGradient(x.value), d_branch = tape_.MakeGradient(branch.value);
+    tape_.RunBackward(operators_.Memory(name + ".dgrad", 2 * flops, all + all + one, all + one),
+                      {gradient}, {dx, d_branch});
+    tape_.Deliver(x.value, dx);
+    tape_.Deliver(branch.value, d_branch);
+  });
+  return y;
+}
+
+}  // namespace stepcast::model

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+
+// The expressions of a family's file (docs/formats/model.md): values of a config.json made into
+// values of a model file.
+//
+//   a if c else b   or, and, not   == != < <= > >= in   + -   * / // %   -a   list[i]   (a)
+//   numbers, 'text', [lists], true, false, null, names of the file's keys, and
+//   len(list), min(a, b), max(a, b), letters(text): a text's characters as a list
+//
+// `a or b` is b if a is null, false, 0 or empty. // rounds down, / makes a number that need not be
+// whole.
+namespace stepcast::scenario {
+
+struct FamilyValue {
+  enum class Kind : std::uint8_t { kNull, kBoolean, kInteger, kNumber, kText, kList };
+
+  Kind kind = Kind::kNull;
+  bool boolean = false;
+  std::int64_t integer = 0;  // kInteger
+  double number = 0;         // kInteger and kNumber
+  std::string text{};        // kText
+  std::vector<FamilyValue> list{};
+  // Of the first key of the config.json that it was made of; none: of none.
+  std::optional<Location> location{};
+
+  static FamilyValue Of(bool value);
+  static FamilyValue Of(std::int64_t value);
+  static FamilyValue Of(double value);
+  static FamilyValue Of(std::string value);
+
+  bool IsNull() const { return kind == Kind::kNull; }
+  // False: null, false, 0, an empty text, an empty list.
+  bool IsTrue() const;
+  // As a scalar of a YAML file; of a list its values, with spaces between.
+  std::string Text() const;
+};
+
+// An expression that could not be read or evaluated; `what` is a sentence without full stop.
+struct FamilyMistake {
+  std::string what;
+};
+
+// Gives the value of a name, or throws a FamilyMistake.
+using FamilyNames = std::function<FamilyValue(std::string_view name)>;
+
+// Throws a FamilyMistake.
+FamilyValue Evaluate(std::string_view expression, const FamilyNames& names);
+
+}  // namespace stepcast::scenario

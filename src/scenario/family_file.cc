@@ -1,0 +1,506 @@
+#include "src/scenario/family_file.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/base/printable.h"
+#include "src/formats/huggingface.h"
+#include "src/scenario/data_root.h"
+#include "src/scenario/family_expression.h"
+#include "src/scenario/source_names.h"
+
+namespace stepcast::scenario {
+namespace {
+
+using JsonKind = formats::JsonValue::Kind;
+
+// Keys of a model file whose values are words or names, not expressions.
+bool IsVerbatim(std::string_view key) { return key == "kind" || key == "of" || key == "blocks"; }
+
+std::string FamilyPath(const std::string& name) {
+  return fmt::format("{}/{}/{}.yaml", DataRoot(), kFamilies, name);
+}
+
+const YamlNode* Child(const YamlNode& node, std::string_view key) {
+  for (const YamlNode::Entry& entry : node.entries) {
+    if (entry.key == key) return entry.value.get();
+  }
+  return nullptr;
+}
+
+std::string StemOf(const std::string& file) {
+  const std::string name = file.substr(file.rfind('/') + 1);
+  return name.substr(0, name.rfind('.'));
+}
+
+// Of a wrapper's type the section that holds the text model: "text_config".
+std::optional<std::string> SectionOf(const YamlNode& family, std::string_view type) {
+  if (const YamlNode* types = Child(family, "model_types")) {
+    for (const YamlTree& item : types->items) {
+      if (item->scalar == type) return "";
+    }
+  }
+  if (const YamlNode* wrappers = Child(family, "wrappers")) {
+    if (const YamlNode* section = Child(*wrappers, type)) return section->scalar;
+  }
+  return std::nullopt;
+}
+
+// A config.json seen through a family's file.
+class ConfigEvaluator {
+ public:
+  ConfigEvaluator(const formats::JsonObject& config, const Node& family, std::string section,
+                  const ConfigParts& parts, Diagnostics& diagnostics,
+                  std::vector<std::string>& warnings)
+      : config_(config),
+        parts_(parts),
+        family_(*family.tree()),
+        section_(std::move(section)),
+        diagnostics_(diagnostics),
+        reader_(config, section_, diagnostics, warnings),
+        around_(config, "", diagnostics, warnings) {}
+
+  // The model file; null after mistakes.
+  YamlTree Model() {
+    JudgeStatedKeys();
+    const YamlNode* model = Child(family_, "model");
+    if (model == nullptr) return nullptr;
+    const YamlTree pattern = Pattern(*model);
+    if (pattern == nullptr) return nullptr;
+    FindUsedParts(*model, pattern->scalar);
+    auto made = std::make_shared<YamlNode>(*model);
+    made->entries.clear();
+    made->entries.push_back({"kind", model->position, Word("transformer", model->position)});
+    for (const YamlNode::Entry& entry : model->entries) {
+      if (entry.key == "mtp" && !parts_.further_tokens) continue;
+      if (entry.key == "towers" && !parts_.patches) continue;
+      YamlTree value = entry.key == "pattern"  ? pattern
+                       : entry.key == "blocks" ? Chosen(*entry.value, used_blocks_, true)
+                       : entry.key == "mixers" || entry.key == "feed_forwards"
+                           ? Chosen(*entry.value, used_parts_, false)
+                           : Made(*entry.value, entry.key);
+      if (value != nullptr) made->entries.push_back({entry.key, entry.position, std::move(value)});
+    }
+    return made;
+  }
+
+  // What nobody asked for, as in every config.json.
+  void JudgeRest() {
+    if (const YamlNode* keys = Child(family_, "config")) {
+      for (const YamlNode::Entry& key : keys->entries) {
+        if (key.key == "hidden_act") formats::ReadGate(reader_);
+        reader_.Accept(key.key);
+      }
+    }
+    if (const YamlNode* ignored = Child(family_, "ignored")) {
+      for (const YamlTree& key : ignored->items) reader_.Accept(key->scalar);
+    }
+    for (formats::HuggingFaceReader* reader : {&reader_, &around_}) {
+      if (reader == &around_ && section_.empty()) break;
+      if (reader->Find("quantization_config") == nullptr) continue;
+      reader->Warn(
+          "quantization_config",
+          "the forecast keeps weights as training.precision says, not as this checkpoint does");
+    }
+    formats::JudgeOtherKeys(reader_, formats::UnknownKeys::kWarnOf);
+    if (section_.empty()) return;
+    around_.Accept(section_);
+    for (const char* tower : {"vision_config", "audio_config"}) around_.Accept(tower);
+    formats::JudgeOtherKeys(around_, formats::UnknownKeys::kPassOver);
+  }
+
+  std::string Name() { return reader_.Text("_name_or_path", ""); }
+
+ private:
+  YamlTree Word(std::string text, const Position& position) {
+    auto node = std::make_shared<YamlNode>();
+    node->kind = NodeKind::kScalar;
+    node->position = position;
+    node->scalar = std::move(text);
+    return node;
+  }
+
+  // `refused` has, of keys, the one value that the family takes; `warned` says what the forecast
+  // makes of a key that is not null, false, 0 or empty.
+  void JudgeStatedKeys() {
+    if (const YamlNode* refused = Child(family_, "refused")) {
+      for (const YamlNode::Entry& entry : refused->entries) {
+        const std::optional<FamilyValue> stated = Stated(entry.key);
+        if (!stated || stated->Text() == entry.value->scalar) continue;
+        reader_.Refuse(entry.key,
+                       fmt::format("models of this type are modelled with {} alone",
+                                   Quoted(entry.value->scalar)),
+                       formats::kTakeTheKeyOut);
+      }
+    }
+    if (const YamlNode* warned = Child(family_, "warned")) {
+      for (const YamlNode::Entry& entry : warned->entries) {
+        const std::optional<FamilyValue> stated = Stated(entry.key);
+        const bool of_module =
+            entry.key.find("mtp") != std::string::npos || entry.key.starts_with("num_nextn");
+        if (of_module && parts_.further_tokens) continue;
+        if (stated && stated->IsTrue()) reader_.Warn(entry.key, entry.value->scalar);
+      }
+    }
+  }
+
+  // ---- values of the config.json ----
+
+  FamilyValue ValueOf(const formats::JsonValue& value, const std::string& path) {
+    FamilyValue made;
+    switch (value.kind) {
+      case JsonKind::kNull:
+        break;
+      case JsonKind::kBoolean:
+        made = FamilyValue::Of(value.boolean);
+        break;
+      case JsonKind::kInteger:
+        made = FamilyValue::Of(value.integer);
+        break;
+      case JsonKind::kNumber:
+        made = FamilyValue::Of(value.number);
+        break;
+      case JsonKind::kText:
+        made = FamilyValue::Of(value.text);
+        break;
+      case JsonKind::kArray:
+        made.kind = FamilyValue::Kind::kList;
+        for (std::int64_t i = 0; i < value.elements; ++i) {
+          const std::string item = fmt::format("{}.{}", path, i);
+          const formats::JsonValue* element = config_.Find(item);
+          made.list.push_back(element == nullptr ? FamilyValue() : ValueOf(*element, item));
+        }
+        break;
+      case JsonKind::kObject:
+        made = FamilyValue::Of(true);
+        break;
+    }
+    made.location = value.location;
+    return made;
+  }
+
+  // What stands in the section, or around it; nothing: neither says it, or null.
+  std::optional<FamilyValue> Stated(const std::string& key) {
+    if (const formats::JsonValue* value = reader_.Find(key)) {
+      return ValueOf(*value, section_.empty() ? key : fmt::format("{}.{}", section_, key));
+    }
+    if (section_.empty()) return std::nullopt;
+    const formats::JsonValue* value = around_.Find(key);
+    if (value == nullptr) return std::nullopt;
+    return ValueOf(*value, key);
+  }
+
+  FamilyValue Named(std::string_view name) {
+    if (name == "i" && layer_) return FamilyValue::Of(*layer_);
+    if (name == "patches" && parts_.patches) return FamilyValue::Of(*parts_.patches);
+    if (name == "image" && parts_.patches) {
+      return FamilyValue::Of(parts_.image.value_or(*parts_.patches));
+    }
+    const std::string key(name);
+    if (const auto known = values_.find(key); known != values_.end()) return known->second;
+    const YamlNode* keys = Child(family_, "config");
+    const YamlNode* absent = keys == nullptr ? nullptr : Child(*keys, name);
+    if (absent == nullptr) {
+      throw FamilyMistake{fmt::format("'config' lists no key {}", Quoted(key))};
+    }
+    FamilyValue value;
+    if (std::optional<FamilyValue> stated = Stated(key)) {
+      value = *std::move(stated);
+    } else if (absent->kind == NodeKind::kNull) {
+      diagnostics_.push_back({"input.missing-key", reader_.location(),
+                              fmt::format("missing key: {}", Quoted(key)),
+                              "a config.json of this model_type states it"});
+      value = FamilyValue::Of(std::int64_t{1});
+    } else {
+      if (!open_.insert(key).second) {
+        throw FamilyMistake{fmt::format("the default of {} is made of itself", Quoted(key))};
+      }
+      value = Scalar(*absent);
+      open_.erase(key);
+    }
+    values_[key] = value;
+    return value;
+  }
+
+  // ---- values of the model file ----
+
+  FamilyValue Scalar(const YamlNode& node) {
+    if (node.kind == NodeKind::kNull) return {};
+    if (node.kind == NodeKind::kSequence) {
+      FamilyValue list{.kind = FamilyValue::Kind::kList};
+      for (const YamlTree& item : node.items) list.list.push_back(Scalar(*item));
+      return list;
+    }
+    if (node.quoted) return FamilyValue::Of(node.scalar);
+    return Evaluate(node.scalar, [this](std::string_view name) { return Named(name); });
+  }
+
+  // Null, and a mistake.
+  std::optional<FamilyValue> Value(const YamlNode& node) {
+    try {
+      return Scalar(node);
+    } catch (const FamilyMistake& mistake) {
+      diagnostics_.push_back({"model.family", node.position.location(),
+                              fmt::format("{}: {}", Quoted(node.scalar), mistake.what),
+                              "check the values of the config.json that it names, and the "
+                              "expression itself"});
+      return std::nullopt;
+    }
+  }
+
+  Position PositionOf(const FamilyValue& value, const YamlNode& node) {
+    if (!value.location) return node.position;
+    if (file_ == nullptr || *file_ != value.location->file) {
+      file_ = std::make_shared<const std::string>(value.location->file);
+    }
+    return {file_, value.location->line, value.location->column};
+  }
+
+  // Null: the value is null, or the mapping's `when` does not hold.
+  YamlTree Made(const YamlNode& node, std::string_view key) {
+    if (node.kind == NodeKind::kNull) return nullptr;
+    if (IsVerbatim(key)) return std::make_shared<YamlNode>(node);
+    if (node.kind == NodeKind::kScalar) {
+      const std::optional<FamilyValue> value = Value(node);
+      if (!value || value->IsNull()) return nullptr;
+      auto made = std::make_shared<YamlNode>();
+      made->kind = NodeKind::kScalar;
+      made->position = PositionOf(*value, node);
+      made->scalar = value->Text();
+      made->quoted = value->kind == FamilyValue::Kind::kText;
+      return made;
+    }
+    auto made = std::make_shared<YamlNode>();
+    made->kind = node.kind;
+    made->position = node.position;
+    for (const YamlTree& item : node.items) {
+      if (YamlTree value = Made(*item, "")) made->items.push_back(std::move(value));
+    }
+    for (const YamlNode::Entry& entry : node.entries) {
+      if (entry.key == "when") {
+        const std::optional<FamilyValue> holds = Value(*entry.value);
+        if (!holds || !holds->IsTrue()) return nullptr;
+        continue;
+      }
+      if (YamlTree value = Made(*entry.value, entry.key)) {
+        made->entries.push_back({entry.key, entry.position, std::move(value)});
+      }
+    }
+    return made;
+  }
+
+  // `pattern: {layers: N, block: LETTER}`, the letter of each layer i, as the text of all.
+  YamlTree Pattern(const YamlNode& model) {
+    const YamlNode* node = Child(model, "pattern");
+    if (node == nullptr) {
+      diagnostics_.push_back({"model.family", model.position.location(),
+                              "the family's model has no pattern",
+                              "write 'pattern: {layers: num_hidden_layers, block: ...}'"});
+      return nullptr;
+    }
+    if (node->kind != NodeKind::kMapping) return Made(*node, "pattern");
+    const YamlNode *layers = Child(*node, "layers"), *block = Child(*node, "block");
+    const std::optional<FamilyValue> count = layers == nullptr ? std::nullopt : Value(*layers);
+    if (!count || block == nullptr) return nullptr;
+    constexpr std::int64_t kMost = 10'000;
+    if (count->kind != FamilyValue::Kind::kInteger || count->integer < 1 ||
+        count->integer > kMost) {
+      diagnostics_.push_back(
+          {"input.out-of-range", count->location ? *count->location : layers->position.location(),
+           fmt::format("a model has 1 to {} layers: {}", kMost, count->Text()), ""});
+      return nullptr;
+    }
+    std::string letters;
+    for (layer_ = 0; *layer_ < count->integer; ++*layer_) {
+      const std::optional<FamilyValue> letter = Value(*block);
+      if (!letter) return nullptr;
+      letters += letter->Text();
+    }
+    layer_.reset();
+    auto made = std::make_shared<YamlNode>();
+    made->kind = NodeKind::kScalar;
+    made->quoted = true;
+    made->position = PositionOf(*count, *node);
+    made->scalar = std::move(letters);
+    return made;
+  }
+
+  // Blocks that no layer is, and parts that no such block has, need no values.
+  void FindUsedParts(const YamlNode& model, const std::string& pattern) {
+    const YamlNode* blocks = Child(model, "blocks");
+    if (blocks == nullptr) return;
+    std::string letters = pattern;
+    if (const YamlNode* further = Child(model, "mtp")) {
+      if (const YamlNode* of_further = Child(*further, "pattern")) letters += of_further->scalar;
+    }
+    for (const YamlNode::Entry& entry : blocks->entries) {
+      if (letters.find(entry.key) == std::string::npos) continue;
+      used_blocks_.insert(entry.key);
+      for (const YamlTree& part : entry.value->items) used_parts_.insert(part->scalar);
+    }
+    const YamlNode* feed_forwards = Child(model, "feed_forwards");
+    if (feed_forwards == nullptr) return;
+    for (const YamlNode::Entry& entry : feed_forwards->entries) {
+      if (!used_parts_.contains(entry.key)) continue;
+      if (const YamlNode* of = Child(*entry.value, "of")) {
+        for (const YamlTree& part : of->items) used_parts_.insert(part->scalar);
+      }
+    }
+  }
+
+  YamlTree Chosen(const YamlNode& node, const std::set<std::string>& chosen, bool verbatim) {
+    auto made = std::make_shared<YamlNode>();
+    made->kind = NodeKind::kMapping;
+    made->position = node.position;
+    for (const YamlNode::Entry& entry : node.entries) {
+      if (!chosen.contains(entry.key)) continue;
+      YamlTree value = verbatim ? entry.value : Made(*entry.value, entry.key);
+      if (value != nullptr) made->entries.push_back({entry.key, entry.position, std::move(value)});
+    }
+    return made;
+  }
+
+  const formats::JsonObject& config_;
+  const ConfigParts& parts_;
+  const YamlNode& family_;
+  const std::string section_;
+  Diagnostics& diagnostics_;
+  formats::HuggingFaceReader reader_, around_;
+  std::map<std::string, FamilyValue> values_;
+  std::set<std::string> open_;  // defaults that are being evaluated
+  std::optional<std::int64_t> layer_;
+  std::set<std::string> used_blocks_, used_parts_;
+  std::shared_ptr<const std::string> file_;
+};
+
+// The keys that a family's file may have.
+void CheckKeys(const Node& family, Diagnostics& diagnostics) {
+  MappingReader reader(family, diagnostics);
+  reader.ReadNode("model_types", Need::kRequired, "a sequence of model types");
+  for (const char* key :
+       {"wrappers", "like", "names", "config", "ignored", "refused", "warned", "source"}) {
+    reader.ReadNode(key, Need::kOptional, "a value");
+  }
+  reader.ReadNode("model", Need::kRequired, "a model file");
+  reader.Finish();
+}
+
+}  // namespace
+
+std::shared_ptr<const model::DescribedFamily> NamesOfFamily(const Node& family,
+                                                            Diagnostics& diagnostics) {
+  using model::Family;
+  const YamlNode& tree = *family.tree();
+  Family like = Family::kLlama;
+  if (const YamlNode* named = Child(tree, "like")) {
+    const auto read = ReadWord<Family>(Node(std::make_shared<YamlNode>(*named), "like"),
+                                       {{"llama", Family::kLlama},
+                                        {"qwen2", Family::kQwen2},
+                                        {"qwen3", Family::kQwen3},
+                                        {"gemma3", Family::kGemma3},
+                                        {"olmo2", Family::kOlmo2},
+                                        {"glm4", Family::kGlm4},
+                                        {"llama4", Family::kLlama4},
+                                        {"gpt_oss", Family::kGptOss},
+                                        {"deepseek", Family::kDeepseek}},
+                                       diagnostics);
+    if (read) like = *read;
+  }
+  std::map<std::string, std::string, std::less<>> texts;
+  if (const YamlNode* names = Child(tree, "names")) {
+    for (const YamlNode::Entry& entry : names->entries) texts[entry.key] = entry.value->scalar;
+  }
+  std::string unknown;
+  auto described = model::DescribeFamily(StemOf(family.file()), like, std::move(texts), &unknown);
+  if (described == nullptr) {
+    diagnostics.push_back({"model.family", LocationOf(family.tree(), "names." + unknown),
+                           fmt::format("there is no module {}", Quoted(unknown)),
+                           "docs/formats/model.md lists the modules that a family can name"});
+  }
+  return described;
+}
+
+std::shared_ptr<const model::DescribedFamily> NamesOfFamily(const std::string& name,
+                                                            Diagnostics& diagnostics) {
+  const std::vector<std::string> shipped = NamesIn(kFamilies);
+  if (std::find(shipped.begin(), shipped.end(), name) == shipped.end()) return nullptr;
+  const std::optional<Node> family = ReadDocument(FamilyPath(name), diagnostics);
+  return family ? NamesOfFamily(*family, diagnostics) : nullptr;
+}
+
+std::optional<Node> FamilyOfType(std::string_view model_type, Diagnostics& diagnostics) {
+  for (const std::string& name : NamesIn(kFamilies)) {
+    std::optional<Node> family = ReadDocument(FamilyPath(name), diagnostics);
+    if (family && SectionOf(*family->tree(), model_type)) return family;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> DescribedTypes() {
+  std::vector<std::string> types;
+  Diagnostics ignored;
+  for (const std::string& name : NamesIn(kFamilies)) {
+    const std::optional<Node> family = ReadDocument(FamilyPath(name), ignored);
+    if (!family) continue;
+    if (const YamlNode* read = Child(*family->tree(), "model_types")) {
+      for (const YamlTree& type : read->items) types.push_back(type->scalar);
+    }
+    if (const YamlNode* wrappers = Child(*family->tree(), "wrappers")) {
+      for (const YamlNode::Entry& entry : wrappers->entries) types.push_back(entry.key);
+    }
+  }
+  std::sort(types.begin(), types.end());
+  return types;
+}
+
+std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, const Node& family,
+                                          const ConfigParts& parts, Diagnostics& diagnostics) {
+  const std::size_t before = diagnostics.size();
+  CheckKeys(family, diagnostics);
+  auto names = NamesOfFamily(family, diagnostics);
+  if (diagnostics.size() > before) return std::nullopt;
+  const formats::JsonValue* type = config.Find("model_type");
+  const bool named = type != nullptr && type->kind == JsonKind::kText;
+  std::optional<std::string> section =
+      named ? SectionOf(*family.tree(), type->text) : std::optional<std::string>("");
+  // Older files of a wrapper have the text model's keys at their top.
+  if (section && config.Find(*section) == nullptr) section = "";
+  if (!section) {
+    diagnostics.push_back({"model.unknown-type", type->location,
+                           fmt::format("the family {} does not read models of this type: {}",
+                                       Quoted(StemOf(family.file())), Quoted(type->text)),
+                           "name the type under 'model_types' of the family's file"});
+    return std::nullopt;
+  }
+  FamilyModel model{.description = family, .family = std::move(names), .name = {}, .warnings = {}};
+  const YamlNode* described = Child(*family.tree(), "model");
+  for (const char* part : {"mtp", "towers"}) {
+    const bool asked =
+        part == std::string_view("mtp") ? parts.further_tokens : parts.patches.has_value();
+    if (!asked || Child(*described, part) != nullptr) continue;
+    diagnostics.push_back(
+        {"model.not-modelled", described->position.location(),
+         fmt::format("the family {} describes no {}", Quoted(StemOf(family.file())), Quoted(part)),
+         fmt::format("leave {} out", part)});
+  }
+  if (!section->empty() && !parts.patches) {
+    model.warnings.push_back(
+        fmt::format("model: of the {} the text model is forecast alone, without its vision tower, "
+                    "its projector and whatever else the file states around text_config",
+                    Quoted(type->text)));
+  }
+  ConfigEvaluator evaluator(config, family, *section, parts, diagnostics, model.warnings);
+  const YamlTree tree = evaluator.Model();
+  model.name = evaluator.Name();
+  evaluator.JudgeRest();
+  if (tree == nullptr || diagnostics.size() > before) return std::nullopt;
+  model.description = Node(tree, "");
+  return model;
+}
+
+}  // namespace stepcast::scenario

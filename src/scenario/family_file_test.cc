@@ -1,0 +1,262 @@
+#include "src/scenario/family_file.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "src/model/architecture.h"
+#include "src/model/model.h"
+#include "src/scenario/block_reader.h"
+#include "src/scenario/family_expression.h"
+#include "src/scenario/model_file.h"
+#include "src/scenario/source_names.h"
+
+namespace stepcast::scenario {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FamilyFileTest : public testing::Test {
+ protected:
+  FamilyFileTest() : folder_(fs::path(testing::TempDir()) / "family_file_test") {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~FamilyFileTest() override { fs::remove_all(folder_); }
+
+  std::string Write(const std::string& name, const std::string& text) {
+    const fs::path path = folder_ / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+    return path.string();
+  }
+  Result<LoadedModel> Config(const std::string& text) {
+    return LoadModel(Write("a-model/config.json", text));
+  }
+  std::int64_t Count(const std::string& text) {
+    const auto loaded = Config(text);
+    if (loaded) return loaded->model.parameter_count();
+    for (const Diagnostic& fault : loaded.error()) ADD_FAILURE() << fault.code << fault.message;
+    return 0;
+  }
+  std::vector<std::string> Faults(const std::string& text) {
+    std::vector<std::string> faults;
+    if (const auto loaded = Config(text); !loaded) {
+      for (const Diagnostic& fault : loaded.error()) {
+        faults.push_back(fmt::format("{} {}", fault.location.line, fault.code));
+      }
+    }
+    return faults;
+  }
+
+  const fs::path folder_;
+};
+
+constexpr const char* kQwenNext = R"({
+  "model_type": "qwen3_next", "hidden_size": 2048, "num_hidden_layers": 48,
+  "num_attention_heads": 16, "num_key_value_heads": 2, "head_dim": 256, "vocab_size": 151936,
+  "num_experts": 512, "num_experts_per_tok": 10, "moe_intermediate_size": 512,
+  "shared_expert_intermediate_size": 512, "full_attention_interval": 4,
+  "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_key_head_dim": 128,
+  "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4, "tie_word_embeddings": false})";
+
+// Numbers of published configurations, and the parameters that their formulas give (arXiv
+// 2412.06464, 2510.26692, 2405.21060, 2512.02556).
+TEST_F(FamilyFileTest, CountsArePublishedOnes) {
+  EXPECT_EQ(Count(kQwenNext), 79674391296);
+  EXPECT_EQ(Count(R"({"model_type": "qwen3_5_moe", "text_config": {
+      "model_type": "qwen3_5_moe_text", "hidden_size": 2048, "num_hidden_layers": 40,
+      "num_attention_heads": 16, "num_key_value_heads": 2, "head_dim": 256, "num_experts": 256,
+      "num_experts_per_tok": 8, "moe_intermediate_size": 512, "vocab_size": 248320,
+      "shared_expert_intermediate_size": 512, "full_attention_interval": 4,
+      "linear_num_key_heads": 16, "linear_num_value_heads": 32}, "vision_config": {"depth": 27}})"),
+            34660610688);
+  EXPECT_EQ(Count(R"({"model_type": "kimi_linear", "hidden_size": 2304, "num_hidden_layers": 27,
+      "num_attention_heads": 32, "intermediate_size": 9216, "vocab_size": 163840,
+      "num_experts": 256, "num_experts_per_token": 8, "moe_intermediate_size": 1024,
+      "num_shared_experts": 1, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+      "qk_rope_head_dim": 64, "v_head_dim": 128, "mla_use_nope": true, "first_k_dense_replace": 1,
+      "linear_attn_config": {"full_attn_layers": [4, 8, 12, 16, 20, 24, 27], "head_dim": 128,
+      "num_heads": 32, "short_conv_kernel_size": 4}})"),
+            49122675072);
+  EXPECT_EQ(Count(R"({"model_type": "nemotron_h", "hidden_size": 4096,
+      "hybrid_override_pattern":
+"MEMEMEM*EMEMEMEM*EMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEM*EMEMEMEME",
+      "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128,
+      "mamba_num_heads": 128, "mamba_head_dim": 64, "ssm_state_size": 128, "n_groups": 8,
+      "n_routed_experts": 512, "num_experts_per_tok": 22, "moe_intermediate_size": 2688,
+      "moe_latent_size": 1024, "n_shared_experts": 1, "moe_shared_expert_intermediate_size": 5376,
+      "vocab_size": 131072})"),
+            120668687360);
+  EXPECT_EQ(Count(R"({"model_type": "deepseek_v32", "hidden_size": 7168, "num_hidden_layers": 61,
+      "num_attention_heads": 128, "q_lora_rank": 1536, "kv_lora_rank": 512,
+      "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "index_n_heads": 64,
+      "index_head_dim": 128, "index_topk": 2048, "intermediate_size": 18432,
+      "moe_intermediate_size": 2048, "n_routed_experts": 256, "num_experts_per_tok": 8,
+      "n_shared_experts": 1, "first_k_dense_replace": 3, "vocab_size": 129280})"),
+            671877929216);
+  EXPECT_EQ(Count(R"({"model_type": "glm4_moe_lite", "hidden_size": 2048, "num_hidden_layers": 47,
+      "num_attention_heads": 20, "q_lora_rank": 768, "intermediate_size": 10240,
+      "moe_intermediate_size": 1536, "n_routed_experts": 64, "vocab_size": 154880})"),
+            29943390976);
+  EXPECT_EQ(Count(R"({"model_type": "olmo3", "hidden_size": 4096, "num_hidden_layers": 32,
+      "num_attention_heads": 32, "intermediate_size": 11008, "vocab_size": 100278})"),
+            7298011136);
+  EXPECT_EQ(Count(R"({"model_type": "gemma4_text", "hidden_size": 5376, "num_hidden_layers": 60,
+      "num_attention_heads": 32, "num_key_value_heads": 16, "num_global_key_value_heads": 4,
+      "head_dim": 256, "global_head_dim": 512, "attention_k_eq_v": true,
+      "intermediate_size": 21504, "hidden_size_per_layer_input": 0, "vocab_size": 262144})"),
+            30697345280);
+}
+
+TEST_F(FamilyFileTest, SayWhichLayerIsWhichBlock) {
+  const auto loaded = Config(kQwenNext);
+  ASSERT_TRUE(loaded);
+  const auto& architecture = std::get<model::Architecture>(loaded->model.source);
+  ASSERT_EQ(architecture.layers, 48);
+  for (std::int64_t layer = 0; layer < 48; ++layer) {
+    const bool full = (layer + 1) % 4 == 0;
+    EXPECT_EQ(OfKind(architecture, KindOfBlock(architecture, layer)).mixer,
+              full ? model::Mixer::kAttention : model::Mixer::kDelta);
+  }
+  EXPECT_EQ(loaded->model.name, "a-model");
+}
+
+// All mistakes at once, each where its value stands.
+TEST_F(FamilyFileTest, MistakesStandInTheConfiguration) {
+  EXPECT_EQ(Faults("{\n\"model_type\": \"olmo3\",\n\"hidden_size\": 4096}"),
+            (std::vector<std::string>{"1 input.missing-key", "1 input.missing-key",
+                                      "1 input.missing-key", "1 input.missing-key"}));
+  EXPECT_EQ(Faults("{\"model_type\": \"olmo3\", \"num_hidden_layers\": 2, \"hidden_size\": 64,\n"
+                   "\"num_attention_heads\": 4,\n\"num_key_value_heads\": 0,\n"
+                   "\"intermediate_size\": -1,\n\"vocab_size\": 100}"),
+            (std::vector<std::string>{"3 input.out-of-range", "3 input.out-of-range",
+                                      "4 input.bad-number"}));
+  // Of a list that is too short.
+  EXPECT_EQ(Faults("{\"model_type\": \"olmo3\", \"num_hidden_layers\": 2, \"hidden_size\": 64,\n"
+                   "\"num_attention_heads\": 4, \"intermediate_size\": 64, \"vocab_size\": 100,\n"
+                   "\"layer_types\": [\"full_attention\"]}")
+                .size(),
+            1U);
+  // A key that nobody knows is said, one that may change shapes refused.
+  const std::string dense =
+      "\"num_hidden_layers\": 2, \"hidden_size\": 64, \"vocab_size\": 100,"
+      "\"num_attention_heads\": 4, \"intermediate_size\": 64";
+  const auto unknown = Config("{\"model_type\": \"olmo3\", " + dense + ", \"brand_new\": 3}");
+  ASSERT_TRUE(unknown);
+  ASSERT_EQ(unknown->warnings.size(), 1U);
+  EXPECT_NE(unknown->warnings[0].find("brand_new"), std::string::npos);
+  EXPECT_EQ(Faults("{\"model_type\": \"olmo3\", " + dense + ", \"num_experts\": 8}"),
+            std::vector<std::string>{"1 model.not-modelled"});
+}
+
+// A family that nobody has heard of, with three kinds of blocks, from its file alone.
+TEST_F(FamilyFileTest, AFamilyIsAFile) {
+  const std::string family = Write("threefold.yaml", R"(
+model_types: [threefold]
+names: {query: attn.q, delta_in: rec.in}
+config:
+  width:
+  depth:
+  words: 1000
+  every: 3
+model:
+  hidden_size: width
+  vocab_size: words
+  mixers:
+    attention: {kind: attention, heads: width // 32, head: 32, window: 64 if every > 2 else 0}
+    delta: {kind: delta, key_heads: 2, value_heads: 4, key: 16, value: 16}
+    mamba: {kind: state_space, heads: 4, head: 16, state: 16}
+  feed_forwards:
+    mlp: {kind: dense, width: 4 * width}
+    moe: {kind: experts, count: 8, top: 2, width: width, shared: {width: width}}
+  blocks: {A: [attention, mlp], D: [delta, moe], M: [mamba]}
+  pattern: {layers: depth, block: ('A' if i % every == 0 else 'D' if i % every == 1 else 'M')}
+)");
+  Write("config.json", R"({"model_type": "threefold", "width": 64, "depth": 6})");
+  Diagnostics faults;
+  const auto node = ParseDocument("{config: config.json, family: threefold.yaml}", "s", faults);
+  ASSERT_TRUE(node && NamesFamily(*node));
+  const auto loaded = ReadConfigOfFamily(*node, folder_.string(), faults);
+  ASSERT_TRUE(loaded) << (faults.empty() ? "" : faults.front().message);
+  const auto& architecture = std::get<model::Architecture>(loaded->model.source);
+  EXPECT_EQ(architecture.pattern, (std::vector<int>{0, 1, 2, 0, 1, 2}));
+  const std::int64_t h = 64, k = 2 * 16, u = 4 * 16, di = 4 * 16;
+  const std::int64_t attention = 4 * h * h + 3 * h * 4 * h + 2 * h;
+  const std::int64_t delta = h * (2 * k + 2 * u + 2 * 4) + 4 * (2 * k + u) + 2 * 4 + 16 + u * h;
+  const std::int64_t experts = 8 * h + 8 * 3 * h * h + 3 * h * h + 2 * h;
+  const std::int64_t mamba =
+      h * (2 * di + 2 * 16 + 4) + (di + 2 * 16) * 5 + 3 * 4 + di + di * h + h;
+  EXPECT_EQ(loaded->model.parameter_count(),
+            2 * (attention + delta + experts + mamba) + 2 * 1000 * h + h);
+  EXPECT_EQ(loaded->model.layers[1].name, "model.layers.0");
+  EXPECT_EQ(loaded->model.tensors[1].name, "model.layers.0.attn.q.weight");
+}
+
+TEST_F(FamilyFileTest, EveryShippedFamilyCanBeRead) {
+  for (const std::string& name : NamesIn(kFamilies)) {
+    Diagnostics faults;
+    EXPECT_NE(NamesOfFamily(name, faults), nullptr) << name;
+    EXPECT_TRUE(faults.empty()) << name;
+  }
+  EXPECT_GT(DescribedTypes().size(), 20U);
+}
+
+TEST(FamilyExpressionTest, IsEvaluated) {
+  const std::map<std::string, FamilyValue, std::less<>> values = {
+      {"a", FamilyValue::Of(std::int64_t{7})},
+      {"text", FamilyValue::Of(std::string("MEM*"))},
+      {"none", FamilyValue()}};
+  const auto evaluate = [&](const char* expression) {
+    return Evaluate(expression,
+                    [&](std::string_view name) {
+                      const auto found = values.find(name);
+                      if (found == values.end()) throw FamilyMistake{"no such name"};
+                      return found->second;
+                    })
+        .Text();
+  };
+  EXPECT_EQ(evaluate("2 + 3 * a"), "23");
+  EXPECT_EQ(evaluate("(2 + 3) * a // 4 - 1 % 3"), "7");
+  EXPECT_EQ(evaluate("-a // 2"), "-4");
+  EXPECT_EQ(evaluate("'x' if a > 6 and not none else missing"), "x");
+  EXPECT_EQ(evaluate("missing if a == 8 else none or 'y'"), "y");
+  EXPECT_EQ(evaluate("letters(text)[3] + letters(text)[-4]"), "*M");
+  EXPECT_EQ(evaluate("a in [1, 7] and 'E' in text"), "true");
+  EXPECT_EQ(evaluate("max(len(text), 3) / 8"), "0.5");
+  for (const char* wrong : {"a +", "(a", "a b", "missing", "a // 0", "text - 1", "a[0]",
+                            "letters(text)[4]", "nothing(1)", "'open", "a if a"}) {
+    EXPECT_THROW(evaluate(wrong), FamilyMistake) << wrong;
+  }
+}
+
+TEST(BlockReaderTest, PatternsRepeat) {
+  const auto pattern = [](const std::string& text) -> std::vector<int> {
+    Diagnostics faults;
+    const auto node =
+        ParseDocument(fmt::format("{{kind: transformer, name: m, hidden_size: 64, vocab_size: 100, "
+                                  "mixers: {{a: {{kind: attention, heads: 2, head: 32}}}}, "
+                                  "feed_forwards: {{f: {{kind: dense, width: 64}}}}, "
+                                  "blocks: {{A: [a, f], '*': [a], F: [f]}}, pattern: '{}'}}",
+                                  text),
+                      "m.yaml", faults);
+    const auto model = ReadModel(*node, faults);
+    if (!model) return {};
+    return std::get<model::Architecture>(model->source).pattern;
+  };
+  EXPECT_EQ(pattern("(AF)*2 *F"), (std::vector<int>{0, 2, 0, 2, 1, 2}));
+  EXPECT_EQ(pattern("A*3"), (std::vector<int>{0, 0, 0}));
+  EXPECT_EQ(pattern("**2"), (std::vector<int>{1, 1}));
+  for (const char* wrong : {"AB", "(A", "A)", "()", "A*99999"}) {
+    EXPECT_EQ(pattern(wrong), std::vector<int>()) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::scenario
