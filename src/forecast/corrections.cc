@@ -66,7 +66,7 @@ void WidenByUnknownHost(const scenario::Scenario& scenario, const program::Progr
 namespace {
 
 // The largest measured step over its forecast, of the rows that docs/uncertainty.md lists.
-constexpr double kEagerTensor = 1.36, kEagerMixture = 1.63, kSlowHost = 1.92, kSinks = 1.62;
+constexpr double kEagerTensor = 1.36, kEagerMixture = 1.63, kSlowHost = 1.92;
 
 // The part of a step for which devices wait for their hosts, from which on a host does not keep up.
 constexpr double kWaits = 0.2;
@@ -86,11 +86,6 @@ std::optional<KnownGap> GapOf(const scenario::Scenario& scenario, const Forecast
   }
   if (eager && plan.parallelism.tensor > 1) {
     return KnownGap{.kind = "tensor parallelism in eager FSDP2", .factor = kEagerTensor};
-  }
-  const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
-  if (traits.megatron_layers && architecture != nullptr && architecture->attention_sinks &&
-      plan.training.attention == model::Attention::kCudnn) {
-    return KnownGap{.kind = "attention with sinks in Transformer Engine", .factor = kSinks};
   }
   const bool waits = forecast.time.idle.seconds() > kWaits * forecast.step_time.seconds();
   if (traits.megatron_layers && IsMixture(scenario) && plan.parallelism.expert > 1 &&
