@@ -104,6 +104,8 @@ struct Kernel {
   // 5 FlexAttention.
   std::uint8_t flash = 2;
   bool causal = true;  // likewise: a query sees the keys before it alone
+  // Likewise: the part of the generation's rate that is left where a library falls back.
+  double rate = 1;
   ScanKind scan = ScanKind::kDelta;  // kScan, kScanGradient
   // Likewise: chunks of the longest sequence, one after the other. More heads do not shorten them.
   std::int64_t steps = 0;

@@ -7,12 +7,14 @@
 #include "fmt/ranges.h"
 #include "src/base/data_type.h"
 #include "src/base/quantity.h"
+#include "src/calibration/profiles.h"
 #include "src/cli/command_options.h"
 #include "src/foreign/frameworks.h"
 #include "src/foreign/recipes.h"
 #include "src/plan/framework.h"
 #include "src/report/listing.h"
 #include "src/report/table.h"
+#include "src/scenario/calibration_file.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/gpu_file.h"
 #include "src/scenario/input_schemas.h"
@@ -69,20 +71,39 @@ Result<Listing> Topologies() {
   return listing;
 }
 
+// What the kernels of a GPU type's profile were measured on, or which profile stands in for it.
+Result<std::string> ProfileOf(const topology::Gpu& gpu) {
+  const auto path = scenario::FindInput(fmt::format("calibration/{}.yaml", gpu.name), "");
+  if (!path) {
+    const auto stand_in = calibration::StandInOf(gpu.name, gpu.compute_capability);
+    return stand_in ? fmt::format("none: {} stands in", stand_in->profile) : std::string("none");
+  }
+  const auto profile = scenario::LoadCalibration(*path);
+  if (!profile) return tl::make_unexpected(profile.error());
+  for (const auto& [key, text] : profile->provenance) {
+    if (key == "machine") return text;
+  }
+  return std::string("not stated");
+}
+
 Result<Listing> Gpus() {
   Listing listing{.name = "gpus",
                   .columns = {{"GPU", "name"},
                               {"memory", "memory", Align::kRight},
                               {"bandwidth", "memory_bandwidth", Align::kRight},
-                              {"BF16", "bf16", Align::kRight}},
+                              {"BF16", "bf16", Align::kRight},
+                              {"measured on", "profile"}},
                   .rows = {},
                   .footer = "h100, a100 and others without their form are the SXM modules."};
   for (const std::string& name : scenario::NamesIn(kGpus)) {
     const auto gpu = scenario::LoadGpu(PathOf(kGpus, name));
     if (!gpu) return tl::make_unexpected(gpu.error());
+    auto profile = ProfileOf(*gpu);
+    if (!profile) return tl::make_unexpected(profile.error());
     const auto rate = static_cast<double>(gpu->PeakOf(DataType::kBf16).flops_per_second());
     listing.rows.push_back({name, FormatBytes(gpu->memory), FormatBandwidth(gpu->memory_bandwidth),
-                            rate > 0 ? fmt::format("{:.0f} TFLOPS", rate / 1e12) : "-"});
+                            rate > 0 ? fmt::format("{:.0f} TFLOPS", rate / 1e12) : "-",
+                            *std::move(profile)});
   }
   return listing;
 }

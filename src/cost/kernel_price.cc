@@ -156,6 +156,7 @@ std::optional<MeasuredTime> FindMeasured(const Kernel& kernel, const KernelSetti
       MeasuredTime measured = TimeOfAttention(surface, kernel, setting.gpu.multiprocessors);
       if (kernel.flash == kFlex)
         measured.time = ScaledTime(measured.time, 1 / PartOfFlash2(kernel));
+      if (kernel.rate < 1) measured.time = ScaledTime(measured.time, 1 / kernel.rate);
       return measured;
     }
     case KernelKind::kMemoryBound:
@@ -250,7 +251,7 @@ AttentionDirection DirectionOf(const Kernel& kernel, const calibration::KernelCo
   const double part = unknown && kernel.flash == kFlex ? PartOfFlash2(kernel) : 1;
   const AttentionEfficiency& own = costs.attention[flash - 1];
   if (own.forward != 0) {
-    const double rate = part * RateOfHeads(own, kernel.k);
+    const double rate = part * kernel.rate * RateOfHeads(own, kernel.k);
     return forward ? AttentionDirection{own.forward * rate,        own.forward_half_length,
                                         own.forward_rows,          own.forward_tail,
                                         own.forward_window_length, own.forward_start}
@@ -258,8 +259,9 @@ AttentionDirection DirectionOf(const Kernel& kernel, const calibration::KernelCo
                                         own.backward_rows, own.backward_tail};
   }
   if (flash != kFlash2) return {};
-  return {.efficiency = part * (forward ? costs.attention_forward_efficiency
-                                        : costs.attention_backward_efficiency)};
+  return {.efficiency =
+              part * kernel.rate *
+              (forward ? costs.attention_forward_efficiency : costs.attention_backward_efficiency)};
 }
 
 // The flops that the kernel's time stands for at the rate of a full device and of long sequences.

@@ -57,6 +57,7 @@ class KernelMemo {
     Access access = Access::kPlain;
     bool causal = true;
     std::int64_t together = 1;
+    double rate = 1;
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Hash {
@@ -85,7 +86,8 @@ class KernelMemo {
             .summed_columns = kernel.summed_columns,
             .access = kernel.access,
             .causal = kernel.causal,
-            .together = kernel.together};
+            .together = kernel.together,
+            .rate = kernel.rate};
   }
 
   std::vector<Entry> entries_;

@@ -451,6 +451,10 @@ void AddDispatch(const plan::Mixture& mixture, Arguments& arguments) {
   if (mixture.router_dtype == DataType::kFp32) arguments.Add("moe-router-dtype", "fp32");
   if (mixture.fused_router) arguments.Flag("moe-router-fusion");
   if (mixture.fused_permutation) arguments.Flag("moe-permute-fusion");
+  if (mixture.fused_rows) {
+    arguments.Flag("moe-router-padding-for-quantization");
+    arguments.Flag("use-transformer-engine-op-fuser");
+  }
   if (mixture.capacity_factor) {
     arguments.Add("moe-expert-capacity-factor", *mixture.capacity_factor);
   }

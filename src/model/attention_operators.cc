@@ -210,7 +210,8 @@ Kernel LayerOperators::FlashKernel(std::string name, const AttentionShape& shape
           .read = sizes.queries + sizes.keys,
           .written = sizes.output + sizes.row_numbers,
           .flash = static_cast<std::uint8_t>(FlashGeneration(options_.attention)),
-          .causal = block.causal};
+          .causal = block.causal,
+          .rate = options_.attention_rate};
 }
 
 void LayerOperators::RunFlashGradient(std::string_view module, const AttentionShape& shape,

@@ -79,6 +79,9 @@ struct ExpertParallel {
   // (Transformer Engine's fused router and permutation). Else PyTorch's operators do it one by one.
   bool fused_router = true;
   bool fused_permutation = true;
+  // Rows are laid out inside the exchange (HybridEP), the router's map fills experts up, and grouped
+  // products cast what they read: no kernels of their own permute, pad or cast.
+  bool fused_rows = false;
   DataType router_type = DataType::kBf16;  // of the router's logits
   // Rows of the rank's experts over the mean of all ranks.
   double load = 1;

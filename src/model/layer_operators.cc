@@ -82,6 +82,7 @@ std::string LayerOperators::InLowPrecision() const {
 }
 
 Kernel LayerOperators::Quantize(std::string name, Bytes bytes, Bytes copy, int copies) const {
+  if (casts_inside_) return Memory(std::move(name), 0, Bytes(), Bytes());
   return Memory(std::move(name), 0, reads_for_scales() ? 2 * bytes : bytes, copies * copy);
 }
 

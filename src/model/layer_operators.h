@@ -509,6 +509,7 @@ class LayerOperators {
   std::vector<std::function<void()>> sums_of_parts_;  // for AddUpParts
   LayerTape::Value quantized_ = -1;                   // what Quantized made the copies of
   QuantizedCopies quantized_copies_;
+  bool casts_inside_ = false;  // casts are part of the products that read them
   // What the weights' gradients turned it into, the first of them for all.
   std::shared_ptr<std::optional<LayerTape::Value>> turned_;
   LayerTape::Value last_sum_ = -1;  // what Add made last: a compiled norm of it fuses with it

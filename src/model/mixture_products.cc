@@ -72,7 +72,7 @@ std::int64_t MixtureOperators::RowsOfExpert(std::int64_t rows) const {
 }
 
 Operand MixtureOperators::Padded(const Operand& x, std::string_view name) {
-  return quantizes() ? operators_.Copies(x, name, 1) : x;
+  return quantizes() && !options_.fused_rows ? operators_.Copies(x, name, 1) : x;
 }
 
 // Of each expert as many rows as of the others. `completes`: backward of it completes the gradient
@@ -84,7 +84,11 @@ Operand MixtureOperators::GroupedLinear(const Operand& x, std::string_view name,
   const Operand y = operators_.Make(Joined(name, " output"), out, x.tokens);
   const bool trained = parameters.weight >= 0;
   std::optional<QuantizedCopies> low;
-  if (quantizes()) low = operators_.Quantized(x, name, !trained);
+  if (quantizes()) {
+    operators_.casts_inside_ = options_.fused_rows;
+    low = operators_.Quantized(x, name, !trained);
+    operators_.casts_inside_ = false;
+  }
   const Value kept = low ? low->columns : x.value;
   if (trained) tape_.Keep(kept);
   RunGrouped(true, ExpertProduct(std::string(name), each, out, in, ProductLayout::kForward),
@@ -93,8 +97,10 @@ Operand MixtureOperators::GroupedLinear(const Operand& x, std::string_view name,
     const Value gradient = tape_.GradientOf(y.value);
     QuantizedCopies gradients{.rows = gradient, .columns = gradient};
     if (low) {
+      operators_.casts_inside_ = options_.fused_rows;
       gradients =
           operators_.QuantizedInBackward({gradient}, x.tokens * out, name + ".output_grad.cast");
+      operators_.casts_inside_ = false;
     }
     const Value dx = tape_.MakeGradient(x.value);
     RunGrouped(false, ExpertProduct(name + ".dgrad", each, in, out, ProductLayout::kInputGradient),

@@ -148,13 +148,16 @@ MixtureOperators::Rows MixtureOperators::DispatchOnce(const Operand& x) {
   rows.weights = tape_.Make("weights of experts' rows", weights);
   Pieces reads = arrived;
   reads.emplace_back(row_map_);
-  tape_.Run(Small("mlp.permute", dispatched + weights, own + weights), reads,
-            {rows.rows, rows.weights});
+  tape_.Run(options_.fused_rows ? Small("mlp.permute", Bytes(), Bytes())
+                                : Small("mlp.permute", dispatched + weights, own + weights),
+            reads, {rows.rows, rows.weights});
   tape_.OnBackward([=, this] {
     const Pieces gradients{tape_.GradientOf(rows.rows), tape_.GradientOf(rows.weights), row_map_};
     const Pieces back = ExchangeOnce(
         false, "gradients of tokens",
-        operators_.Memory("mlp.permute.dgrad", rows.count * width_, own + weights, received),
+        options_.fused_rows
+            ? Small("mlp.permute.dgrad", Bytes(), Bytes())
+            : operators_.Memory("mlp.permute.dgrad", rows.count * width_, own + weights, received),
         gradients);
     const Value dx = tape_.MakeGradient(x.value), dp = tape_.MakeGradient(probabilities_);
     tape_.RunBackward(operators_.Memory("mlp.dispatch.dgrad", tokens_ * width_, received,
@@ -168,10 +171,11 @@ MixtureOperators::Rows MixtureOperators::DispatchOnce(const Operand& x) {
 
 Operand MixtureOperators::CombineOnce(const Operand& made, const Operand& x) {
   const Bytes own = operators_.Size(made), received = RowBytes(tokens_to_ranks());
-  const Pieces arrived =
-      ExchangeOnce(true, "sums of tokens",
-                   operators_.Memory("mlp.unpermute", made.tokens * width_, own, received),
-                   {made.value, row_map_});
+  const Pieces arrived = ExchangeOnce(
+      true, "sums of tokens",
+      options_.fused_rows ? Small("mlp.unpermute", Bytes(), Bytes())
+                          : operators_.Memory("mlp.unpermute", made.tokens * width_, own, received),
+      {made.value, row_map_});
   const Operand y = operators_.Make("mlp.experts output", width_, tokens_);
   tape_.Run(operators_.Memory("mlp.combine.sum", tokens_ * width_, received, operators_.Size(x)),
             arrived, {y.value});
@@ -182,8 +186,10 @@ Operand MixtureOperators::CombineOnce(const Operand& made, const Operand& x) {
     const Value gradient = tape_.MakeGradient(made.value);
     Pieces reads = back;
     reads.emplace_back(row_map_);
-    tape_.RunBackward(Small("mlp.unpermute.dgrad", DispatchedBytes(tokens_to_ranks()), own), reads,
-                      {gradient});
+    tape_.RunBackward(options_.fused_rows
+                          ? Small("mlp.unpermute.dgrad", Bytes(), Bytes())
+                          : Small("mlp.unpermute.dgrad", DispatchedBytes(tokens_to_ranks()), own),
+                      reads, {gradient});
     tape_.Deliver(made.value, gradient);
   });
   return y;

@@ -21,6 +21,7 @@ struct Mixture {
   std::int64_t node_limit = 0;
   bool fused_router = true;
   bool fused_permutation = true;
+  bool fused_rows = false;
   // Rows that the experts of the rank with most of them get, over the mean of all ranks.
   double imbalance = 1;
   // An expert takes so many times the mean of its rows at most, and drops the others; and always
@@ -47,6 +48,7 @@ struct MixtureRequest {
   std::optional<DataType> router_dtype;
   std::optional<bool> fused_router;
   std::optional<bool> fused_permutation;
+  std::optional<bool> fused_rows;
   std::optional<std::int64_t> node_limit;
   std::optional<double> imbalance;
   std::optional<double> capacity_factor;

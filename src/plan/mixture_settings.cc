@@ -130,6 +130,22 @@ std::vector<MixtureSetting> Rows() {
        .values = "the map of a permutation takes three kernels in the place of a sort "
                  "(`moe_permute_fusion`)",
        .default_value = "true, as NVIDIA's guide asks for; Megatron-Core's own default is false"},
+      {.key = "fused_rows",
+       .type = Switch{&Given::fused_rows, &Mixture::fused_rows},
+       .uses = {Of(Framework::kMegatron), TakenByReference()},
+       .of_architectures = true,
+       .had_by = IsMixture,
+       .needed = kNeeded,
+       .idle = [](const Plan& plan) -> std::string_view {
+         return plan.mixture.dispatcher == model::Dispatcher::kHybridEp
+                    ? ""
+                    : "but with dispatcher: hybridep";
+       },
+       .shown = [](const Mixture& mixture) { return mixture.fused_rows; },
+       .values = "no kernels of their own permute rows, pad them for 8-bit products or cast them: "
+                 "HybridEP's exchange, the router and Transformer Engine's fused grouped MLP do "
+                 "(Megatron-Bridge's recipes from container 26.06 on)",
+       .default_value = "false"},
       {.key = "imbalance",
        .type = OwnNotation<&Given::imbalance>(),
        .uses = {},

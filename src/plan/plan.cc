@@ -140,6 +140,11 @@ double LoadOf(const Mixture& mixture) {
                                  : std::min(mixture.imbalance, *mixture.capacity_factor);
 }
 
+// Transformer Engine's attention with sinks up to NVIDIA's container 26.06, over cuDNN's
+// (NVIDIA/TransformerEngine issue 2318): fitted to GPT-OSS 120B in BF16 on 64 GB300 (4.22 s,
+// calibration/published/megatron-bridge-moe.yaml), of which cuDNN's cores would take 0.31 s.
+constexpr double kSinksFallback = 0.18;
+
 model::ExpertParallel ExpertsOf(const Plan& plan) {
   const Mixture& mixture = plan.mixture;
   return {.ranks = plan.parallelism.expert,
@@ -152,6 +157,7 @@ model::ExpertParallel ExpertsOf(const Plan& plan) {
           .dispatches_fp8 = mixture.dispatch_dtype == DataType::kFp8,
           .fused_router = mixture.fused_router,
           .fused_permutation = mixture.fused_permutation,
+          .fused_rows = mixture.fused_rows,
           .router_type = mixture.router_dtype,
           .load = LoadOf(mixture),
           .fixed_rows = mixture.pad_to_capacity,
@@ -175,6 +181,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .checkpointed_blocks = training.checkpointed_blocks,
           .blocks_per_checkpoint = training.blocks_per_checkpoint,
           .attention = training.attention,
+          .attention_rate = training.sinks_fallback ? kSinksFallback : 1,
           .recompute_stops_early = training.checkpoint_early_stop,
           .loss = training.loss,
           .loss_chunk = training.loss_chunk,

@@ -141,6 +141,7 @@ struct Training {
   model::Implementation rotary = model::Implementation::kFused;
   model::Implementation activation_function = model::Implementation::kEager;
   bool repeat_kv = false;          // model::WorkOptions
+  bool sinks_fallback = false;     // plan.cc
   std::int64_t masked_tokens = 0;  // likewise
   // Of samples, where they are not as long as a sequence; `document_length` is short for packed
   // ones of one length.
@@ -204,6 +205,7 @@ struct TrainingRequest {
   std::optional<model::Implementation> rotary;
   std::optional<model::Implementation> activation_function;
   std::optional<bool> repeat_kv;
+  std::optional<bool> sinks_fallback;
   std::optional<std::int64_t> masked_tokens;
   std::optional<Lengths> lengths;
   std::optional<std::int64_t> document_length;

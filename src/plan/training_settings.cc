@@ -21,6 +21,7 @@ constexpr std::int64_t kMostBlocks = 1'000'000;
 bool HasRotaryPositions(const model::Architecture& architecture) {
   return architecture.position == model::Position::kRotary;
 }
+bool HasSinks(const model::Architecture& architecture) { return architecture.sinks; }
 bool HasGroupedQueries(const model::Architecture& architecture) {
   return architecture.kv_heads < architecture.heads;
 }
@@ -382,6 +383,17 @@ std::vector<TrainingSetting> Rows() {
                  "`flash` attention, and keep the copies (`repeat_kv` of torchtitan, Meta's Llama "
                  "and Hugging Face); `math` does so in any case",
        .default_value = "`true` where `rotary` is `eager` or `huggingface`"},
+      {.key = "sinks_fallback",
+       .type = Switch{&Given::sinks_fallback, &Training::sinks_fallback},
+       .uses = {Of(Framework::kMegatron), TakenByReference()},
+       .of_architectures = true,
+       .had_by = HasSinks,
+       .needed = "attention sinks",
+       .shown = [](const Training& training) { return training.sinks_fallback; },
+       .values =
+           "`true`: `cudnn`'s attention with sinks runs at 0.18 of its rate, as Transformer "
+           "Engine's does that falls back to other kernels (NVIDIA's containers up to 26.06)",
+       .default_value = "`false`"},
       {.key = "masked_tokens",
        .type = Count{&Given::masked_tokens, &Training::masked_tokens, 1, kMostTokens},
        .of_task = true,

@@ -172,6 +172,7 @@ std::optional<PublishedSource> ReadPublished(const Node& node, Diagnostics& diag
   source.machine = TextOf(reader, "machine", Need::kRequired);
   source.rule = TextOf(reader, "rule", Need::kRequired);
   source.notes = ReadTexts(reader, "notes", diagnostics);
+  source.never_fitted = reader.ReadBoolean("never_fitted", Need::kOptional).value_or(false);
   source.predicted =
       reader.ReadWord<bool>("times", Need::kOptional, {{"measured", false}, {"predicted", true}})
           .value_or(false);

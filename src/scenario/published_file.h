@@ -100,6 +100,8 @@ struct PublishedSource {
   std::vector<std::string> notes;  // what was assumed, and what is known of errors
   // Its times are another simulator's, not measured: they count with no other source's.
   bool predicted = false;
+  // No profile was fitted to its rows marked fit: it counts among the sources that were never fitted.
+  bool never_fitted = false;
   Aims aims;
   std::vector<PublishedCase> cases;
 };

@@ -334,7 +334,8 @@ bool PublishedAccuracy::Selected(const PublishedOutcome& outcome,
 
 bool PublishedAccuracy::IsFitted(std::size_t source) const {
   const std::vector<PublishedCase>& cases = sources[source].cases;
-  return std::any_of(cases.begin(), cases.end(),
+  return !sources[source].never_fitted &&
+         std::any_of(cases.begin(), cases.end(),
                      [](const PublishedCase& row) { return row.split == Split::kFit; });
 }
 

@@ -141,7 +141,7 @@ struct PublishedAccuracy {
     return sources[outcome.source].cases[outcome.index];
   }
   bool Selected(const PublishedOutcome& outcome, const Selection& selection) const;
-  // Whether profiles may be fitted to rows of this source.
+  // Whether profiles were, or may be, fitted to rows of this source.
   bool IsFitted(std::size_t source) const;
 
   AccuracyFigures StepTime(const Selection& selection) const;
