@@ -198,6 +198,30 @@ model:
   EXPECT_EQ(loaded->model.tensors[1].name, "model.layers.0.attn.q.weight");
 }
 
+// 34,660,610,688 of the text model, 446,571,248 of the tower, 844,640,768 of the module that
+// predicts a further token. A tower without layers changes nothing.
+TEST_F(FamilyFileTest, TowersAndFurtherTokensAreAskedFor) {
+  const auto count = [&](const std::string& depth, const std::string& more) -> std::int64_t {
+    Write("config.json", R"({"model_type": "qwen3_5_moe", "text_config": {
+      "model_type": "qwen3_5_moe_text", "hidden_size": 2048, "num_hidden_layers": 40,
+      "num_attention_heads": 16, "num_key_value_heads": 2, "head_dim": 256, "num_experts": 256,
+      "num_experts_per_tok": 8, "moe_intermediate_size": 512, "vocab_size": 248320,
+      "shared_expert_intermediate_size": 512, "linear_num_value_heads": 32,
+      "mtp_num_hidden_layers": 1}, "vision_config": {"depth": )" +
+                             depth + R"(, "hidden_size": 1152, "num_heads": 16,
+      "intermediate_size": 4304, "in_channels": 3, "patch_size": 16, "temporal_patch_size": 2,
+      "spatial_merge_size": 2, "num_position_embeddings": 2304}})");
+    Diagnostics faults;
+    const auto node = ParseDocument("{config: config.json" + more + "}", "s", faults);
+    const auto loaded = ReadConfigOfFamily(*node, folder_.string(), faults);
+    return loaded ? loaded->model.parameter_count() : 0;
+  };
+  EXPECT_EQ(count("27", ""), 34660610688);
+  EXPECT_EQ(count("27", ", towers: {patches: 1024}"), 34660610688 + 446571248);
+  EXPECT_EQ(count("0", ", towers: {patches: 1024}"), 34660610688);
+  EXPECT_EQ(count("27", ", mtp: true, towers: {patches: 1024, image: 256}"), 35951822704);
+}
+
 TEST_F(FamilyFileTest, EveryShippedFamilyCanBeRead) {
   for (const std::string& name : NamesIn(kFamilies)) {
     Diagnostics faults;
