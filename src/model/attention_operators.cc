@@ -211,7 +211,7 @@ Kernel LayerOperators::FlashKernel(std::string name, const AttentionShape& shape
           .written = sizes.output + sizes.row_numbers,
           .flash = static_cast<std::uint8_t>(FlashGeneration(options_.attention)),
           .causal = block.causal,
-          .rate = options_.attention_rate};
+          .rate = shape.sinks ? options_.attention_rate : 1};
 }
 
 void LayerOperators::RunFlashGradient(std::string_view module, const AttentionShape& shape,

@@ -42,7 +42,8 @@ struct WorkOptions {
   // Blocks under one checkpoint, which run again together: all but the first keep nothing.
   std::int64_t blocks_per_checkpoint = 1;
   Attention attention = Attention::kFlash;
-  // The part of its rate that fused attention reaches where a library falls back to other kernels.
+  // The part of its rate that fused attention with sinks reaches: less than one where a library
+  // falls back to other kernels.
   double attention_rate = 1;
   // Full recomputation ends as soon as everything that backward needs is there again: the last
   // matrix product of a block and its residual are not run twice (torch.utils.checkpoint without

@@ -124,6 +124,19 @@ TEST(ModelFileTest, ShippedModelsHaveTheirParameterCounts) {
       {"tinyllama-1.1b", 1'100'048'384},
       {"bert-base", 110'106'428},
       {"bert-large", 336'226'108},
+      {"deepseek-v3.2", 671'877'929'216},
+      {"deepseek-v4-flash", 284'332'230'231},
+      {"gemma-4-31b", 30'697'345'280},
+      {"glm-4.7-flash", 29'943'390'976},
+      {"glm-5", 743'911'199'232},
+      {"kimi-linear-48b-a3b", 49'122'675'072},
+      {"minimax-m3", 426'174'565'632},
+      {"nemotron-3-nano-30b-a3b", 31'577'937'344},
+      {"nemotron-3-super-120b-a12b", 120'668'687'360},
+      {"olmo3-7b", 7'298'011'136},
+      {"qwen3-next-80b-a3b", 79'674'391'296},
+      {"qwen3.5-27b", 26'895'998'464},
+      {"qwen3.5-35b-a3b", 34'660'610'688},
   };
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator("models")) {
