@@ -237,7 +237,7 @@ TEST(OutputKeysTest, ThoseOfSweepAreDocumented) {
   Keys keys;
   Collect(json::parse(lines.output), "row", keys);
   for (const std::string& key : keys) EXPECT_TRUE(documented.contains(key)) << key;
-  EXPECT_EQ(keys.size(), 15U);
+  EXPECT_EQ(keys.size(), 20U);
 }
 
 TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
