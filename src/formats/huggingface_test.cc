@@ -1080,8 +1080,8 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   EXPECT_EQ(
       MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
       "opt differs from gpt2 by feed-forward layers of ReLU, which are not modelled; " + known);
-  EXPECT_EQ(MistakesIn("{\"model_type\": \"mamba2\"}").at(0).hint,
-            "mamba has state-space layers, which are not modelled; " + known);
+  EXPECT_EQ(MistakesIn("{\"model_type\": \"jamba\"}").at(0).hint,
+            "jamba has state-space layers, which are not modelled; " + known);
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");
 }
 
