@@ -40,6 +40,14 @@ void AddModel(Schema& schema) {
           "{kind: transformer, family: deepseek}",
           "{kind: transformer, family: mixtral, num_experts: 8, moe_intermediate_size: 64}"});
   transformer.Fix("kind", {.kind = Kind::kWord, .words = {"transformer"}});
+  // Mixers, feed-forward layers, blocks and towers have names of the file's own.
+  Schema& described = schema.AddOther();
+  LetAsk(ReadModel, described,
+         {"{kind: transformer, mixers: {}, feed_forwards: {}, blocks: {}, pattern: A, towers: {}, "
+          "mtp: {depth: 1, pattern: A}}"});
+  described.Fix("kind", {.kind = Kind::kWord, .words = {"transformer"}});
+  LetAsk(ReadModel, schema.AddOther(),
+         {"{config: config.json, family: family.yaml}", "{config: config.json}"});
   Schema& layers = schema.AddOther();
   LetAsk(ReadModel, layers, {"kind: layers"});
   layers.Fix("kind", {.kind = Kind::kWord, .words = {"layers"}});

@@ -128,6 +128,7 @@ void ExpectAllValid(const std::string& folder, const std::string& what) {
     const bool of_scenario = what == "scenario";
     if (!path.ends_with(of_scenario ? "/scenario.yaml" : ".yaml")) continue;
     if (what == "topology" && path.find("/gpus/") != std::string::npos) continue;
+    if (what == "model" && path.find("/families/") != std::string::npos) continue;
     ++files;
     const std::vector<std::string> mistakes = Mistakes(Parsed(Read(path), path), SchemaOf(what));
     EXPECT_TRUE(mistakes.empty()) << path << "\n" << fmt::format("{}", fmt::join(mistakes, "\n"));
