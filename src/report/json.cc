@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
 #include "src/forecast/training_run.h"
@@ -278,8 +279,9 @@ std::size_t Json::size() const {
 
 std::string Json::Field() const {
   if (is_null()) return "";
-  const auto* text = std::get_if<std::string>(&value_);
-  return text != nullptr ? *text : dump();
+  if (const auto* text = std::get_if<std::string>(&value_)) return *text;
+  if (const auto* number = std::get_if<double>(&value_)) return fmt::format("{}", *number);
+  return dump();
 }
 
 std::string Json::dump() const { return Library::Text(*this, -1); }

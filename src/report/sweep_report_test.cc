@@ -47,31 +47,31 @@ std::vector<SweepRow> Rows() {
 }
 
 TEST(SweepReportTest, TheTableNamesTheShortestStepThatFits) {
-  EXPECT_EQ(
-      SweepText(Grid(), Rows()),
-      "                                                            needs\n"
-      "bucket_size  status        step ms  tokens/s/GPU  peak GiB    GiB  left GiB\n" +
-          std::string(80, '-') +
-          "\n"
-          "1 MiB        ok             12.500       1,234.5      2.00   4.00     76.00\n"
-          "25 MiB       does_not_fit   12.000       1,300.0     90.00  92.50    -12.50\n"
-          "0 B          illegal             -             -         -      -         -  [1]\n"
-          "\n"
-          "[1]  no \"0 B\" here, sorry; second\n"
-          "\n"
-          "peak: what is allocated; needs: what the allocator reserves for it and what is outside "
-          "of it (context, NCCL), which decides whether it fits; left: what a device has beyond "
-          "that\n"
-          "\n"
-          "3 combinations: 1 ok, 1 does not fit, 1 illegal\n"
-          "shortest step: 12.5 ms with data_parallel.bucket_size=1 MiB\n");
+  EXPECT_EQ(SweepText(Grid(), Rows()),
+            "bucket_                         tokens/  sent    left   peak  needs\n"
+            "size     status        step ms    s/GPU     B     GiB    GiB    GiB  batch\n"
+            "-------------------------------------------------------------------------------\n"
+            "1 MiB    ok             12.500  1,234.5     0   76.00   2.00   4.00      0\n"
+            "25 MiB   does_not_fit   12.000  1,300.0     0  -12.50  90.00  92.50      0\n"
+            "0 B      illegal             -        -     -       -      -      -      -  [1]\n"
+            "no room for: accumulated (--columns shows all)\n"
+            "\n"
+            "[1]  no \"0 B\" here, sorry; second\n"
+            "\n"
+            "exposed: communication that nothing hides; sent: by a rank in a step; left: what a d"
+            "evice has beyond its needs, the memory that the allocator reserves and what is outsi"
+            "de of it (context, NCCL); peak: what is allocated; accumulated: micro-batches of a r"
+            "ank\n"
+            "\n"
+            "3 combinations: 1 ok, 1 does not fit, 1 illegal\n"
+            "shortest step: 12.5 ms with data_parallel.bucket_size=1 MiB\n");
 }
 
 TEST(SweepReportTest, WhatMayNotFitIsNoPlainOk) {
   std::vector<SweepRow> rows = Rows();
   rows[0].verdict = forecast::MemoryVerdict::kMayNotFit;
   const std::string text = SweepText(Grid(), rows);
-  EXPECT_NE(text.find("1 MiB        may_not_fit    12.500"), std::string::npos) << text;
+  EXPECT_NE(text.find("may_not_fit    12.500"), std::string::npos) << text;
   EXPECT_NE(text.find("shortest step: 12.5 ms with"), std::string::npos) << text;
 }
 
@@ -104,7 +104,7 @@ TEST(SweepReportTest, ARowSaysWhatIsTooSmall) {
   EXPECT_EQ(Reason(rows[1]), "needs 12.5 GiB more than the device has");
   rows[1].capacity = GiB(100);
   EXPECT_EQ(Reason(rows[1]), "needs 12.5 GiB more than a node's own memory or drives have");
-  EXPECT_NE(SweepText(Grid(), rows).find("92.50      7.50  [1]\n"), std::string::npos)
+  EXPECT_NE(SweepText(Grid(), rows).find("  7.50  90.00  92.50      0  [1]\n"), std::string::npos)
       << SweepText(Grid(), rows);
 }
 
@@ -126,116 +126,137 @@ TEST(SweepReportTest, NoLineOfTheTableIsTooWide) {
 TEST(SweepReportTest, CsvLeavesTheFiguresOfIllegalRowsEmpty) {
   EXPECT_EQ(SweepCsv(Grid(), Rows()),
             "data_parallel.bucket_size,status,reason,step_time_s,tokens_per_s_per_gpu,peak_bytes,"
-            "fits,reserved_bytes,outside_bytes,capacity_bytes,free_bytes,tokens,verdict,"
-            "fit_probability,gpus\r\n"
-            "1 MiB,ok,,0.0125,1234.5,2147483648,true,3221225472,1073741824,85899345920,"
-            "81604378624,4096,fits,0.95,16\r\n"
-            "25 MiB,does_not_fit,needs 12.5 GiB more than the device has,0.012,1300,96636764160,"
-            "false,98247376896,1073741824,85899345920,0,4096,does_not_fit,0.125,16\r\n"
-            "0 B,illegal,\"no \"\"0 B\"\" here, sorry; second\",,,,,,,,,,,,\r\n");
+            "fits,reserved_bytes,outside_bytes,capacity_bytes,free_bytes,tokens,verdict,fit_proba"
+            "bility,gpus,global_batch_size,gradient_accumulation,mfu,wire_bytes_per_rank,exposed_"
+            "communication_s\r\n"
+            "1 MiB,ok,,0.0125,1234.5,2147483648,true,3221225472,1073741824,85899345920,8160437862"
+            "4,4096,fits,0.95,16,0,0,,0,\r\n"
+            "25 MiB,does_not_fit,needs 12.5 GiB more than the device has,0.012,1300,96636764160,f"
+            "alse,98247376896,1073741824,85899345920,0,4096,does_not_fit,0.125,16,0,0,,0,\r\n"
+            "0 B,illegal,\"no \"\"0 B\"\" here, sorry; second\",,,,,,,,,,,,,,,,,\r\n");
 }
 
 TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
-  EXPECT_EQ(SweepJson(Grid(), Rows(), 0.5, 1), R"({
-  "stepcast": 1,
-  "rows": [
-    {
-      "set": {
-        "data_parallel.bucket_size": "1 MiB"
-      },
-      "status": "ok",
-      "reason": "",
-      "step_time_s": 0.0125,
-      "tokens_per_s_per_gpu": 1234.5,
-      "peak_bytes": 2147483648,
-      "reserved_bytes": 3221225472,
-      "outside_bytes": 1073741824,
-      "capacity_bytes": 85899345920,
-      "fits": true,
-      "verdict": "fits",
-      "fit_probability": 0.95,
-      "free_bytes": 81604378624,
-      "tokens": 4096,
-      "gpus": 16
-    },
-    {
-      "set": {
-        "data_parallel.bucket_size": "25 MiB"
-      },
-      "status": "does_not_fit",
-      "reason": "needs 12.5 GiB more than the device has",
-      "step_time_s": 0.012,
-      "tokens_per_s_per_gpu": 1300.0,
-      "peak_bytes": 96636764160,
-      "reserved_bytes": 98247376896,
-      "outside_bytes": 1073741824,
-      "capacity_bytes": 85899345920,
-      "fits": false,
-      "verdict": "does_not_fit",
-      "fit_probability": 0.125,
-      "free_bytes": 0,
-      "tokens": 4096,
-      "gpus": 16
-    },
-    {
-      "set": {
-        "data_parallel.bucket_size": "0 B"
-      },
-      "status": "illegal",
-      "reason": "no \"0 B\" here, sorry; second",
-      "step_time_s": null,
-      "tokens_per_s_per_gpu": null,
-      "peak_bytes": null,
-      "reserved_bytes": null,
-      "outside_bytes": null,
-      "capacity_bytes": null,
-      "fits": null,
-      "verdict": null,
-      "fit_probability": null,
-      "free_bytes": null,
-      "tokens": null,
-      "gpus": null
-    }
-  ],
-  "training": null,
-  "by_gpus": [
-    {
-      "gpus": 16,
-      "row": 0
-    }
-  ],
-  "run": {
-    "simulated": 2,
-    "from_store": 1,
-    "seconds": 0.5
-  }
-}
-)");
+  EXPECT_EQ(SweepJson(Grid(), Rows(), 0.5, 1),
+            "{\n"
+            "  \"stepcast\": 1,\n"
+            "  \"rows\": [\n"
+            "    {\n"
+            "      \"set\": {\n"
+            "        \"data_parallel.bucket_size\": \"1 MiB\"\n"
+            "      },\n"
+            "      \"status\": \"ok\",\n"
+            "      \"reason\": \"\",\n"
+            "      \"step_time_s\": 0.0125,\n"
+            "      \"tokens_per_s_per_gpu\": 1234.5,\n"
+            "      \"peak_bytes\": 2147483648,\n"
+            "      \"fits\": true,\n"
+            "      \"reserved_bytes\": 3221225472,\n"
+            "      \"outside_bytes\": 1073741824,\n"
+            "      \"capacity_bytes\": 85899345920,\n"
+            "      \"free_bytes\": 81604378624,\n"
+            "      \"tokens\": 4096,\n"
+            "      \"verdict\": \"fits\",\n"
+            "      \"fit_probability\": 0.95,\n"
+            "      \"gpus\": 16,\n"
+            "      \"global_batch_size\": 0,\n"
+            "      \"gradient_accumulation\": 0,\n"
+            "      \"mfu\": null,\n"
+            "      \"wire_bytes_per_rank\": 0.0,\n"
+            "      \"exposed_communication_s\": null\n"
+            "    },\n"
+            "    {\n"
+            "      \"set\": {\n"
+            "        \"data_parallel.bucket_size\": \"25 MiB\"\n"
+            "      },\n"
+            "      \"status\": \"does_not_fit\",\n"
+            "      \"reason\": \"needs 12.5 GiB more than the device has\",\n"
+            "      \"step_time_s\": 0.012,\n"
+            "      \"tokens_per_s_per_gpu\": 1300.0,\n"
+            "      \"peak_bytes\": 96636764160,\n"
+            "      \"fits\": false,\n"
+            "      \"reserved_bytes\": 98247376896,\n"
+            "      \"outside_bytes\": 1073741824,\n"
+            "      \"capacity_bytes\": 85899345920,\n"
+            "      \"free_bytes\": 0,\n"
+            "      \"tokens\": 4096,\n"
+            "      \"verdict\": \"does_not_fit\",\n"
+            "      \"fit_probability\": 0.125,\n"
+            "      \"gpus\": 16,\n"
+            "      \"global_batch_size\": 0,\n"
+            "      \"gradient_accumulation\": 0,\n"
+            "      \"mfu\": null,\n"
+            "      \"wire_bytes_per_rank\": 0.0,\n"
+            "      \"exposed_communication_s\": null\n"
+            "    },\n"
+            "    {\n"
+            "      \"set\": {\n"
+            "        \"data_parallel.bucket_size\": \"0 B\"\n"
+            "      },\n"
+            "      \"status\": \"illegal\",\n"
+            "      \"reason\": \"no \\\"0 B\\\" here, sorry; second\",\n"
+            "      \"step_time_s\": null,\n"
+            "      \"tokens_per_s_per_gpu\": null,\n"
+            "      \"peak_bytes\": null,\n"
+            "      \"fits\": null,\n"
+            "      \"reserved_bytes\": null,\n"
+            "      \"outside_bytes\": null,\n"
+            "      \"capacity_bytes\": null,\n"
+            "      \"free_bytes\": null,\n"
+            "      \"tokens\": null,\n"
+            "      \"verdict\": null,\n"
+            "      \"fit_probability\": null,\n"
+            "      \"gpus\": null,\n"
+            "      \"global_batch_size\": null,\n"
+            "      \"gradient_accumulation\": null,\n"
+            "      \"mfu\": null,\n"
+            "      \"wire_bytes_per_rank\": null,\n"
+            "      \"exposed_communication_s\": null\n"
+            "    }\n"
+            "  ],\n"
+            "  \"training\": null,\n"
+            "  \"by_gpus\": [\n"
+            "    {\n"
+            "      \"gpus\": 16,\n"
+            "      \"row\": 0\n"
+            "    }\n"
+            "  ],\n"
+            "  \"run\": {\n"
+            "    \"simulated\": 2,\n"
+            "    \"from_store\": 1,\n"
+            "    \"seconds\": 0.5\n"
+            "  }\n"
+            "}\n");
 }
 
 TEST(SweepReportTest, JsonLinesAreTheRows) {
   EXPECT_EQ(
       SweepJsonLines(Grid(), Rows()),
-      R"({"set":{"data_parallel.bucket_size":"1 MiB"},"status":"ok","reason":"","step_time_s":0.0125,)"
-      R"("tokens_per_s_per_gpu":1234.5,"peak_bytes":2147483648,"reserved_bytes":3221225472,)"
-      R"("outside_bytes":1073741824,"capacity_bytes":85899345920,"fits":true,)"
-      R"("verdict":"fits","fit_probability":0.95,)"
-      R"("free_bytes":81604378624,"tokens":4096,"gpus":16})"
-      "\n"
-      R"({"set":{"data_parallel.bucket_size":"25 MiB"},"status":"does_not_fit",)"
-      R"("reason":"needs 12.5 GiB more than the device has","step_time_s":0.012,)"
-      R"("tokens_per_s_per_gpu":1300.0,"peak_bytes":96636764160,"reserved_bytes":98247376896,)"
-      R"("outside_bytes":1073741824,"capacity_bytes":85899345920,"fits":false,)"
-      R"("verdict":"does_not_fit","fit_probability":0.125,"free_bytes":0,)"
-      R"("tokens":4096,"gpus":16})"
-      "\n"
-      R"({"set":{"data_parallel.bucket_size":"0 B"},"status":"illegal",)"
-      R"("reason":"no \"0 B\" here, sorry; second","step_time_s":null,)"
-      R"("tokens_per_s_per_gpu":null,"peak_bytes":null,"reserved_bytes":null,)"
-      R"("outside_bytes":null,"capacity_bytes":null,"fits":null,)"
-      R"("verdict":null,"fit_probability":null,"free_bytes":null,)"
-      R"("tokens":null,"gpus":null})"
-      "\n");
+      "{\"set\":{\"data_parallel.bucket_size\":\"1 "
+      "MiB\"},\"status\":\"ok\",\"reason\":\"\",\"step_time_s\""
+      ":0.0125,\"tokens_per_s_per_gpu\":1234.5,\"peak_bytes\":2147483648,\"fits\":true,\"reserved_"
+      "bytes\":3221225472,\"outside_bytes\":1073741824,\"capacity_bytes\":85899345920,\"free_byte"
+      "s\":81604378624,\"tokens\":4096,\"verdict\":\"fits\",\"fit_probability\":0.95,\"gpus\":16,"
+      "\"glob"
+      "al_batch_size\":0,\"gradient_accumulation\":0,\"mfu\":null,\"wire_bytes_per_rank\":0.0,\"exp"
+      "osed_communication_s\":null}\n"
+      "{\"set\":{\"data_parallel.bucket_size\":\"25 "
+      "MiB\"},\"status\":\"does_not_fit\",\"reason\":\"need"
+      "s 12.5 GiB more than the device has\",\"step_time_s\":0.012,\"tokens_per_s_per_gpu\":1300"
+      ".0,\"peak_bytes\":96636764160,\"fits\":false,\"reserved_bytes\":98247376896,\"outside_bytes"
+      "\":1073741824,\"capacity_bytes\":85899345920,\"free_bytes\":0,\"tokens\":4096,\"verdict\":"
+      "\"do"
+      "es_not_fit\",\"fit_probability\":0.125,\"gpus\":16,\"global_batch_size\":0,\"gradient_accumu"
+      "lation\":0,\"mfu\":null,\"wire_bytes_per_rank\":0.0,\"exposed_communication_s\":null}\n"
+      "{\"set\":{\"data_parallel.bucket_size\":\"0 B\"},\"status\":\"illegal\",\"reason\":\"no "
+      "\\\"0 B\\\" h"
+      "ere, sorry; second\",\"step_time_s\":null,\"tokens_per_s_per_gpu\":null,\"peak_bytes\":null"
+      ",\"fits\":null,\"reserved_bytes\":null,\"outside_bytes\":null,\"capacity_bytes\":null,"
+      "\"free_"
+      "bytes\":null,\"tokens\":null,\"verdict\":null,\"fit_probability\":null,\"gpus\":null,"
+      "\"global_"
+      "batch_size\":null,\"gradient_accumulation\":null,\"mfu\":null,\"wire_bytes_per_rank\":null,"
+      "\"exposed_communication_s\":null}\n");
 }
 
 }  // namespace
