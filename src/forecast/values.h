@@ -167,7 +167,7 @@ struct Forecast {
   std::optional<KnownGap> known_gap{};         // likewise
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;
-  // What a rank of the class that ends the step last sends to others in a step.
+  // Bytes that a rank of the slowest class sends to others in a step.
   double wire_bytes_per_rank = 0;
   bool has_flops = false;  // false for layer lists: mfu and hfu have no meaning
   // Over the peak of all GPUs, attention counted as if it had no mask: model FLOPs, and with those

@@ -210,7 +210,7 @@ struct Architecture {
   std::vector<int> pattern{};
   std::vector<Tower> towers{};
   int further_kind = -1;  // of the module that predicts further tokens; -1: of the last block
-  // What a described family calls its modules; null: Family says it.
+  // Module names of a family read from a file; null: those of `family`.
   std::shared_ptr<const DescribedFamily> described{};
 };
 

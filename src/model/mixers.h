@@ -53,7 +53,7 @@ struct StateSpace {
   std::int64_t chunk = 256;      // tokens that the kernels take at once
 
   constexpr std::int64_t inner() const { return heads * head; }
-  // What the convolution goes over: x, B and C.
+  // Channels of the convolution: x, B and C.
   constexpr std::int64_t convolved() const { return inner() + 2 * groups * state; }
   friend bool operator==(const StateSpace&, const StateSpace&) = default;
 };

@@ -125,7 +125,7 @@ class MixtureOperators {
   struct LoopValues {
     Value places = -1, rows = -1, gate = -1, up = -1, activated = -1, product = -1, made = -1;
   };
-  // What the experts make of so many rows.
+  // The experts' output for so many rows.
   void MakeProducts(std::int64_t rows, LoopValues& loop);
   Operand RunLoop(const Operand& x);
   void RunLoopBackward(const Operand& x, const Operand& y, const LoopValues& loop);

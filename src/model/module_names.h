@@ -45,10 +45,10 @@ struct ModuleNames {
       expert_scale{};
   // The product that gates attention's output, where the product of queries does not.
   std::string_view attention_gate{};
-  // Of an indexer: queries, keys with their norm, and the weights of its heads.
+  // Indexer: queries, keys with their norm, and the weights of its heads.
   std::string_view index_query{}, index_key{}, index_key_norm{}, index_weights{};
   std::string_view index_query_norm{};
-  // Of the delta rule: the product of queries, keys, values and gate, that of decay and beta, the
+  // Delta rule: the product of queries, keys, values and gate, that of decay and beta, the
   // convolution; products of their own where the decay is by channel; its constants, norm and the
   // product behind it.
   std::string_view delta_in{}, delta_decay_beta{}, delta_conv{};
@@ -57,24 +57,24 @@ struct ModuleNames {
   std::string_view delta_beta{}, delta_decay_down{}, delta_decay_up{}, delta_gate_down{},
       delta_gate_up{};
   std::string_view delta_a{}, delta_bias{}, delta_norm{}, delta_out{};
-  // Of a state-space layer.
+  // State-space layer.
   std::string_view state_in{}, state_conv{}, state_a{}, state_d{}, state_bias{}, state_norm{},
       state_out{};
-  // Of rows for each layer: their table, the product of the embedding and its norm; in a block the
+  // Rows for each layer: their table, the product of the embedding and its norm; in a block the
   // gate, the product behind it and its norm.
   std::string_view layer_table{}, layer_projection{}, layer_projection_norm{};
   std::string_view layer_gate{}, layer_up{}, layer_norm{};
-  // Of attention residuals: before the mixer, before the feed-forward layer, before the head.
+  // Attention residuals: before the mixer, before the feed-forward layer, before the head.
   std::string_view bank_attention{}, bank_feed_forward{}, bank_head{};
-  // Of hyper-connections, likewise: their product, what is added to it and multiplied.
+  // Hyper-connections, likewise: their product, what is added to it and multiplied.
   std::string_view streams_attention{}, streams_feed_forward{}, streams_head{};
-  // Of attention with one key and value for all heads: its product and norm, the output's first
+  // Attention with one key and value for all heads: its product and norm, the output's first
   // product; of compressed vectors the product, what positions add, and the norm; of the indexer's
   // compressed keys likewise.
   std::string_view shared_key{}, shared_key_norm{}, output_down{};
   std::string_view compress{}, compress_positions{}, compress_norm{};
   std::string_view index_compress{}, index_compress_positions{}, index_compress_norm{};
-  // Of a tower: patches, positions, and of all its layers together what each has; its mergers.
+  // Tower: patches, positions, and of all its layers together what each has; its mergers.
   std::string_view tower_patch{}, tower_positions{}, tower_norm{}, tower_query_key_value{},
       tower_projection{}, tower_up{}, tower_down{}, tower_last_norm{}, tower_merge_norm{},
       tower_merge_up{}, tower_merge_down{};

@@ -45,7 +45,7 @@ class RecurrentOperators {
 
   // Ranks that share out heads.
   std::int64_t parts() const;
-  // Of a product's columns, those of the rank.
+  // The rank's columns of a product.
   std::int64_t Columns(std::int64_t all) const;
   LinearModule Module(std::string_view name, std::int64_t out, bool part = false) const;
   // With context parallelism: all tokens of some heads in the place of some tokens of all heads.
