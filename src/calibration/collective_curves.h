@@ -88,7 +88,7 @@ struct CurveFile {
   std::string rule;         // how points were divided into fit, held back and uncertain
   std::string not_counted;  // why none of it counts; empty: it does
   bool nvlink = true;       // GPUs of a node meet over NVLink, else PCIe
-  Bandwidth inside;         // all NVLinks of a GPU, one direction; zero: PCIe
+  Bandwidth inside;         // all NVLinks of a GPU, or its PCIe link, one direction; zero: not said
   Bandwidth network;        // of all cards of a node, one direction; zero: one node alone
   Transport transport = Transport::kInfiniband;  // where there is a network
   std::vector<CollectiveCurve> curves;

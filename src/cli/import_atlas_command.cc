@@ -13,6 +13,7 @@
 #include "src/calibration/calibration.h"
 #include "src/cli/command_options.h"
 #include "src/cli/outputs.h"
+#include "src/cost/nccl_setting.h"
 #include "src/report/answers.h"
 #include "src/report/table.h"
 #include "src/scenario/calibration_file.h"
@@ -177,7 +178,7 @@ RateErrors MeanError(const validate::CollectiveAccuracy& accuracy, Bytes least, 
 struct Machine {
   std::string topology;  // relative to the data root
   bool nvlink = false;
-  Bandwidth inside;  // all NVLinks of a GPU, one direction
+  Bandwidth inside;  // all NVLinks of a GPU, or its PCIe link, one direction
 };
 std::optional<Machine> MachineOf(const std::string& gpu) {
   std::vector<std::string> names;
@@ -199,17 +200,11 @@ std::optional<Machine> MachineOf(const std::string& gpu) {
     if (node->Count(topology::DeviceKind::kGpu) <= most) continue;
     most = node->Count(topology::DeviceKind::kGpu);
     machine = Machine{.topology = "topologies/" + name, .nvlink = false, .inside = {}};
-    std::int64_t inside = 0;  // bytes per second
-    for (const topology::LinkRule& rule : node->links) {
-      if (rule.kind != topology::LinkKind::kNvLink || rule.to.kind == topology::DeviceKind::kCpu) {
-        continue;
-      }
-      for (const auto& [from, to] : topology::PairsOf(rule)) {
-        if (from == 0) inside += rule.count * rule.link.bandwidth.bytes_per_second();
-      }
-    }
-    machine->nvlink = inside > 0;
-    machine->inside = Bandwidth::BytesPerSecond(inside);
+    const Bandwidth nvlinks = cost::LinksOfAGpu(*node, topology::LinkKind::kNvLink).bandwidth;
+    machine->nvlink = nvlinks != Bandwidth();
+    machine->inside = machine->nvlink
+                          ? nvlinks
+                          : cost::LinksOfAGpu(*node, topology::LinkKind::kPcie).bandwidth;
   }
   return machine;
 }

@@ -128,6 +128,26 @@ std::vector<Top> TopsOf(const topology::NodeType& node, const std::vector<nccl::
 
 }  // namespace
 
+GpuLinks LinksOfAGpu(const topology::NodeType& node, topology::LinkKind kind) {
+  GpuLinks links;
+  std::int64_t sum = 0;
+  for (const topology::LinkRule& rule : node.links) {
+    // NVLink to a processor is the GPU's way to its memory, none to others.
+    const bool to_processor =
+        rule.from.kind == topology::DeviceKind::kCpu || rule.to.kind == topology::DeviceKind::kCpu;
+    if (rule.kind != kind || (to_processor && kind == topology::LinkKind::kNvLink)) continue;
+    for (const auto& [from, to] : topology::PairsOf(rule)) {
+      const bool begins = rule.from.kind == topology::DeviceKind::kGpu && from == 0;
+      const bool ends = rule.to.kind == topology::DeviceKind::kGpu && to == 0;
+      if (!begins && !ends) continue;
+      links.count += rule.count;
+      sum += rule.count * rule.link.bandwidth.bytes_per_second();
+    }
+  }
+  links.bandwidth = Bandwidth::BytesPerSecond(sum);
+  return links;
+}
+
 nccl::Node NcclNode(const topology::NodeType& node, int compute_capability, Bandwidth port,
                     std::span<const int> gpus) {
   nccl::Node result;

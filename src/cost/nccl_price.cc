@@ -125,30 +125,6 @@ Bandwidth Faster(Bandwidth bandwidth, double factor) {
       std::llround(static_cast<double>(bandwidth.bytes_per_second()) * factor));
 }
 
-// All NVLinks of the first GPU to other GPUs or switches.
-struct Nvlinks {
-  int count = 0;
-  Bandwidth bandwidth;  // one direction
-};
-Nvlinks NvlinksOfAGpu(const topology::NodeType& node) {
-  Nvlinks nvlinks;
-  std::int64_t sum = 0;
-  for (const topology::LinkRule& rule : node.links) {
-    const bool to_processor =
-        rule.from.kind == topology::DeviceKind::kCpu || rule.to.kind == topology::DeviceKind::kCpu;
-    if (rule.kind != topology::LinkKind::kNvLink || to_processor) continue;
-    for (const auto& [from, to] : topology::PairsOf(rule)) {
-      const bool begins = rule.from.kind == topology::DeviceKind::kGpu && from == 0;
-      const bool ends = rule.to.kind == topology::DeviceKind::kGpu && to == 0;
-      if (!begins && !ends) continue;
-      nvlinks.count += rule.count;
-      sum += rule.count * rule.link.bandwidth.bytes_per_second();
-    }
-  }
-  nvlinks.bandwidth = Bandwidth::BytesPerSecond(sum);
-  return nvlinks;
-}
-
 // What NVLinks `speed` times as fast as NCCL takes them to be change. Across nodes rings and trees
 // have settled on what the cards carry, which faster NVLinks do not change.
 nccl::Communicator OverNvlinks(nccl::Communicator communicator, double speed) {
@@ -234,8 +210,10 @@ NcclPricer::NcclPricer(NcclSetting setting) : setting_(std::move(setting)) {
   STEPCAST_CHECK(setting_.cluster != nullptr && setting_.gpu != nullptr &&
                      setting_.links != nullptr && setting_.law != nullptr,
                  "NCCL needs a machine and its costs");
-  const Nvlinks nvlinks = NvlinksOfAGpu(*setting_.cluster->node_type());
+  const topology::NodeType& node = *setting_.cluster->node_type();
+  const GpuLinks nvlinks = LinksOfAGpu(node, topology::LinkKind::kNvLink);
   nvlink_ = nvlinks.bandwidth;
+  pcie_ = LinksOfAGpu(node, topology::LinkKind::kPcie).bandwidth;
   if (nvlinks.count > 0) {
     own_.nvlink = nvlink_.gigabytes_per_second() /
                   (nvlinks.count * nccl::NvlinkRate(setting_.gpu->compute_capability));
@@ -393,6 +371,8 @@ std::optional<NcclPricer::LinkSpeeds> NcclPricer::SpeedsOf(const calibration::Cu
   bool all_like_these = true;
   if (path.ranks_per_node > 1) {
     if (file.nvlink != path.intra_is_nvlink) return std::nullopt;
+    const bool pcie_known = !file.nvlink && file.inside != Bandwidth();
+    if (pcie_known && !Alike(file.inside, pcie_)) return std::nullopt;
     if (file.nvlink && Alike(file.inside, nvlink_)) {
       speeds.nvlink *= Ratio(file.inside, nvlink_);
     } else if (file.nvlink) {
@@ -644,13 +624,18 @@ void NcclPricer::NotFasterThanFewerNodes(CollectiveKind kind, Bytes bytes,
   const auto local = static_cast<int>(shape.gpus.size());
   const bool measured = timed.provenance < Provenance::kExtrapolated;
   if (measured || IsExchange(kind) || local * shape.nodes != shape.ranks) return;
-  for (int nodes = shape.nodes / 2; nodes >= 2; nodes /= 2) {
+  for (int nodes = shape.nodes / 2; nodes * local >= 2; nodes /= 2) {
     GroupShape fewer = shape;
     fewer.nodes = nodes;
     fewer.ranks = nodes * local;
     CommunicationPath links = path;
     links.nodes = nodes;
     links.ranks = fewer.ranks;
+    if (nodes == 1) {
+      links.inter_latency = Time();
+      links.inter_bandwidth = Bandwidth();
+      links.ring_bandwidth = links.intra_bandwidth;
+    }
     const std::optional<Timed> other = TimeOf(kind, bytes, links, fewer, /*use_curves=*/true, {});
     if (!other || other->us <= timed.us) continue;
     timed.us = other->us;

@@ -53,7 +53,7 @@
 // itself ends it stays.
 //
 // More nodes are not faster: where all this has a group faster than one of half as many nodes, a
-// quarter and so on, it takes as long as the slowest of them. The law knows one algorithm better
+// quarter and so on to a single one, it takes as long as the slowest of them. The law knows one algorithm better
 // than another, and NCCL changes from one to the other as nodes are added. What was measured on
 // exactly these nodes stands.
 //
@@ -279,7 +279,7 @@ class NcclPricer {
   }
 
   NcclSetting setting_;
-  Bandwidth nvlink_;  // of a GPU
+  Bandwidth nvlink_, pcie_;  // of a GPU
   LinkSpeeds own_;
   std::map<Machine, Communicator> communicators_;
   std::map<std::pair<Machine, std::vector<int>>, nccl::ExchangeModel> exchanges_;  // with relays

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -131,9 +132,16 @@ TEST(NcclPrice, DoesNotCarryDirectRingsOverToRelayedOnes) {
 }
 
 // Eight B200 reduce in NVSwitch, measured 20 % slower than the law; four take a ring, of which that
-// says nothing. Where both take rings, at 1 MiB, it is carried over.
+// says nothing where nobody measured it. Where both take rings, at 1 MiB, it is carried over.
 TEST(NcclPrice, DoesNotCarrySwitchesOverToRings) {
-  const auto scenario = On("dgx-b200", 1, "software: {nccl: \"2.27\"}\n");
+  auto scenario = On("dgx-b200", 1, "software: {nccl: \"2.27\"}\n");
+  auto calibration = *scenario.calibration;
+  for (auto& file : calibration.curves) {
+    auto of_eight = *file;
+    std::erase_if(of_eight.curves, [](const auto& curve) { return curve.ranks < 8; });
+    file = std::make_shared<const calibration::CurveFile>(std::move(of_eight));
+  }
+  scenario.calibration = std::make_shared<const calibration::Calibration>(std::move(calibration));
   const Group four(scenario, {0, 1, 2, 3});
   const auto large = PriceOf(scenario, CollectiveKind::kAllReduce, GiB(1), four);
   EXPECT_STREQ(large.algorithm, "ring");

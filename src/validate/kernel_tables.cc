@@ -263,6 +263,23 @@ std::optional<CollectiveKind> CollectiveOf(std::string_view op) {
   return std::nullopt;
 }
 
+// Bytes a second of the largest size, by what each rank sends of it.
+double BusBandwidth(const calibration::CollectiveCurve& curve) {
+  const auto& [bytes, time] = curve.fit.back();
+  return (curve.ranks - 1.0) / curve.ranks * static_cast<double>(bytes.count()) / time.seconds();
+}
+
+// More GPUs on the same links keep their bus bandwidth, or half of it where they meet in a root
+// complex. Where less than a third is left, data go through the memory of a host without peer
+// access: that says nothing about the GPU, and nothing about other machines.
+void DropWithoutPeerAccess(std::vector<calibration::CollectiveCurve>& curves) {
+  std::map<CollectiveKind, double> fewest;  // bus bandwidth of the fewest ranks; curves ascend
+  std::erase_if(curves, [&](const calibration::CollectiveCurve& curve) {
+    const double own = BusBandwidth(curve);
+    return own < fewest.emplace(curve.collective, own).first->second / 3;
+  });
+}
+
 }  // namespace
 
 Result<std::vector<calibration::CurveFile>> ReadCollectiveTable(const std::string& folder,
@@ -320,6 +337,7 @@ Result<std::vector<calibration::CurveFile>> ReadCollectiveTable(const std::strin
       }
       file.curves.push_back(std::move(curve));
     }
+    DropWithoutPeerAccess(file.curves);
     files.push_back(std::move(file));
   }
   return files;

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/cost/kernel_price.h"
@@ -81,6 +83,23 @@ TEST_F(KernelTables, ReadsCollectivesByRelease) {
   const calibration::CollectiveCurve& curve = files->back().curves.front();
   EXPECT_EQ(curve.fit, (std::vector<calibration::TimePoint>{{KiB(1), Microseconds(11)}}));
   EXPECT_EQ(curve.held_back, (std::vector<calibration::TimePoint>{{KiB(4), Microseconds(13)}}));
+}
+
+// Eight GPUs of one host have a fourteenth of what two have, those of another one half of it.
+TEST_F(KernelTables, LeavesOutHostsWithoutPeerAccess) {
+  Write("collectives/nccl.csv",
+        "gpu,release,op,ranks,bytes,us\n"
+        "sample,2.27.3,all_gather,2,1048576,50\n"
+        "sample,2.27.3,all_gather,8,1048576,1200\n"
+        "sample,2.27.3,all_to_all,2,1048576,50\n"
+        "sample,2.27.3,all_to_all,8,1048576,175\n");
+  const auto files = ReadCollectiveTable(folder_, SampleGpu(), "topologies/x.yaml", false);
+  ASSERT_TRUE(files.has_value());
+  std::vector<std::pair<CollectiveKind, int>> left;
+  for (const auto& curve : files->front().curves) left.emplace_back(curve.collective, curve.ranks);
+  using Kind = CollectiveKind;
+  EXPECT_EQ(left,
+            (decltype(left){{Kind::kAllGather, 2}, {Kind::kAllToAll, 2}, {Kind::kAllToAll, 8}}));
 }
 
 TEST_F(KernelTables, NamesWhatIsMissing) {

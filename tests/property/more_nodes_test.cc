@@ -22,17 +22,13 @@
 namespace stepcast::cost {
 namespace {
 
-// What a doubling of the nodes takes at least, in parts of the time before, with two exceptions.
+// What a doubling of the nodes takes at least, in parts of the time before, with an exception.
 // Measured between are 64 and 256 nodes of eight H100: what 32 and 128 nodes take is interpolated,
 // over 4 and 64 and over 64 and 256 nodes, and may lie above what was measured on twice as many.
-// NCCL's search takes speeds from lists, coarser inside a node than across nodes: of the 20.6 GB/s
-// that an H800's NVLinks have for each of 8 channels NVLS gets 15 inside a node and 17.5 across
-// nodes. All-reduces of H800 are not measured, so forecasts keep NCCL's figures.
 double LeastAfter(const std::string& topology, int nodes) {
   const bool measured = topology == "dgx-h100" || topology == "grand-teton-h100" ||
                         topology == "grand-teton-h100-80gb";
-  const bool listed = topology == "h800-8x400g";
-  return (measured && (nodes == 32 || nodes == 128)) || (listed && nodes == 1) ? 0.9 : 0.97;
+  return measured && (nodes == 32 || nodes == 128) ? 0.9 : 0.97;
 }
 
 std::vector<std::string> Topologies() {
