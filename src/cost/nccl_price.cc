@@ -720,4 +720,19 @@ void NcclPricer::AddShares(CollectiveKind kind, Bytes bytes, const Communication
   }
 }
 
+CollectiveSpread SpreadOf(Provenance provenance, Bytes bytes, const CommunicationPath& path) {
+  const bool short_message = bytes < MiB(1), long_message = bytes >= MiB(64);
+  if (provenance != Provenance::kModelled) {
+    return long_message ? CollectiveSpread{0.9, 1.15} : CollectiveSpread{0.85, 1.4};
+  }
+  if (path.nodes > 1) {
+    return long_message ? CollectiveSpread{0.85, 1.3} : CollectiveSpread{0.9, 3.2};
+  }
+  if (short_message) return {0.3, 1.1};
+  if (!path.intra_is_nvlink) {
+    return long_message ? CollectiveSpread{0.5, 1.7} : CollectiveSpread{0.6, 1.4};
+  }
+  return long_message ? CollectiveSpread{0.85, 1.5} : CollectiveSpread{0.5, 1.35};
+}
+
 }  // namespace stepcast::cost

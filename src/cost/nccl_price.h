@@ -287,6 +287,15 @@ class NcclPricer {
   std::map<std::tuple<CollectiveKind, GroupShape, std::int64_t>, Group> groups_;
 };
 
+// How far measured collectives are from their forecasts: nine of ten lie between `low` and `high`
+// times the forecast. By where the price comes from, the size, and the links. Source: all points of
+// `stepcast validate collectives`; held-back ones where curves were read, the law's errors
+// elsewhere.
+struct CollectiveSpread {
+  double low = 1, high = 1;
+};
+CollectiveSpread SpreadOf(Provenance provenance, Bytes bytes, const CommunicationPath& path);
+
 // Names of NCCL's algorithms in forecasts: "ring", "nvls_tree".
 const char* AlgorithmName(nccl::Algorithm algorithm);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -251,17 +252,25 @@ Result<SlowestPrices> SlowestPricesOf(const program::Program& program, const Sce
   return *std::move(slowest);
 }
 
-// What NCCL could have taken that is faster, on one kind of nodes.
-class OtherChoices {
+// How far off a price may be, and which choice of NCCL would be faster, on one kind of nodes.
+class RanksOnAKind {
  public:
-  OtherChoices(const Scenario& scenario, int kind, const std::vector<int>& ranks)
+  RanksOnAKind(const Scenario& scenario, int kind, const std::vector<int>& ranks)
       : scenario_(scenario::OfKind(scenario, kind)),
         path_(scenario_.cluster->PathOf(ranks)),
         shape_(cost::ShapeOf(ranks, scenario_.cluster->gpus_per_node())) {
     if (auto setting = cost::NcclSettingOf(scenario_)) pricer_.emplace(std::move(*setting));
   }
-  OtherChoices(const OtherChoices&) = delete;
-  OtherChoices& operator=(const OtherChoices&) = delete;
+  RanksOnAKind(const RanksOnAKind&) = delete;
+  RanksOnAKind& operator=(const RanksOnAKind&) = delete;
+
+  TimeRange RangeOf(Time time, Bytes bytes, cost::Provenance provenance) const {
+    const cost::CollectiveSpread spread = cost::SpreadOf(provenance, bytes, path_);
+    const auto times = [&](double factor) {
+      return Picoseconds(std::llround(factor * static_cast<double>(time.picoseconds())));
+    };
+    return {.low = times(spread.low), .high = times(spread.high)};
+  }
 
   std::optional<FasterChoice> Faster(const program::Collective& collective) {
     if (!pricer_) return std::nullopt;
@@ -324,7 +333,7 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
                          : TimesAlone(scenario, program, prices);
   if (!times) return tl::unexpected(times.error());
   forecast.network = scenario.network;
-  std::map<int, OtherChoices> others;  // by kind of nodes
+  std::map<int, RanksOnAKind> machines;  // by kind of nodes
   for (std::size_t i = 0; i < program.collectives.size(); ++i) {
     const cost::CollectivePrice& price = prices.collectives[i];
     const std::string protocol = ProtocolOf(price);
@@ -337,8 +346,9 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
                       .provenance = price.demand.provenance});
     if (!row.protocol) continue;  // a table of the user's, or the textbook
     const int kind = slowest->kinds[i];
-    const auto other = others.try_emplace(kind, scenario, kind, program.groups.front().ranks).first;
-    row.faster = other->second.Faster(program.collectives[i]);
+    const auto machine = machines.try_emplace(kind, scenario, kind, program.groups.front().ranks).first;
+    row.range = machine->second.RangeOf(row.time, row.size, row.provenance);
+    row.faster = machine->second.Faster(program.collectives[i]);
   }
   return forecast;
 }

@@ -9,6 +9,7 @@
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
 #include "src/cost/demand.h"
+#include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
 // One collective on a scenario's cluster over a range of sizes: what nccl-tests would print there
@@ -32,6 +33,8 @@ struct CollectiveRow {
   std::optional<std::string> protocol;  // "simple", ...; none where a cost model has no protocols
   std::optional<int> channels;          // likewise
   cost::Provenance provenance = cost::Provenance::kModelled;
+  // Holds nine of ten measured times (cost::SpreadOf); none where NCCL is not modelled.
+  std::optional<TimeRange> range{};
   std::optional<FasterChoice> faster{};  // none: NCCL's choice is fastest, or is not modelled
 };
 

@@ -66,6 +66,17 @@ const char* NetworkName(scenario::Fidelity network) {
   return "";
 }
 
+std::string RangeText(const CollectiveRow& row) {
+  if (!row.range) return "-";
+  return fmt::format("{:.2f} to {:.2f}", InMicroseconds(row.range->low),
+                     InMicroseconds(row.range->high));
+}
+
+Json RangeJson(const CollectiveRow& row) {
+  if (!row.range) return Json();
+  return Json{{"low", InMicroseconds(row.range->low)}, {"high", InMicroseconds(row.range->high)}};
+}
+
 }  // namespace
 
 std::string CollectiveText(const std::string& name, const CollectiveForecast& forecast) {
@@ -84,6 +95,7 @@ std::string CollectiveText(const std::string& name, const CollectiveForecast& fo
   Table table({{"size B"},
                {"size", Align::kRight},
                {"time us"},
+               {"nine of ten us"},
                {"algbw GB/s"},
                {"busbw GB/s"},
                {"algorithm", Align::kLeft},
@@ -92,7 +104,7 @@ std::string CollectiveText(const std::string& name, const CollectiveForecast& fo
                {"cost is", Align::kLeft}});
   for (const CollectiveRow& row : forecast.rows) {
     table.AddRow({fmt::format("{}", row.size.count()), FormatBytes(row.size),
-                  fmt::format("{:.2f}", InMicroseconds(row.time)),
+                  fmt::format("{:.2f}", InMicroseconds(row.time)), RangeText(row),
                   fmt::format("{:.2f}", forecast.AlgorithmBandwidth(row)),
                   fmt::format("{:.2f}", forecast.BusBandwidth(row)), row.algorithm,
                   row.protocol.value_or("-"), ChannelsText(row), cost::Name(row.provenance)});
@@ -101,13 +113,15 @@ std::string CollectiveText(const std::string& name, const CollectiveForecast& fo
 }
 
 std::string CollectiveCsv(const CollectiveForecast& forecast) {
-  std::string out = CsvRecord({"op", "ranks", "nodes", "size_bytes", "time_us", "algbw_gb_s",
-                               "busbw_gb_s", "algorithm", "protocol", "channels", "provenance"});
+  std::string out = CsvRecord({"op", "ranks", "nodes", "size_bytes", "time_us", "time_low_us",
+                               "time_high_us", "algbw_gb_s", "busbw_gb_s", "algorithm", "protocol", "channels", "provenance"});
   for (const CollectiveRow& row : forecast.rows) {
     out += CsvRecord(
         {std::string(Name(forecast.op)), fmt::format("{}", forecast.ranks),
          fmt::format("{}", forecast.nodes), fmt::format("{}", row.size.count()),
          fmt::format("{}", InMicroseconds(row.time)),
+         row.range ? fmt::format("{}", InMicroseconds(row.range->low)) : "",
+         row.range ? fmt::format("{}", InMicroseconds(row.range->high)) : "",
          fmt::format("{}", forecast.AlgorithmBandwidth(row)),
          fmt::format("{}", forecast.BusBandwidth(row)), row.algorithm, row.protocol.value_or(""),
          row.channels ? fmt::format("{}", *row.channels) : "", cost::Name(row.provenance)});
@@ -120,6 +134,7 @@ std::string CollectiveJson(const std::string& name, const CollectiveForecast& fo
   for (const CollectiveRow& row : forecast.rows) {
     rows.push_back(Json{{"size_bytes", row.size.count()},
                         {"time_us", InMicroseconds(row.time)},
+                        {"time_range_us", RangeJson(row)},
                         {"algbw_gb_s", forecast.AlgorithmBandwidth(row)},
                         {"busbw_gb_s", forecast.BusBandwidth(row)},
                         {"algorithm", row.algorithm},

@@ -142,6 +142,7 @@ class Comparer {
                               .collective = curve.collective,
                               .ranks = curve.ranks,
                               .nodes = curve.nodes,
+                              .nvlink = path.intra_is_nvlink,
                               .forced = curve.algorithm,
                               .size = size,
                               .role = role,

@@ -45,6 +45,7 @@ struct CollectivePoint {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   int ranks = 0;
   int nodes = 0;
+  bool nvlink = true;  // ranks of a node meet over NVLink, else PCIe
   std::string forced;  // algorithm that the user asked for; empty: NCCL chose
   Bytes size;
   Role role = Role::kFit;

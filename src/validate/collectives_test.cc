@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "gtest/gtest.h"
+#include "src/cost/nccl_price.h"
+#include "src/topology/routes.h"
 
 namespace stepcast::validate {
 namespace {
@@ -54,6 +56,29 @@ TEST(CompareCollectives, ReadsFitPointsAlone) {
           << accuracy->sources[point.source].name << " " << point.size.count();
     }
   }
+}
+
+// Nine of ten: what was held back from curves, and every point where the law alone is asked.
+TEST(CompareCollectives, LieWithinTheirSpread) {
+  const auto accuracy = CompareCollectives();
+  ASSERT_TRUE(accuracy);
+  int read = 0, read_within = 0, by_law = 0, by_law_within = 0;
+  for (const CollectivePoint& point : accuracy->points) {
+    if (!accuracy->sources[point.source].counts() || point.role == Role::kUncertain) continue;
+    const topology::CommunicationPath path{.nodes = point.nodes, .intra_is_nvlink = point.nvlink};
+    const auto within = [&](cost::Provenance provenance, Time forecast) {
+      const auto spread = cost::SpreadOf(provenance, point.size, path);
+      const double ratio = point.measured / forecast;
+      return spread.low <= ratio && ratio <= spread.high;
+    };
+    ++by_law;
+    if (within(cost::Provenance::kModelled, point.by_law)) ++by_law_within;
+    if (point.role != Role::kHeldBack || point.provenance == cost::Provenance::kModelled) continue;
+    ++read;
+    if (within(point.provenance, point.forecast)) ++read_within;
+  }
+  EXPECT_GT(read_within, 0.88 * read) << read;
+  EXPECT_GT(by_law_within, 0.88 * by_law) << by_law;
 }
 
 }  // namespace
