@@ -294,7 +294,8 @@ class NcclPricer {
 struct CollectiveSpread {
   double low = 1, high = 1;
 };
-CollectiveSpread SpreadOf(Provenance provenance, Bytes bytes, const CommunicationPath& path);
+CollectiveSpread SpreadOf(Provenance provenance, Bytes bytes,
+                          const topology::CommunicationPath& path);
 
 // Names of NCCL's algorithms in forecasts: "ring", "nvls_tree".
 const char* AlgorithmName(nccl::Algorithm algorithm);

@@ -65,7 +65,9 @@ TEST(CompareCollectives, LieWithinTheirSpread) {
   int read = 0, read_within = 0, by_law = 0, by_law_within = 0;
   for (const CollectivePoint& point : accuracy->points) {
     if (!accuracy->sources[point.source].counts() || point.role == Role::kUncertain) continue;
-    const topology::CommunicationPath path{.nodes = point.nodes, .intra_is_nvlink = point.nvlink};
+    topology::CommunicationPath path;
+    path.nodes = point.nodes;
+    path.intra_is_nvlink = point.nvlink;
     const auto within = [&](cost::Provenance provenance, Time forecast) {
       const auto spread = cost::SpreadOf(provenance, point.size, path);
       const double ratio = point.measured / forecast;
