@@ -167,6 +167,7 @@ void Write(const Screened& screened, ByteWriter& writer) {
   writer.Signed(screened.facts.gpus);
   writer.Signed(screened.facts.tokens);
   writer.Signed(screened.facts.capacity.count());
+  writer.Signed(screened.facts.passes);
   writer.Number(screened.same_as_another ? 1 : 0);
   writer.Text(screened.program);
   writer.Signed(screened.bound.step_time.picoseconds());
@@ -185,6 +186,7 @@ void Read(ByteReader& reader, Screened& screened) {
   screened.facts.gpus = reader.Signed();
   screened.facts.tokens = reader.Signed();
   screened.facts.capacity = Bytes(reader.Signed());
+  screened.facts.passes = reader.Signed();
   screened.same_as_another = reader.Number() != 0;
   screened.program = reader.Text();
   screened.bound.step_time = Picoseconds(reader.Signed());

@@ -154,9 +154,12 @@ Outcome Simulate(const PlanSource& source, std::int64_t plan) {
 
 PlanFacts FactsOf(const Scenario& scenario) {
   const plan::Training& training = scenario.plan.training;
-  return {.gpus = scenario.cluster->devices(),
-          .tokens = training.global_batch_size * training.sequence_length,
-          .capacity = scenario.cluster->device_memory()};
+  const plan::Parallelism& parallelism = scenario.plan.parallelism;
+  return {
+      .gpus = scenario.cluster->devices(),
+      .tokens = training.global_batch_size * training.sequence_length,
+      .capacity = scenario.cluster->device_memory(),
+      .passes = training.gradient_accumulation * parallelism.pipeline * parallelism.virtual_stages};
 }
 
 Outcome OutcomeOf(const forecast::Forecast& forecast) {

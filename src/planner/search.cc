@@ -444,17 +444,28 @@ class Searcher {
     return found;
   }
 
-  // Finds some plan that fits, by forecasts alone: the most promising ones of those whose bounds
-  // leave more and more of the device, for bounds of memory may be far below what a plan needs.
+  // Finds some plan that fits, by forecasts alone: first among plans whose forecasts take little
+  // time, then among all.
   Finding FindFirst() {
+    constexpr std::int64_t kFewPasses = 128;
+    for (const std::int64_t most : {kFewPasses, std::numeric_limits<std::int64_t>::max()}) {
+      if (auto found = FindFirstAmong(most); !found) return found;
+      if (!ranked_.empty()) break;
+    }
+    return {};
+  }
+
+  // Looks at the most promising plans of so many passes whose bounds leave more and more of the
+  // device, for bounds of memory may be far below what a plan needs.
+  Finding FindFirstAmong(std::int64_t most_passes) {
     constexpr std::size_t kAtOnce = 2;
     constexpr int kRounds = 3;
     for (const double room : {0.5, 0.7, 0.85}) {
       if (Enough()) break;
       Queue queue;
       result_.states.ForEach(
-          [&](std::int64_t plan, std::int64_t, const PlanState& state, const PlanFacts&) {
-            if (!state.pending) return;
+          [&](std::int64_t plan, std::int64_t, const PlanState& state, const PlanFacts& facts) {
+            if (!state.pending || facts.passes > most_passes) return;
             const Score score = InGroup(plan, room);
             if (!score.behind) queue.push(score);
           });

@@ -15,9 +15,11 @@ namespace stepcast::planner {
 
 // A plan's figures that need no computation.
 struct PlanFacts {
-  std::int64_t gpus = 1;
+  std::int64_t gpus = 0;  // 0: not looked at
   std::int64_t tokens = 0;  // of a step
   Bytes capacity;           // of a device
+  // Passes of micro-batches through the pipeline's stages: the time of a forecast grows with them.
+  std::int64_t passes = 1;
 };
 
 // A plan's first evaluation: it is illegal, or its bounds.

@@ -18,8 +18,11 @@ constexpr std::pair<const char*, const char*> kAssumed[] = {
     {"training.micro_batch_size", "1"},
     {"training.precision", "bf16"},
     {"training.optimizer", "adamw"},
-    {"data_parallel.framework", "megatron"},
-    {"data_parallel.zero_stage", "1"}};
+    {"data_parallel.framework", "megatron"}};
+
+// ZeRO's stage, likewise: the first that the framework has.
+constexpr const char* kStage = "data_parallel.zero_stage";
+constexpr const char* kAssumedStages[] = {"1", "3", "0"};
 
 class BaseLoader {
  public:
@@ -33,11 +36,13 @@ class BaseLoader {
     auto loaded = scenario::Load(path_, base_.set, cache_);
     if (!loaded) {
       for (const auto& [key, value] : kAssumed) {
-        if (Has(key)) continue;
-        base_.assumed.push_back(fmt::format("{}={}", key, value));
-        base_.set.push_back(base_.assumed.back());
+        if (!Has(key)) Assume(key, value);
       }
-      if (!base_.assumed.empty()) loaded = scenario::Load(path_, base_.set, cache_);
+      if (!Has(kStage)) {
+        AssumeStage(loaded);
+      } else if (!base_.assumed.empty()) {
+        loaded = scenario::Load(path_, base_.set, cache_);
+      }
     }
     if (!loaded) {
       Diagnostics faults = std::move(loaded.error());
@@ -53,6 +58,21 @@ class BaseLoader {
   }
 
  private:
+  void Assume(const std::string& key, const std::string& value) {
+    base_.assumed.push_back(fmt::format("{}={}", key, value));
+    base_.set.push_back(base_.assumed.back());
+  }
+
+  void AssumeStage(Result<scenario::Scenario>& loaded) {
+    const PlanBase without = base_;
+    for (const char* stage : kAssumedStages) {
+      base_ = without;
+      Assume(kStage, stage);
+      loaded = scenario::Load(path_, base_.set, cache_);
+      if (loaded || loaded.error().front().code != "plan.stage-not-of-framework") return;
+    }
+  }
+
   bool Has(const std::string& key) const {
     return scenario::WrittenValue(key, path_, base_.set, cache_).has_value();
   }
