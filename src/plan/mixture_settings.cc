@@ -30,10 +30,10 @@ std::vector<MixtureSetting> Rows() {
        .had_by = IsMixture,
        .needed = kNeeded,
        .values =
-           "how tokens reach the ranks of their experts: `all_to_all` (each rank sends each row "
-           "to the rank of its expert; the host waits for the counts), `all_gather` (all ranks "
-           "get all tokens), `deepep` and `hybridep` (a token goes once to each node that has "
-           "some of its experts, then once to each rank there)",
+           "how tokens reach the ranks of their experts. `all_to_all`: each rank sends each row "
+           "to the rank of its expert, and the host waits for the counts. `all_gather`: all ranks "
+           "get all tokens. `deepep` and `hybridep`: a token goes once to each node that has some "
+           "of its experts, then once to each rank there",
        .default_value = "`all_to_all`, as in recipes; Megatron-Core's own default is `allgather`"},
       {.key = "implementation",
        .type =

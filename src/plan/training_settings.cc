@@ -143,7 +143,7 @@ std::vector<TrainingSetting> Rows() {
        .values =
            "the type of the optimizer's moments: `fp32`, `bf16`, `fp16`. Types other than the "
            "default need a fused AdamW that supports them: megatron's precision-aware optimizer "
-           "(stage 1), or with ddp, fsdp1 and fsdp2 the FusedAdam of Apex or Transformer Engine "
+           "(stage 1); with ddp, fsdp1 and fsdp2 the FusedAdam of Apex or Transformer Engine "
            "(`optimizer_implementation: fused`). With `adamw_8bit`, it is the type for tensors "
            "too small for 8 bits",
        .default_value =
