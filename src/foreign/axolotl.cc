@@ -84,7 +84,7 @@ constexpr Option kOptions[] = {
     Rule("context_parallel_size"),
     Rule("sequence_parallel_degree"),
     Rule("expert_parallel_size"),
-    NotModelled("ring_attn_func", "", "parallelism.context_method says how keys come round"),
+    NotModelled("ring_attn_func", "", "set parallelism.context_method"),
     Rule("plugins"),
     Rule("liger_rope"),
     Rule("liger_rms_norm"),

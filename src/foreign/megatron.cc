@@ -32,7 +32,8 @@ constexpr Option kOptions[] = {
     Rule("rotary-base", "10000"),
     Rule("use-rope-scaling"),
     Rule("rope-scaling-factor", "8.0"),
-    NotModelled("rotary-percent", "1 1.0", "all of a head is turned: elementwise work is too high"),
+    NotModelled("rotary-percent", "1 1.0",
+                "the whole head is rotated: elementwise work is too high"),
     Rule("normalization", "LayerNorm"),
     Rule("norm-epsilon", "1e-5"),
     Rule("apply-layernorm-1p"),
@@ -44,8 +45,8 @@ constexpr Option kOptions[] = {
     Rule("vocab-size"),
     Rule("padded-vocab-size"),
     Rule("pad-vocab-size-to"),
-    NotModelled("embed-layernorm", "false", "no norm is behind the embedding"),
-    NotModelled("pp-partition-method", "", "stages have equal parts: parallelism.stage_layers"),
+    NotModelled("embed-layernorm", "false", "the embedding has no norm"),
+    NotModelled("pp-partition-method", "", "stages have equal parts; set parallelism.stage_layers"),
     Rule("hidden-dropout", "0.1"),
     Rule("attention-dropout", "0.1"),
     Rule("window-size"),
@@ -88,9 +89,10 @@ constexpr Option kOptions[] = {
     Rule("moe-pad-expert-input-to-capacity"),
     Rule("overlap-moe-expert-parallel-comm"),
     Rule("delay-wgrad-compute"),
-    NotModelled("moe-router-padding-for-fp8", "false", "experts compute what they get"),
-    NotModelled("moe-router-padding-for-quantization", "false", "experts compute what they get"),
-    NotModelled("moe-router-force-load-balancing", "true false", "tokens are shared out evenly"),
+    NotModelled("moe-router-padding-for-fp8", "false", "rows of experts are not padded"),
+    NotModelled("moe-router-padding-for-quantization", "false", "rows of experts are not padded"),
+    NotModelled("moe-router-force-load-balancing", "true false",
+                "experts get equal numbers of tokens"),
 
     // Batch and numbers.
     Sets("seq-length", "training.sequence_length"),
@@ -175,7 +177,7 @@ constexpr Option kOptions[] = {
     NotModelled("use-custom-fsdp", "false", "parameters are whole on every rank"),
     NotModelled("use-torch-fsdp2", "false", "parameters are whole on every rank"),
     NotModelled("data-parallel-sharding-strategy", "no_shard optim",
-                "the distributed optimizer alone shards"),
+                "only the distributed optimizer shards"),
     Rule("overlap-grad-reduce", "false"),
     Rule("overlap-param-gather", "false"),
     Rule("overlap-param-gather-with-optimizer-step", "false"),
@@ -210,8 +212,8 @@ constexpr Option kOptions[] = {
     Rule("env.PYTORCH_CUDA_ALLOC_CONF"),
     Sets("env.NCCL_ALGO", "communication.nccl_algo"),
     Sets("env.NCCL_PROTO", "communication.nccl_proto"),
-    NotModelled("env.NCCL_NVLS_ENABLE", "1 2", "NCCL may use NVLS: communication.nccl_algo"),
-    NotModelled("env.CUDA_LAUNCH_BLOCKING", "0", "training.host_waits: launch says it"),
+    NotModelled("env.NCCL_NVLS_ENABLE", "1 2", "NCCL may use NVLS; set communication.nccl_algo"),
+    NotModelled("env.CUDA_LAUNCH_BLOCKING", "0", "set training.host_waits: launch"),
 
     // Files, logs, rates and what a step does not see.
     Rule("patch-tokenizer-type"),
@@ -225,7 +227,7 @@ constexpr Option kOptions[] = {
     Rule("use-turbo-deepep"),
     NotModelled("turbo-sync-free-moe-stage", "0",
                 "the host waits for the counts before rows are packed"),
-    NotModelled("moe-use-fused-router-with-aux-score", "false", "experts.fused_router says it"),
+    NotModelled("moe-use-fused-router-with-aux-score", "false", "set experts.fused_router"),
     NotModelled("moe-paged-stash", "false", "activations stay on the device"),
 };
 
@@ -619,7 +621,7 @@ void ReadUnevenStages(Reading& reading, std::int64_t stages) {
   const std::int64_t between = counted(layers) - counted(first) - counted(last);
   if (!layers || stages <= ends || between % (stages - ends) != 0 ||
       reading.draft().Integer("parallelism.virtual_stages").value_or(1) > 1) {
-    reading.Omit(option, "stages have equal parts: state parallelism.stage_layers");
+    reading.Omit(option, "stages have equal parts; set parallelism.stage_layers");
     return;
   }
   std::vector<std::int64_t> parts(static_cast<std::size_t>(stages), between / (stages - ends));

@@ -47,7 +47,7 @@ constexpr Option kOptions[] = {
     Switch("fsdp_cpu_offload", "data_parallel.cpu_offload", "false"),
     Switch("fsdp_reshard_after_forward", "data_parallel.reshard_after_forward", "true"),
     NotModelled("custom_sharded_layers", "",
-                "the embedding and the head are units as torchtitan has them"),
+                "the embedding and the head are units, as in torchtitan"),
     Rule("data_parallel_shard_dim"),
     Rule("data_parallel_replicate_dim"),
     Rule("tensor_parallel_dim"),
@@ -56,10 +56,10 @@ constexpr Option kOptions[] = {
     // Kernels.
     Rule("compile"),
     Rule("compile.model"),
-    NotModelled("compile.loss", "", "the loss is what training.loss says"),
+    NotModelled("compile.loss", "", "the loss is that of training.loss"),
     NotModelled("compile.optimizer_step", "false", "the update is the optimizer's own kernels"),
     Rule("loss._component_"),
-    NotModelled("loss.num_output_chunks", "8", "the loss's parts are of no other size"),
+    NotModelled("loss.num_output_chunks", "8", "the parts of the loss have their default size"),
     NotModelled("loss.*", "", "the loss is the cross entropy of all tokens"),
 
     // The optimizer.

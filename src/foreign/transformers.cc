@@ -67,7 +67,7 @@ constexpr Option kOptions[] = {
     NotModelled("load_in_4bit", "false", "frozen parameters have 16 bits"),
     NotModelled("load_in_8bit", "false", "frozen parameters have 16 bits"),
     NotModelled("quantization_bit", "", "frozen parameters have 16 bits"),
-    NotModelled("freeze_vision_tower", "true false", "the text model alone is trained"),
+    NotModelled("freeze_vision_tower", "true false", "only the text model is trained"),
     Rule("fsdp"),
     Rule("fsdp_config.version"),
     Rule("fsdp_config.fsdp_version"),

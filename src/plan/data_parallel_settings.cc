@@ -45,43 +45,41 @@ std::vector<DataParallelSetting> Rows() {
        .values =
            "bytes; `0 B`: one collective per tensor; `unit`: one per unit (reference, stage 3)",
        .default_value =
-           "megatron: the gradients of 40 million parameters, or of 1 "
-           "million per rank if that is more; others 25 MiB; reference at stage 3: `unit`; "
-           "reference without overlap at stages 0 to 2: everything in one, but for stage 2 with "
-           "several micro-batches"},
+           "megatron: the gradients of 40 million parameters, or of 1 million per rank if that is "
+           "more; others: 25 MiB; reference at stage 3: `unit`; reference at stages 0 to 2 "
+           "without overlap: one bucket, except stage 2 with several micro-batches"},
       {.key = "first_bucket_size",
        .type = OwnNotation<&Given::first_bucket_size>(),
        .uses = {Of(kReference), Of(kDdp)},
-       .values = "bytes; the limit of the first bucket to be ready",
+       .values = "bytes; the limit of the first bucket that is ready",
        .default_value =
-           "reference: `bucket_size`. ddp: 1 MiB; since torch 2.0, `bucket_size` where "
-           "that is given"},
+           "reference: `bucket_size`. ddp: 1 MiB; since torch 2.0, `bucket_size` if it is given"},
       {.key = "prefetch",
        .type = Count{&Given::prefetch, &DataParallel::prefetch, 0, kMostUnits},
        .uses = {At(kReference, 3, 3), Of(kFsdp2)},
-       .values = "units gathered ahead; `0`: none",
+       .values = "how many units ahead are gathered; `0`: none",
        .default_value = "`1`"},
       {.key = "reshard_after_forward",
        .type = OwnNotation<&Given::reshard_after_forward>(),
        .uses = {At(kReference, 3, 3), Of(kFsdp2)},
        .values =
-           "`true`: freed after forward, gathered again for backward; `false`: kept; an "
-           "integer k, a divisor of `shard_group_size` times `context`: kept in shards over "
-           "groups of k neighbouring ranks, without tensor parallelism (1 means `false`, the whole "
-           "group `true`)",
+           "`true`: parameters are freed after forward and gathered again for backward; `false`: "
+           "they are kept; an integer k: they are sharded over groups of k neighboring ranks, "
+           "without tensor parallelism. k is a divisor of `shard_group_size` times `context` (1 "
+           "means `false`, the whole group means `true`)",
        .default_value = "`true`; `false` for fsdp2 at stage 2 and in a pipeline"},
       {.key = "accumulate_unsharded",
        .type = Switch{&Given::accumulate_unsharded, &DataParallel::accumulate_unsharded},
        .uses = {At(kReference, 2, 3), Of(kFsdp1), Of(kFsdp2)},
-       .values = "`true`: communicate gradients once a step and keep them whole",
+       .values = "`true`: gradients are kept whole and communicated once a step",
        .default_value = "`false`; `true` for fsdp2 in a pipeline"},
       {.key = "shard_group_size",
        .type = Count{&Given::shard_group_size, &DataParallel::shard_group_size, 1, kMostRanks},
        .uses = {At(kReference, 1, 3), Of(kFsdp1), Of(kFsdp2),
                 At(kMegatron, 1, 1, "ranks of a distributed optimizer's instance")},
        .values =
-           "ranks that share one copy of the states; a divisor of `data`; smaller than `data` "
-           "is hybrid sharding",
+           "the ranks that share one copy of the states; a divisor of `data`. A value smaller "
+           "than `data` is hybrid sharding",
        .default_value = "`data`"},
       {.key = "overlap_param_gather",
        .type = Switch{&Given::overlap_param_gather, &DataParallel::overlap_param_gather},
@@ -96,25 +94,27 @@ std::vector<DataParallelSetting> Rows() {
        .idle = [](const Plan& plan) -> std::string_view {
          return plan.data_parallel.overlap ? "" : "without overlap";
        },
-       .values = "`true`: a virtual stage's gradients are reduced when the last stage of the "
-                 "pipeline has them, on all stages at once; without virtual stages the first "
-                 "stage alone reduces bucket by bucket. `false`: when they are there",
+       .values =
+           "`true`: all stages reduce the gradients of a virtual stage at the same time, when the "
+           "last stage of the pipeline has them; without virtual stages, only the first stage "
+           "reduces bucket by bucket. `false`: each stage reduces gradients as soon as it has them",
        .default_value = "`true`"},
       {.key = "align_param_gather",
        .type = Switch{&Given::align_param_gather, &DataParallel::align_param_gather},
        .uses = {At(kMegatron, 1, 1, "with virtual stages and `overlap_param_gather`")},
        .idle = WithoutVirtualStages,
-       .values = "`true`: a virtual stage's parameters are gathered as soon as the one before "
-                 "begins on the last stage of the pipeline, on all stages at once; `false`: when "
-                 "its forward begins",
+       .values =
+           "`true`: all stages gather the parameters of a virtual stage at the same time, when "
+           "the previous virtual stage begins on the last stage of the pipeline; `false`: each "
+           "stage gathers when its forward begins",
        .default_value = "`true`"},
       {.key = "overlap_param_gather_with_optimizer_step",
        .type = Switch{&Given::overlap_param_gather_with_optimizer_step,
                       &DataParallel::overlap_param_gather_with_optimizer_step},
        .uses = {At(kMegatron, 1, 1, "with virtual stages and `overlap_param_gather`")},
        .idle = WithoutVirtualStages,
-       .values = "`true`: the first virtual stage is updated by itself, and its parameters are "
-                 "gathered while the others are updated; its gradients are one bucket",
+       .values = "`true`: the first virtual stage is updated separately, and its parameters are "
+                 "gathered while the others are updated. Its gradients are one bucket",
        .default_value = "`false`"},
       {.key = "gradient_accumulation_fusion",
        .type = Switch{&Given::gradient_accumulation_fusion,
@@ -124,8 +124,9 @@ std::vector<DataParallelSetting> Rows() {
            [](const DataParallel& data_parallel) {
              return !data_parallel.gradient_accumulation_fusion;
            },
-       .values = "`true`: products of weights' gradients add to the main gradients themselves; "
-                 "`false`: autograd makes gradients, and hooks add them, as before 3.0 (2022)",
+       .values =
+           "`true`: products of weight gradients add directly to the main gradients; `false`: "
+           "autograd makes gradients, and hooks add them, the behavior before 3.0 (2022)",
        .default_value = "`true`"},
       {.key = "copy_main_gradients",
        .type = Switch{&Given::copy_main_gradients, &DataParallel::copy_main_gradients},
@@ -138,19 +139,22 @@ std::vector<DataParallelSetting> Rows() {
        },
        .shown =
            [](const DataParallel& data_parallel) { return !data_parallel.copy_main_gradients; },
-       .values = "`true`: main gradients of 16 bits are copied into FP32 ones for the fused "
-                 "optimizer; `false`: it takes them as they are, as Megatron-LM's precision-aware "
-                 "and Apex's distributed optimizers do",
-       .default_value = "`true`; `false` where `optimizer_state_dtype` or `master_weights` ask "
-                        "for the precision-aware optimizer"},
+       .values =
+           "`true`: 16-bit main gradients are copied to FP32 for the fused optimizer; `false`: "
+           "the optimizer reads them directly, like Megatron-LM's precision-aware and Apex's "
+           "distributed optimizers",
+       .default_value =
+           "`true`; `false` if `optimizer_state_dtype` or `master_weights` require the "
+           "precision-aware optimizer"},
       {.key = "overlap_p2p_comm",
        .type = Switch{&Given::overlap_p2p_comm, &DataParallel::overlap_p2p_comm},
        .uses = {Of(kMegatron, "in a pipeline with virtual stages")},
        .without = "pipeline",
        .shown = [](const DataParallel& data_parallel) { return data_parallel.overlap_p2p_comm; },
-       .values = "`true`: a pass's messages run beside the next one; `false`: one batch of sends "
-                 "and receives at a time, for which the compute stream waits, as without virtual "
-                 "stages, and before 2023 always",
+       .values =
+           "`true`: the messages of a pass overlap with the next pass; `false`: the compute "
+           "stream waits for one batch of sends and receives at a time. Without virtual stages, "
+           "and in all releases before 2023, it is always `false`",
        .default_value = "`true` with virtual stages"},
       {.key = "batch_p2p_sync",
        .type = Switch{&Given::batch_p2p_sync, &DataParallel::batch_p2p_sync},
@@ -174,26 +178,27 @@ std::vector<DataParallelSetting> Rows() {
              return data_parallel.scatter_gather_tensors_in_pipeline;
            },
        .values = "`true`: each of t tensor-parallel ranks sends one t-th of a message, and the "
-                 "receivers gather the whole, as before 2023",
+                 "receivers gather the whole, the behavior before 2023",
        .default_value = "`false`"},
       {.key = "optimizer_cpu_offload",
        .type = Switch{&Given::optimizer_cpu_offload, &DataParallel::optimizer_cpu_offload},
        .uses = {At(kMegatron, 1, 1, "with `--optimizer-offload-fraction 1`")},
-       .values = "`true`: FP32 values and moments are in the host's memory, and its CPUs update "
-                 "them; needs `node.host`",
+       .values =
+           "`true`: FP32 values and moments are in host memory, and the CPUs update them; needs "
+           "`node.host`",
        .default_value = "`false`"},
       {.key = "overlap_cpu_optimizer_d2h_h2d",
        .type = Switch{&Given::overlap_cpu_optimizer_d2h_h2d,
                       &DataParallel::overlap_cpu_optimizer_d2h_h2d},
        .uses = {At(kMegatron, 1, 1, "with `optimizer_cpu_offload`")},
        .values =
-           "`true`: gradients go to the host and values come back tensor by tensor, on streams "
-           "of their own beside the CPUs' updates",
+           "`true`: gradients go to the host and values return tensor by tensor, on streams of "
+           "their own, while the CPUs update",
        .default_value = "`false`"},
       {.key = "gradient_as_bucket_view",
        .type = Switch{&Given::gradient_as_bucket_view, &DataParallel::gradient_as_bucket_view},
        .uses = {TakenByReference(), Of(kDdp)},
-       .values = "`true`: gradients are views of the buckets, nothing is copied back",
+       .values = "`true`: gradients are views of the buckets, so they are not copied back",
        .default_value = "`false`"},
       {.key = "find_unused_parameters",
        .type = Switch{&Given::find_unused_parameters, &DataParallel::find_unused_parameters},
@@ -205,9 +210,9 @@ std::vector<DataParallelSetting> Rows() {
                      CommHook::kFp16Compress, CommHook::kBf16Compress, CommHook::kPowerSgd>(),
        .uses = {Of(kDdp)},
        .idle = OnOneRank,
-       .values = "what takes the place of a bucket's all-reduce: `none`, `fp16_compress`, "
-                 "`bf16_compress` (sent in 16 bits; with `parameter_dtype: fp32`) or `powerSGD` "
-                 "(low-rank factors)",
+       .values =
+           "what replaces the all-reduce of a bucket: `none`, `fp16_compress`, `bf16_compress` "
+           "(sent in 16 bits; with `parameter_dtype: fp32`) or `powerSGD` (low-rank factors)",
        .default_value = "`none`"},
       {.key = "powersgd",
        .type = OwnNotation<&Given::powersgd>(),
@@ -218,45 +223,48 @@ std::vector<DataParallelSetting> Rows() {
        .type = Words<&Given::backward_prefetch, &DataParallel::backward_prefetch,
                      BackwardPrefetch::kPre, BackwardPrefetch::kPost, BackwardPrefetch::kNone>(),
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values = "when the next unit of backward is gathered: `pre` (before the present unit's "
-                 "gradients), `post` (after them) or `none` (when it is needed)",
+       .values = "when the next unit of backward is gathered: `pre` (before the gradients of the "
+                 "current unit), `post` (after them) or `none` (when it is needed)",
        .default_value = "`pre`; before torch 2.0 `none`"},
       {.key = "forward_prefetch",
        .type = Switch{&Given::forward_prefetch, &DataParallel::forward_prefetch},
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values = "`true`: the next unit of forward is asked for beside the present one",
+       .values = "`true`: the gather of the next unit of forward overlaps with the current unit",
        .default_value = "`false`"},
       {.key = "limit_all_gathers",
        .type = Switch{&Given::limit_all_gathers, &DataParallel::limit_all_gathers},
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values = "`true`: the host waits so that about two freed units are pending at most",
+       .values = "`true`: the host waits so that at most about two freed units are pending",
        .default_value = "`true`; before torch 2.1 `false`"},
       {.key = "units",
        .type = Words<&Given::units, &DataParallel::units, WrappedUnits::kBlock,
                      WrappedUnits::kLayer, WrappedUnits::kModel>(),
        .uses = {TakenByReference(), Of(kFsdp1), Of(kFsdp2)},
-       .values = "what is wrapped: `block` (the blocks, the rest is the root), `layer` (embedding "
-                 "and head, too, each by itself, unless they share a tensor) or `model` (nothing "
-                 "inside: one unit)",
+       .values =
+           "what is wrapped: `block` (each block; the rest is the root), `layer` (also the "
+           "embedding and the head, each by itself unless they share a tensor) or `model` (the "
+           "whole model is one unit)",
        .default_value = "`block`"},
       {.key = "unit_blocks",
        .type = Count{&Given::unit_blocks, &DataParallel::unit_blocks, 1, kMostUnits},
        .uses = {TakenByReference(), Of(kFsdp1), Of(kFsdp2)},
-       .values = "consecutive blocks that are one unit: `fully_shard([block, block])`, or a module "
-                 "of several blocks that is wrapped",
+       .values = "how many consecutive blocks form one unit: `fully_shard([block, block])`, or a "
+                 "wrapped module of several blocks",
        .default_value = "`1`"},
       {.key = "cpu_offload",
        .type = Switch{&Given::cpu_offload, &DataParallel::cpu_offload},
        .uses = {Of(kFsdp1), Of(kFsdp2)},
-       .values = "`true`: shards of parameters and gradients and the optimizer's states are in the "
-                 "host's memory, and its CPUs update them (`CPUOffload(offload_params=True)`, "
-                 "`CPUOffloadPolicy()`); needs `node.host`",
+       .values =
+           "`true`: shards of parameters and gradients and the optimizer's states are in host "
+           "memory, and the CPUs update them (`CPUOffload(offload_params=True)`, "
+           "`CPUOffloadPolicy()`); needs `node.host`",
        .default_value = "`false`"},
       {.key = "use_orig_params",
        .type = Switch{&Given::use_orig_params, &DataParallel::use_orig_params},
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values = "`true`: since torch 2.1, tensors of a flat parameter begin at multiples of 16 B, "
-                 "and gradients need no padding",
+       .values =
+           "`true`: since torch 2.1, tensors of a flat parameter begin at multiples of 16 B, so "
+           "gradients need no padding",
        .default_value = "`false`"},
       {.key = "mixed_precision",
        .type = Words<&Given::mixed_precision, &DataParallel::mixed_precision, MixedPrecision::kFsdp,
@@ -267,11 +275,12 @@ std::vector<DataParallelSetting> Rows() {
                     ? "with parameters of 16 bits, which nobody casts"
                     : "";
        },
-       .values = "who casts parameters of 32 bits: `fsdp` (its `MixedPrecision`: shards are cast "
-                 "before they are gathered; accelerate and the Trainer set it) or `autocast` "
-                 "(`torch.autocast` beside FSDP without it: parameters are gathered and gradients "
-                 "reduced in FP32, residuals and norms are FP32, and a copy of every matrix in 16 "
-                 "bits stays from forward to backward)",
+       .values =
+           "what casts 32-bit parameters: `fsdp` (its `MixedPrecision`: shards are cast before "
+           "they are gathered; accelerate and the Trainer set it) or `autocast` (`torch.autocast` "
+           "with FSDP but without `MixedPrecision`). With `autocast`, parameters are gathered and "
+           "gradients reduced in FP32. Residuals and norms are FP32, and a 16-bit copy of every "
+           "matrix stays from forward to backward",
        .default_value = "`fsdp`"},
       {.key = "deepspeed",
        .type = OwnNotation<&Given::deepspeed>(),

@@ -29,35 +29,34 @@ std::vector<ParallelismSetting> Rows() {
        .of_task = true,  // it follows from the others
        .uses = {},
        .values = "dp, the data-parallel degree",
-       .default_value = "the devices over the other axes"},
+       .default_value = "the number of devices divided by the other axes"},
       {.key = "tensor",
        .type = Count{&Given::tensor, &Parallelism::tensor, 1, kMostOfAnAxis},
        .uses = {},
        .values =
-           "t, the ranks among which layers are divided (`reference`, `megatron`, `deepspeed`, "
-           "`fsdp1`, `fsdp2`, `nanotron`): heads, "
-           "hidden units of the feed-forward layer and vocabulary (arXiv 1909.08053). t divides "
-           "the numbers of query and of key-value heads and the intermediate size (with `megatron` "
-           "t may also be a multiple of the number of key-value heads: ranks that share a head "
-           "gather what each has made of it); a vocabulary is rounded up",
+           "t, the ranks that divide each layer (`reference`, `megatron`, `deepspeed`, `fsdp1`, "
+           "`fsdp2`, `nanotron`): its heads, the hidden units of its feed-forward layer, and the "
+           "vocabulary (arXiv 1909.08053). t must divide the number of query heads, the number of "
+           "key-value heads and the intermediate size. With `megatron`, t may also be a multiple "
+           "of the number of key-value heads: ranks that share a head gather each other's "
+           "results. A vocabulary is rounded up",
        .default_value = "1"},
       {.key = "pipeline",
        .type = Count{&Given::pipeline, &Parallelism::pipeline, 1, kMostOfAnAxis},
        .uses = {},
-       .values = "P, the stages of a pipeline (`reference`, `megatron`, `deepspeed`, `fsdp2` "
-                 "and `nanotron`). "
-                 "The blocks of the model are shared out among them; the embedding comes with the "
-                 "first, the head "
-                 "with the last",
+       .values =
+           "P, the stages of a pipeline (`reference`, `megatron`, `deepspeed`, `fsdp2` and "
+           "`nanotron`). The stages divide the blocks of the model. The first stage also has the "
+           "embedding, the last stage the head",
        .default_value = "1"},
       {.key = "context",
        .type = Count{&Given::context, &Parallelism::context, 1, kMostOfAnAxis},
        .uses = {},
        .values =
-           "c, the ranks that have parts of each sequence (`reference`, `megatron`, `fsdp2`): "
-           "1/c of its tokens everywhere but inside of attention, in 2c chunks of which a rank has "
-           "the i-th and the i-th last. Gradients are added up, and states sharded, over the "
-           "c ranks as over data-parallel ones",
+           "c, the ranks that divide each sequence (`reference`, `megatron`, `fsdp2`). Outside of "
+           "attention, each rank has 1/c of the tokens. The sequence has 2c chunks; rank i has "
+           "the i-th from the start and the i-th from the end. Gradients are summed, and states "
+           "sharded, over these c ranks as well as over data-parallel ranks",
        .default_value = "1"},
       {.key = "context_method",
        .type = Words<&Given::context_method, &Parallelism::context_method,
@@ -67,29 +66,30 @@ std::vector<ParallelismSetting> Rows() {
                 Of(Framework::kFsdp2, "`ring` and `all_gather`")},
        .without = "context",
        .shown = HasContext,
-       .values = "how a rank's queries come to see the keys and values of all: `ring` (messages "
-                 "around, a block of attention beside each; Transformer Engine's `p2p`, PyTorch's "
-                 "`alltoall`), `all_gather`, `all_to_all` (each rank gets all tokens of some "
-                 "heads; `a2a`, DeepSpeed-Ulysses), `hierarchical` (all-to-alls among neighbours, "
-                 "a ring across; `a2a+p2p`)",
+       .values =
+           "how the queries of a rank reach the keys and values of all ranks: `ring` (messages "
+           "around the ring, overlapped with blocks of attention; Transformer Engine's `p2p`, "
+           "PyTorch's `alltoall`), `all_gather`, `all_to_all` (each rank gets all tokens of some "
+           "heads; `a2a`, DeepSpeed-Ulysses), `hierarchical` (all-to-alls among neighboring "
+           "ranks, a ring across groups; `a2a+p2p`)",
        .default_value = "`ring`; fsdp2: `all_gather`"},
       {.key = "context_inner",
        .type = Count{&Given::context_inner, &Parallelism::context_inner, 2, kMostOfAnAxis},
        .uses = {Of(Framework::kReference), Of(Framework::kMegatron)},
        .without = "context",
        .shown = [](const Parallelism& axes) { return axes.context_inner > 1; },
-       .values = "with `hierarchical`: the neighbours that share out heads, a divisor of c",
-       .default_value = "none: `hierarchical` needs it"},
+       .values =
+           "with `hierarchical`: the number of neighboring ranks that divide the heads, a divisor "
+           "of c",
+       .default_value = "none; `hierarchical` needs a value"},
       {.key = "expert",
        .type = Count{&Given::expert, &Parallelism::expert, 1, kMostOfAnAxis},
        .uses = {},
        .values =
-           "e, the ranks among which the experts of a mixture are shared out (`megatron`). They "
-           "are "
-           "ranks of the other axes, folded anew: e x `expert_tensor` divides t x c x dp. Ranks of "
-           "a pipeline stage that have the same experts add up their gradients, and with ZeRO "
-           "shard "
-           "their states",
+           "e, the ranks that divide the experts of a mixture (`megatron`). Expert parallelism "
+           "reuses the existing ranks and adds no GPUs: e x `expert_tensor` must divide t x c x "
+           "dp. Ranks of a pipeline stage with the same experts sum their gradients, and with "
+           "ZeRO shard their states",
        .default_value = "1"},
       {.key = "expert_tensor",
        .type = Count{&Given::expert_tensor, &Parallelism::expert_tensor, 1, kMostOfAnAxis},
@@ -99,27 +99,28 @@ std::vector<ParallelismSetting> Rows() {
            [](const Parallelism& axes) {
              return axes.expert > 1 || axes.expert_tensor > 1 || axes.tensor > 1;
            },
-       .values = "the ranks that have a part of each expert (Megatron-Core's "
-                 "`expert_tensor_parallel_size`)",
-       .default_value = "t where the model is a mixture, as Megatron-Core has it"},
+       .values =
+           "the ranks that divide each expert (Megatron-Core's `expert_tensor_parallel_size`)",
+       .default_value = "for mixtures t, the default of Megatron-Core"},
       {.key = "sequence_parallel",
        .type = Switch{&Given::sequence_parallel, &Parallelism::sequence_parallel},
        .uses = {},
        .without = "tensor",
        .shown = IsDivided,
-       .values = "between the divided layers a rank has 1/t of the tokens (arXiv 2205.05198)",
+       .values =
+           "`true`: between divided layers, each rank has 1/t of the tokens (arXiv 2205.05198)",
        .default_value = "false"},
       {.key = "schedule",
        .type = OwnNotation<&Given::schedule>(),
        .uses = {},
        .without = "pipeline",
        .shown = IsPipeline,
-       .values = "the order of a stage's passes: `1f1b`, `interleaved_1f1b` (`megatron` has these "
-                 "two), `gpipe`, `breadth_first`, `zb_v`, `dualpipe_v` (`fsdp2` has these six), "
-                 "`zb_h1`, `zb_h2`, `v_half`, `v_min`, or a CSV file of "
-                 "actions ([format](other-tools.md#pipeline-schedules)), relative to the "
-                 "scenario's folder; "
-                 "`stepcast schedule` draws it",
+       .values =
+           "the order of the passes of a stage: `1f1b`, `interleaved_1f1b` (`megatron` has only "
+           "these two), `gpipe`, `breadth_first`, `zb_v`, `dualpipe_v` (`fsdp2` has only these "
+           "six), `zb_h1`, `zb_h2`, `v_half`, `v_min`, or a CSV file of actions "
+           "([format](other-tools.md#pipeline-schedules)), relative to the scenario's folder. "
+           "`stepcast schedule` draws a schedule",
        .default_value = "`1f1b`; with virtual stages `interleaved_1f1b`"},
       {.key = "virtual_stages",
        .type = Count{&Given::virtual_stages, &Parallelism::virtual_stages, 1, kMostVirtualStages},
@@ -127,11 +128,11 @@ std::vector<ParallelismSetting> Rows() {
        .without = "pipeline",
        .shown = IsPipeline,
        .values =
-           "v, the chunks of layers of a stage: stage s has chunks s, s + P, s + 2P, ... with "
-           "`interleaved_1f1b` and "
-           "`breadth_first`; chunks s and 2P-1-s with `zb_v`, `v_half`, `v_min` and `dualpipe_v` "
-           "(at least 2P micro-batches); a CSV file's own",
-       .default_value = "1; 2 with schedules of several chunks"},
+           "v, the chunks of layers of a stage. With `interleaved_1f1b` and `breadth_first`, "
+           "stage s has chunks s, s + P, s + 2P, ...; with `zb_v`, `v_half`, `v_min` and "
+           "`dualpipe_v` it has chunks s and 2P-1-s (at least 2P micro-batches). A CSV file names "
+           "its own chunks",
+       .default_value = "1; schedules of several chunks 2"},
       {.key = "microbatch_group_size_per_vp_stage",
        .type = Count{&Given::microbatch_group_size_per_vp_stage,
                      &Parallelism::microbatch_group_size_per_vp_stage, 1, kMostMicroBatchGroup},
@@ -142,37 +143,42 @@ std::vector<ParallelismSetting> Rows() {
              return axes.microbatch_group_size_per_vp_stage != 0 &&
                     axes.microbatch_group_size_per_vp_stage != axes.pipeline;
            },
-       .values = "of `interleaved_1f1b`: so many micro-batches, P or more, run through a chunk "
-                 "before the stage turns to its next one (Megatron-LM's setting of that name); the "
-                 "last group is whole, or has P or more",
-       .default_value = "P; fsdp2: the micro-batches M in max(1, floor(M / P)) equal groups, which "
-                        "must divide them (torch.distributed.pipelining)"},
+       .values =
+           "with `interleaved_1f1b`: how many micro-batches run through a chunk before the stage "
+           "continues with its next chunk (Megatron-LM's setting of this name). At least P; the "
+           "last group has at least P micro-batches, too",
+       .default_value =
+           "P; fsdp2: the M micro-batches form max(1, floor(M / P)) equal groups, which must "
+           "divide M (torch.distributed.pipelining)"},
       {.key = "stage_layers",
        .type = OwnNotation<&Given::stage_layers>(),
        .uses = {},
        .without = "pipeline",
        .shown = IsPipeline,
        .values =
-           "a list: how many blocks each stage has, with virtual stages each chunk in the order of "
-           "the layers, or Megatron-LM's layout, `Et*3|(tt|)*2L`, which says the same; in a layer "
-           "list every layer is a block; 0 for the first, which has the "
-           "embedding besides, or the last, which has the head",
-       .default_value = "equal parts; fsdp2: parts that differ by one, the first chunks' being the "
-                        "larger ones (torchtitan); nanotron: each "
-                        "stage takes blocks until it has "
-                        "its part of the products' weights, the head's among them"},
+           "a list: the number of blocks of each stage, or with virtual stages of each chunk in "
+           "the order of the layers. Megatron-LM's layout, `Et*3|(tt|)*2L`, says the same. In a "
+           "layer list every layer is a block. The first stage, with the embedding, and the last, "
+           "with the head, may have 0 blocks",
+       .default_value =
+           "equal parts; fsdp2: parts that differ by one, with the larger ones first "
+           "(torchtitan); nanotron: each stage takes blocks until it has its part of the weights "
+           "of products, which include the head's"},
       {.key = "account_for_embedding_in_pipeline_split",
        .type = OwnNotation<&Given::account_for_embedding_in_pipeline_split>(),
        .uses = {},
        .without = "pipeline",
-       .values = "equal parts count the embedding as a block: the first chunk has one block fewer "
-                 "(Megatron-LM's setting of that name)",
+       .values =
+           "`true`: equal parts count the embedding as a block, so the first chunk has one block "
+           "fewer (Megatron-LM's setting of this name)",
        .default_value = "false; fsdp2: true (`pipeline_parallel_first_stage_less_layers: 1`)"},
       {.key = "account_for_loss_in_pipeline_split",
        .type = OwnNotation<&Given::account_for_loss_in_pipeline_split>(),
        .uses = {},
        .without = "pipeline",
-       .values = "likewise the head, with the loss: the last chunk has one block fewer",
+       .values =
+           "`true`: equal parts count the head with the loss as a block, so the last chunk has "
+           "one block fewer (Megatron-LM's setting of this name)",
        .default_value = "false; fsdp2: true (`pipeline_parallel_last_stage_less_layers: 1`)"},
   };
 }

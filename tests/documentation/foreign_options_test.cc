@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
@@ -20,36 +21,85 @@ namespace {
 constexpr const char* kDocument = "docs/foreign.md";
 bool update = false;
 
-std::string MeaningOf(const Option& option) {
-  switch (option.effect) {
-    case Effect::kSets:
-      return option.words.empty() || option.words == "bool"
-                 ? fmt::format("`{}`", option.key)
-                 : fmt::format("`{}`: {}", option.key, option.words);
-    case Effect::kRule:
-      return "read together with others";
-    case Effect::kNotModelled:
-      return fmt::format("not modelled: {}", option.consequence);
-    case Effect::kNone:
-      break;
+// A row of options that share a cell is no wider than this.
+constexpr std::size_t kCellWidth = 60;
+constexpr std::size_t kLineWidth = 100;
+
+// "`a`, `b`, `c`." on lines of at most kLineWidth characters.
+std::string Wrapped(const std::vector<std::string>& names) {
+  std::string text;
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string word = names[i] + (i + 1 < names.size() ? "," : ".");
+    if (column > 0 && column + 1 + word.size() > kLineWidth) {
+      text += "\n";
+      column = 0;
+    }
+    text += (column > 0 ? " " : "") + word;
+    column += (column > 0 ? 1 : 0) + word.size();
   }
-  return "";
+  return text + "\n";
+}
+
+std::string KeyOf(const Option& option) {
+  return option.words.empty() || option.words == "bool"
+             ? fmt::format("`{}`", option.key)
+             : fmt::format("`{}`: {}", option.key, option.words);
+}
+
+std::string TableOfKeys(const Framework& framework) {
+  std::string table;
+  for (const Option& option : framework.options) {
+    if (option.effect != Effect::kSets) continue;
+    table += fmt::format("| `{}` | {} | {} |\n", option.name, KeyOf(option),
+                         option.standard.empty() ? "" : fmt::format("`{}`", option.standard));
+  }
+  if (table.empty()) return "";
+  return "\n| option | key of the scenario | default |\n|---|---|---|\n" + table;
+}
+
+std::string ListOfRules(const Framework& framework) {
+  std::vector<std::string> names;
+  for (const Option& option : framework.options) {
+    if (option.effect != Effect::kRule) continue;
+    names.push_back(option.standard.empty()
+                        ? fmt::format("`{}`", option.name)
+                        : fmt::format("`{}` (`{}`)", option.name, option.standard));
+  }
+  if (names.empty()) return "";
+  return "\nInterpreted together with other options:\n" + Wrapped(names);
+}
+
+// Options that stand side by side and have the same consequence share rows.
+std::string TableOfGaps(const Framework& framework) {
+  std::string table;
+  std::string names;
+  std::string_view consequence;
+  const auto end_row = [&] {
+    if (!names.empty()) table += fmt::format("| {} | {} |\n", names, consequence);
+    names.clear();
+  };
+  for (const Option& option : framework.options) {
+    if (option.effect != Effect::kNotModelled) continue;
+    const std::string name = fmt::format("`{}`", option.name);
+    if (option.consequence != consequence || names.size() + 2 + name.size() > kCellWidth) {
+      end_row();
+    }
+    consequence = option.consequence;
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  end_row();
+  if (table.empty()) return "";
+  return "\n| not modelled | the forecast instead |\n|---|---|\n" + table;
 }
 
 std::string TableOf(const Framework& framework) {
-  std::string table =
-      fmt::format("Defaults: those of {}.\n\n| option | scenario | default |\n|---|---|---|\n",
-                  framework.release);
-  for (const Option& option : framework.options) {
-    table += fmt::format("| `{}` | {} | {} |\n", option.name, MeaningOf(option),
-                         option.standard.empty() ? "" : fmt::format("`{}`", option.standard));
-  }
-  std::string without_effect;
+  std::vector<std::string> without_effect;
   std::istringstream names{std::string(framework.without_effect)};
-  for (std::string name; names >> name;) {
-    without_effect += fmt::format("{}`{}`", without_effect.empty() ? "" : ", ", name);
-  }
-  return table + fmt::format("\nWithout effect on a step: {}.\n", without_effect);
+  for (std::string name; names >> name;) without_effect.push_back(fmt::format("`{}`", name));
+  return fmt::format("Defaults are from {}.\n", framework.release) + TableOfKeys(framework) +
+         ListOfRules(framework) + TableOfGaps(framework) + "\nNo effect on a step:\n" +
+         Wrapped(without_effect);
 }
 
 std::string Tables() {
