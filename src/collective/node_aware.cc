@@ -37,7 +37,8 @@ Step NodeAware::At(int worker, std::int64_t i) const {
   const int node = rank / group_;
   const int place = rank % group_;
   const int beside = group_ - 1;
-  // The others of the node from the next on; for receivers, from the previous one back.
+  // The other ranks of the node, starting with the next one; for receivers, from the previous one
+  // backward.
   const auto next = [&](int number) { return node * group_ + (place + 1 + number) % group_; };
   const auto previous = [&](int number) {
     return node * group_ + (place + 2 * group_ - 1 - number) % group_;
