@@ -65,14 +65,14 @@ void WidenByUnknownHost(const scenario::Scenario& scenario, const program::Progr
 
 namespace {
 
-// The largest measured step over its forecast, of the rows that docs/uncertainty.md lists.
+// The largest measured steps divided by their forecasts, from the rows in docs/uncertainty.md.
 constexpr double kEagerTensor = 1.36, kEagerMixture = 1.68, kSlowHost = 1.95, kExchanges = 1.96;
 
-// Nine of ten steps of mixtures on Blackwell lie within so much of their forecasts
-// (calibration/published/megatron-bridge-moe.yaml; exchanges that kExchanges is of left out).
+// 90 % of the steps of models with experts on Blackwell lie within this fraction of their forecasts
+// (calibration/published/megatron-bridge-moe.yaml, without the exchanges of kExchanges).
 constexpr double kBlackwellMixtures = 0.19;
 
-// The part of a step for which devices wait for their hosts, from which on a host does not keep up.
+// If devices wait for their hosts for more than this fraction of a step, the hosts do not keep up.
 constexpr double kWaits = 0.2;
 
 bool IsMixture(const scenario::Scenario& scenario) {
@@ -126,7 +126,7 @@ void WidenByKnownGap(const scenario::Scenario& scenario, Forecast& forecast) {
   }
   const std::optional<KnownGap> gap = GapOf(scenario, forecast);
   if (!gap) return;
-  // Runs that forecasts learned from have the gap in them.
+  // Learned runs already include the gap.
   const double left = forecast.learned ? 1 - forecast.learned->known : 1;
   const double factor = 1 + left * (gap->factor - 1);
   const Time high =
