@@ -65,10 +65,9 @@ TEST(Explain, SaysWhatFasterLinksBring) {
   EXPECT_NEAR(explained->what_if[0].step_time.seconds(), 0.205 - 0.00727, 1e-5);
 }
 
-// Links so fast that all but the last bucket hides: nothing is left to gain.
-// Four replica groups behind one card: each alone would be bounded by something that is twice as
-// fast as its quarter of the card. A card of twice the speed halves their time, one of eight times
-// the speed leaves what bounds each alone.
+// Four replica groups behind one card. Another resource would limit a single group to twice its
+// quarter of the card. A card of twice the speed halves the groups' time. With eight times the
+// speed, the other resource limits each group.
 TEST(Faster, LinksThatSiblingsShareFallFirst) {
   cost::Prices prices;
   cost::CollectivePrice& price = prices.collectives.emplace_back();

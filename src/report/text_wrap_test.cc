@@ -65,7 +65,7 @@ TEST(TextWrapTest, ReflowsParagraphs) {
             "  gpus        few\n");
 }
 
-// Nothing is lost, and nothing is wider than it may be.
+// No letter is lost, and no line is too wide.
 RC_GTEST_PROP(TextWrapTest, KeepsEveryLetter, ()) {
   const auto text = *rc::gen::container<std::string>(rc::gen::element(' ', 'a', 'b', '_', '.'));
   const auto width = static_cast<std::size_t>(*rc::gen::inRange(1, 12));
