@@ -9,7 +9,7 @@
 namespace stepcast::foreign {
 namespace {
 
-// Of huggingface/nanotron@09fd0ece7579 src/nanotron/config.
+// From huggingface/nanotron@09fd0ece7579 src/nanotron/config.
 constexpr Option kOptions[] = {
     // The model.
     Rule("model.model_config.hidden_act", "silu"), Rule("model.model_config.is_llama_config"),
@@ -36,7 +36,7 @@ constexpr Option kOptions[] = {
     Sets("tokens.micro_batch_size", "training.micro_batch_size"),
     Sets("tokens.batch_accumulation_per_replica", "training.gradient_accumulation"),
 
-    // Axes.
+    // Parallel axes.
     Sets("parallelism.dp", "parallelism.data"), Sets("parallelism.tp", "parallelism.tensor", "1"),
     Sets("parallelism.pp", "parallelism.pipeline", "1"),
     NotModelled("parallelism.context_parallel_size", "1", "each rank has whole sequences"),
@@ -56,7 +56,6 @@ constexpr Option kOptions[] = {
     Rule("optimizer.clip_grad", "1.0"), Rule("optimizer.optimizer_factory.name", "adamW"),
     Rule("optimizer.optimizer_factory.torch_adam_is_fused", "true"),
 
-    // Files, logs, data.
 };
 
 constexpr std::string_view kWithoutEffect =

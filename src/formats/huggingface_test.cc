@@ -991,8 +991,8 @@ TEST(HuggingFaceTest, Nemotron) {
   EXPECT_EQ(MistakesIn(With(text, "relu2", "silu")).at(0).code, "model.not-modelled");
 }
 
-// google-bert/bert-base-uncased, whose first release is a BertForMaskedLM; AutoModelForPreTraining
-// makes a BertForPreTraining of it.
+// google-bert/bert-base-uncased. Its first release is a BertForMaskedLM, and
+// AutoModelForPreTraining makes a BertForPreTraining of it.
 TEST(HuggingFaceTest, Bert) {
   const std::string text =
       R"({"architectures": ["BertForMaskedLM"], "model_type": "bert", "hidden_act": "gelu",
