@@ -23,7 +23,7 @@ topology::Gpu SampleGpu() {
   return gpu;
 }
 
-// A folder of tables, made anew for each test.
+// A folder of tables, recreated for each test.
 class KernelTables : public testing::Test {
  protected:
   void Write(const std::string& name, const std::string& text) {
@@ -85,7 +85,8 @@ TEST_F(KernelTables, ReadsCollectivesByRelease) {
   EXPECT_EQ(curve.held_back, (std::vector<calibration::TimePoint>{{KiB(4), Microseconds(13)}}));
 }
 
-// Eight GPUs of one host have a fourteenth of what two have, those of another one half of it.
+// Eight GPUs of one host have a fourteenth of the bandwidth of two; those of another host have
+// half.
 TEST_F(KernelTables, LeavesOutHostsWithoutPeerAccess) {
   Write("collectives/nccl.csv",
         "gpu,release,op,ranks,bytes,us\n"
@@ -117,7 +118,7 @@ TEST_F(KernelTables, NamesWhatIsMissing) {
   EXPECT_EQ(nothing.error().front().code, "file.not-found");
 }
 
-// Products that tiles made are fitted by tiles within 2 %.
+// Products generated from tiles are fitted by tiles within 2 %.
 TEST(RateFit, FindsTilesAgain) {
   const topology::Gpu gpu = SampleGpu();
   calibration::KernelCosts costs;
