@@ -53,8 +53,7 @@ class ProcessWatch final : public WatchThread {
   const milliseconds silence_;
   std::vector<Neighbour> neighbours_;  // by rank; only rank 0 hears from all
   Verdict verdict_;
-  Deadline opened_ =
-      kNever;  // when messages begin to prove that a rank is alive, after a cause
+  Deadline opened_ = kNever;  // when messages begin to prove that a rank is alive, after a cause
 };
 
 }  // namespace stepcast::runtime::watching

@@ -17,7 +17,8 @@
 //   sustained/products.csv    gpu, m, n, k, type, us, by: products that ran for a second and more
 //   attention/causal-GPU.csv  heads, kv_heads, head, window (0: none), batch, length, bf16_us,
 //                             bf16_by
-//   collectives/nccl.csv      gpu, release of NCCL, op, ranks on one node, bytes as in nccl-tests, us
+//   collectives/nccl.csv      gpu, release of NCCL, op, ranks on one node, bytes as in nccl-tests,
+//                             us
 //
 // Rows that training forecasts do not need are left out: products with a side below 512 or less
 // than 20 us, and attention with head sizes other than 64, 128 and 256. Product times are up to 1
