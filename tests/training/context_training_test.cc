@@ -10,8 +10,8 @@
 #include "src/scenario/load.h"
 #include "tests/training/threaded_training.h"
 
-// Plans whose ranks have parts of each sequence train what plain data parallelism trains, bit by
-// bit: what attention sends around carries values (program::EffectKind::kMix).
+// Context-parallel plans train like plain data parallelism, bit by bit: attention's messages carry
+// values (program::EffectKind::kMix).
 namespace stepcast::training {
 namespace {
 
