@@ -63,7 +63,7 @@ struct SweepRow {
   // Absent if the combination is illegal.
   std::optional<double> step_time, tokens_per_second_per_gpu;
   std::optional<std::int64_t> peak, reserved, outside, capacity;
-  std::string verdict{};  // as MemoryFigures; empty where the combination is illegal
+  std::string verdict{};  // as in MemoryFigures; empty if illegal
   std::optional<double> fit_probability{};
 };
 struct Sweeping {
@@ -92,7 +92,7 @@ struct PlanQuestion {
   bool force = false;
 };
 struct Planning {
-  std::vector<SweepRow> best;  // none where no plan fits
+  std::vector<SweepRow> best;  // empty if no plan fits
   std::string json;
 };
 Answer<Planning> Plan(const Input& input, const PlanQuestion& question = {});

@@ -406,7 +406,7 @@ Chains ChainsBeside(double kernel, double collective) {
   constexpr double kLength = 0.2;
   constexpr double kLeast = 4;
   constexpr double kMany = 300;
-  constexpr double kMost = 5000;  // the other then goes on alone
+  constexpr double kMost = 5000;  // beyond it, the longer one ends alone
   const double length = std::max(kLeast * std::max(kernel, collective),
                                  std::min(kLength, kMany * std::min(kernel, collective)));
   const auto count = [&](double each) {

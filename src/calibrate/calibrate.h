@@ -51,8 +51,8 @@ struct Options {
   Time time;
   std::vector<Part> parts;      // empty: all
   std::vector<DataType> types;  // of products and attention; empty: fp32 and bf16
-  // Of products; one layout suffices if all take the same time. fp8 is measured only in the forward
-  // layout.
+  // Layouts of products. One layout suffices if all take the same time. fp8 is measured only in the
+  // forward layout.
   std::vector<ProductLayout> layouts = {ProductLayout::kForward};
   Bytes cache;  // of the device; the optimizer's operands exceed it
   std::vector<CollectiveKind> collectives;  // empty: all; quick: all but broadcast

@@ -126,7 +126,7 @@ std::vector<SettingResidual> SettingsOf(const std::vector<MeasuredRun>& runs) {
           std::max(without.variance, kRepeats * kRepeats) / static_cast<double>(without.count));
       const double t = std::abs(apart) / error;
       if (t < kLeastT || std::abs(apart) < kLeastDifference) continue;
-      // Of two halves, name the one with the larger error.
+      // Complementary halves have the same t; the one with the larger mean error is named.
       constexpr double kAsPlain = 1e-9;
       if (t < most - kAsPlain || (t <= most + kAsPlain && std::abs(with.mean) <= std::abs(mean))) {
         continue;

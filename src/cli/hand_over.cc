@@ -115,7 +115,7 @@ HardwareAccess HandedOver(std::vector<std::string> arguments) {
                 launch && launch->launcher == messaging::Launcher::kMpi && launch->ranks > 1;
             if (!ranks) return RunOnThreads(command);
             Outcome outcome = run("a sweep or search on several ranks");
-            if (launch->rank > 0) outcome.messages.clear();  // rank 0 says it
+            if (launch->rank > 0) outcome.messages.clear();  // only rank 0 prints them
             return outcome;
           },
       .backends = Backends,

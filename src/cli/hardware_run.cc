@@ -152,7 +152,7 @@ scenario::Scenario KindOf(const Setting& setting, int rank) {
 // The programs of all ranks: one for each kind of node and label.
 struct Programs {
   std::vector<program::Program> classes;
-  std::vector<std::size_t> of_rank;  // which of them
+  std::vector<std::size_t> of_rank;  // which entry each rank has
 };
 
 Programs ProgramsOf(const Setting& setting) {

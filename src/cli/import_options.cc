@@ -193,7 +193,7 @@ Outcome ModelImport(const ModelImportOptions& options) {
   if (!sizes) return WrongInput(sizes.error());
   const auto step = formats::ParseKineto([&trace] { return trace->Next(); }, options.kineto,
                                          options.step, *sizes);
-  if (!faults.empty()) return WrongInput(faults);  // the text ended before its end
+  if (!faults.empty()) return WrongInput(faults);  // the trace file is truncated
   if (!step) return WrongInput(step.error());
   const std::string name = options.name.empty() ? NameOfTrace(options.kineto) : options.name;
   Outcome outcome = PutText(options.output, report::LayerListYaml(name, *step));

@@ -133,7 +133,7 @@ TEST_F(HandOverTest, SweepsOnSeveralRanksAreHandedOver) {
   const ShellResult second =
       Shell("export OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1\n" + sweep);
   EXPECT_EQ(second.status, 2);
-  EXPECT_EQ(second.messages, "");  // rank 0 has said it
+  EXPECT_EQ(second.messages, "");  // rank 0 has printed it
 }
 
 TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {

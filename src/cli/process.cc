@@ -52,7 +52,7 @@ void SetSignals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before = {};
     ::sigaction(number, nullptr, &before);
-    if (before.sa_handler == SIG_IGN) continue;  // as nohup wants it
+    if (before.sa_handler == SIG_IGN) continue;  // ignored by the parent, for example nohup
     struct sigaction action = {};
     action.sa_handler = StopAtSignal;
     action.sa_flags = SA_RESTART;

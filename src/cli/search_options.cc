@@ -47,7 +47,7 @@ class KeptResults {
                               const std::function<std::vector<planner::StoreFact>()>& facts,
                               const std::string& what);
 
-  planner::ResultStore* store() const { return store_.get(); }  // null: none is asked for
+  planner::ResultStore* store() const { return store_.get(); }  // null if no store was requested
 
   // The line "120 of 400 combinations are kept in 'F': the same command goes on from there";
   // nothing without a store, or if it is damaged.

@@ -52,7 +52,7 @@ Step NodeAware::At(int worker, std::int64_t i) const {
         break;
       }
       --step;
-      const int node_ahead = step / beside;  // 0: its own
+      const int node_ahead = step / beside;  // 0: its own node
       const int by_way_of = next(step % beside);
       const int to = (node + node_ahead) % nodes_ * group_ + by_way_of % group_;
       result.chunk.block = BlockOf(rank, to);

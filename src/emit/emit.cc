@@ -67,7 +67,7 @@ tl::expected<std::vector<File>, FolderFailure> Inputs(const scenario::Scenario& 
     if (path.empty() || path.front() == '/') continue;
     const fs::path beside = fs::path(folder) / path;
     std::error_code error;
-    if (!fs::exists(beside, error)) continue;  // it is in the data root
+    if (!fs::exists(beside, error)) continue;  // then it is in the data root
     if (LeavesFolder(path)) {
       return tl::unexpected(FolderFailure{
           {{"file.outside",
@@ -87,7 +87,7 @@ tl::expected<std::vector<File>, FolderFailure> Inputs(const scenario::Scenario& 
   return files;
 }
 
-// Where the training loop must wait for the device.
+// When the training loop waits for the device.
 const char* Describe(plan::HostWaits waits) {
   switch (waits) {
     case plan::HostWaits::kNever:

@@ -89,7 +89,7 @@ std::vector<Index> LastOperations(const program::Program& program, std::span<con
 
 // A host's work in one period.
 struct PeriodIssue {
-  Time time;                           // if nothing makes it wait
+  Time time;                           // if it never waits
   std::vector<std::int64_t> launches;  // by stream
 };
 

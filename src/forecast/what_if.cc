@@ -29,7 +29,7 @@ bool Limits(Operation operation, Resource kind) {
 }
 
 void Speed(Demand& demand, Resource resource, double factor, Operation operation) {
-  if (demand.provenance == cost::Provenance::kGiven) return;  // what limits it is not known
+  if (demand.provenance == cost::Provenance::kGiven) return;  // its limiting resource is unknown
   const auto kind = [](int r) { return cost::KindOf(static_cast<Resource>(r)); };
   double most = 0, most_after = 0;
   for (int r = 0; r < kResources; ++r) {

@@ -165,7 +165,7 @@ bool IsAccelerate(const Document& document) {
 namespace {
 
 struct KindOfFile {
-  std::string_view key;  // that such files have
+  std::string_view key;  // a key that only these files have
   std::string_view what;
 };
 

@@ -45,7 +45,7 @@ TEST(Import, BatchesOfSamplesAreMadeAsTheFileSays) {
                    .set = std::move(set)});
   };
   const std::string histogram = "training.lengths.histogram=[[512, 3], [2048, 1]]";
-  EXPECT_EQ(with("", {})->omissions, "");  // the file says nothing of it
+  EXPECT_EQ(with("", {})->omissions, "");  // the file does not mention lengths
   EXPECT_EQ(ValueOf(*with("", {histogram}), "batching"), "padded");
   EXPECT_NE(with("group_by_length: true\n", {})->omissions.find("training.lengths.histogram"),
             std::string::npos);
@@ -74,7 +74,7 @@ TEST(Import, RecipesOfTorchtuneNameTheirModels) {
               std::string::npos);
     EXPECT_EQ(ValueOf(*imported, "framework"), "fsdp2");
   }
-  EXPECT_FALSE(with("qwen2.qwen2_0_5b", "").has_value());  // which model it is is asked for
+  EXPECT_FALSE(with("qwen2.qwen2_0_5b", "").has_value());  // the model is unknown
   const auto eight = with("llama2.llama2_7b", "fsdp_cpu_offload: true\ncompile: {model: true}\n");
   ASSERT_TRUE(eight.has_value()) << Format(eight.error());
   EXPECT_EQ(ValueOf(*eight, "cpu_offload"), "true");

@@ -576,8 +576,8 @@ class Program {
   }
 
   struct Assignment {
-    std::string target;      // empty: the statement is none
-    std::string_view value;  // what stands behind the sign
+    std::string target;      // empty if the statement is no assignment
+    std::string_view value;  // the text after "="
   };
 
   // Parses NAME = value, NAME: TYPE = value, or NAME.member.member = value.

@@ -123,7 +123,7 @@ constexpr Option kPythonOptions[] = {
     Rule("training.num_tokens_per_microbatch_per_dp_rank", "16384"),
     Rule("training.num_tokens_per_train_step", "-1"),
     Sets("training.max_context_length", "training.sequence_length", "2048"),
-    Rule("training.local_batch_size"),  // its names until 2026
+    Rule("training.local_batch_size"),  // these three: names until 2026
     Rule("training.global_batch_size", "-1"),
     Sets("training.seq_len", "training.sequence_length"),
     Rule("training.max_norm", "1.0"),

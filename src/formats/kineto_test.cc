@@ -198,7 +198,7 @@ TEST(Kineto, TakesBucketsWhereShapesAreMissing) {
   EXPECT_GT(step->layers.layers[0].forward, step->layers.layers[1].forward);
 }
 
-// Of two parameters with 9 and 7 elements, the second one's gradient is ready first.
+// With two parameters of 9 and 7 elements, the second one's gradient is ready first.
 TEST(Kineto, TakesAModelsSizesWhereShapesAreMissing) {
   Builder builder;
   builder.Step(0, 0, 1000);

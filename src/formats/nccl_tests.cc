@@ -495,7 +495,7 @@ class JsonReader {
       if (check_.mistakes.size() >= kMostShownFaults) break;
     }
     ReadVerdict(document);
-    run.concluded = true;  // cut off, it would not be JSON
+    run.concluded = true;  // a truncated file would not be JSON
     if (run.rows.empty() && check_.mistakes.empty()) {
       check_.Report("nccl-tests.cut-off", run.location,
                     "'results' has no rows: the run ended early", "repeat the measurement");

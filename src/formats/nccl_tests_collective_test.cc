@@ -29,7 +29,7 @@ TEST(DeduceCollective, ByReductionRootAndBusFactor) {
     EXPECT_EQ(kinds(true, true, kReduce), Kinds{kReduce}) << ranks;
     EXPECT_EQ(kinds(false, false, kSendRecv), Kinds{kSendRecv}) << ranks;
     EXPECT_EQ(kinds(false, true, kBroadcast), Kinds{kBroadcast}) << ranks;
-    // These two print the same figures.
+    // Each of these pairs prints the same figures.
     EXPECT_EQ(kinds(false, false, kAllGather), (Kinds{kAllGather, kAllToAll})) << ranks;
     EXPECT_EQ(kinds(false, true, kScatter), (Kinds{kScatter, kGather})) << ranks;
   }

@@ -68,7 +68,7 @@ bool Known(std::string_view element, std::string_view attribute) {
 struct Cpu {
   std::string host;
   int numa = 0;
-  std::optional<topology::Processor> processor;  // none: not told
+  std::optional<topology::Processor> processor;  // none if the input does not state it
   Location location;
   int index = 0;
 };
@@ -703,7 +703,7 @@ class Reader {
     struct Direct {
       int count = 0;
       Location location;
-      Bandwidth rate;  // as the last of them has it
+      Bandwidth rate;  // of the last link listed
     };
     struct ToSwitch {
       int gpu = 0;

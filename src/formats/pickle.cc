@@ -326,7 +326,7 @@ class PickleReader {
   Pickle* pickle_ = nullptr;
   std::vector<PickleValue*> stack_;
   std::vector<std::size_t> marks_;
-  std::vector<PickleValue*> memo_;  // null: none of that number
+  std::vector<PickleValue*> memo_;  // null: unused number
 };
 
 Result<Pickle> ParsePickle(std::string_view bytes, const std::string& file) {

@@ -127,7 +127,7 @@ void AddCategories(Json& object, const forecast::BytesByCategory& bytes);
 
 Json ToJson(const scenario::Resolved& resolved);
 
-// The text of a document, with a newline at its end. Of invalid UTF-8, the readable part is kept.
+// The text of a document, with a newline at its end. Invalid bytes of UTF-8 are replaced.
 std::string Text(const Json& document);
 // The same on one line.
 std::string Line(const Json& document);

@@ -43,7 +43,7 @@ int ColourOf(const ScheduleEntry& entry) {
 // The slots that are drawn: all, or the first and the last ones.
 struct Window {
   std::int64_t head = 0;
-  std::int64_t tail = 0;  // where the last ones begin
+  std::int64_t tail = 0;  // first of the last slots
   std::int64_t slots = 0;
   bool whole() const { return head == slots; }
 };

@@ -13,7 +13,7 @@ using Lines = std::vector<std::string>;
 
 TEST(TextWrapTest, BreaksAtBlanks) {
   EXPECT_EQ(WrapWords("one two three", 7), (Lines{"one two", "three"}));
-  EXPECT_EQ(WrapWords("one  two", 8), (Lines{"one  two"}));  // as it is where it has room
+  EXPECT_EQ(WrapWords("one  two", 8), (Lines{"one  two"}));  // short lines stay unchanged
   EXPECT_EQ(WrapWords("", 5), (Lines{""}));
 }
 

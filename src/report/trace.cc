@@ -568,7 +568,7 @@ class TraceWriter {
         const std::size_t key = step * program_.step.size() + i;
         if (program::IsLaunched(instruction.opcode)) {
           const Index here = records_[key];
-          if (here == kNone) continue;  // of a step that is not written
+          if (here == kNone) continue;  // its step is not written
           last[instruction.stream] = here;
           for (const Index source : waited_for[instruction.stream]) Arrow(source, here);
           waited_for[instruction.stream].clear();

@@ -163,8 +163,8 @@ class Execution {
   Reporting reporting_;
 
   bool recording_ = false;
-  std::uint64_t wait_calls_ = 0;       // so far, of Device::Wait
-  std::uint64_t first_wait_call_ = 0;  // of those that are recorded
+  std::uint64_t wait_calls_ = 0;       // calls of Device::Wait so far
+  std::uint64_t first_wait_call_ = 0;  // the first that is recorded
   std::vector<OperationId> wait_operations_;
   std::vector<Issue> issues_;  // of operations, in host order
   std::vector<OperationTimes> host_tasks_;

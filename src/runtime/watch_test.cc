@@ -52,7 +52,7 @@ constexpr const char* kOperation = "all_reduce on communicator 'data' on stream 
 
 struct Ended {
   int status = -1;       // exit status; 128 + signal if one ended it
-  std::string sentence;  // what it said
+  std::string sentence;  // the printed sentence
 };
 
 // Messages between processes, over a socket for each pair of ranks. It replaces MPI's mailbox

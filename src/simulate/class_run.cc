@@ -361,7 +361,7 @@ bool ClassRun::RunAhead(std::uint32_t s) {
   SharersAhead sharers(*this);
   Stream& stream = streams_[s];
   bool advanced = false;
-  std::uint32_t span = kNone;  // that of the operation before
+  std::uint32_t span = kNone;  // span of the previous operation
   Time span_begin;
   while (stream.state != StreamState::kDone) {
     const Item& item = compiled_->items[stream.item];
@@ -374,7 +374,7 @@ bool ClassRun::RunAhead(std::uint32_t s) {
     const bool runs_stretch = sharers.empty() && !record_all_ && RunStretch(s, span_begin, limit);
     if (!runs_stretch && !RunOperation(s, item, span_begin + item.issued, limit, sharers)) break;
     advanced = true;
-    if (now_ >= until_) break;  // it has ended a pass
+    if (now_ >= until_) break;  // a pass has ended
   }
   if (advanced) sharers.PutInto(*this);
   return advanced;
@@ -463,7 +463,7 @@ void ClassRun::ReachRecord(std::uint32_t slot) {
   while (*link != kNone) {
     const std::uint32_t s = *link;
     Stream& waiter = streams_[s];
-    if (waiter.wait_for.count > count) {  // for the record of a later step
+    if (waiter.wait_for.count > count) {  // waits for a later step's record
       link = &waiter.next_waiting;
       continue;
     }

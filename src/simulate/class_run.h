@@ -69,7 +69,7 @@ enum class StreamState : std::uint8_t {
   kReady,         // in the ready queue
   kInFlight,      // runs an operation or collective, or waits for its next issue
   kAwaitsHost,    // the issue time of its next item is unknown, as the host waits
-  kAwaitsRecord,  // stands at a wait
+  kAwaitsRecord,  // waits for an event's record
   kAtCollective,  // waits for its communicator, or for partners
   kDone,
 };

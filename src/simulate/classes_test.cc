@@ -74,7 +74,7 @@ rc::Gen<Case> AnyCase() {
     struct Common {
       int communicator = 0;  // 0: all ranks; 1: ranks 0 and 1; 2: ranks 1 and the last
       int stream = 0;
-      // Of an exchange: (from, to), ranks of the communicator, which may be equal.
+      // For an exchange: (from, to), ranks of the communicator, which may be equal.
       std::vector<std::pair<int, int>> messages{};
     };
     std::vector<int> all;
@@ -229,7 +229,7 @@ class EventByEvent {
     Time issued;
     int record = -1;  // instance that is recorded or waited for
     int number = 0;   // among its communicator's collectives and exchanges
-    int round = 0;    // ... of its collectives alone
+    int round = 0;    // the same without exchanges
   };
   struct Stream {
     std::deque<Queued> queue;

@@ -197,7 +197,7 @@ void Simulation::Reach(std::uint32_t place, Time now) {
 // Both ends of a message have been reached.
 void Simulation::Match(std::uint32_t place, std::uint32_t other, Time start) {
   if (other != kNone && !Agree(place, other)) {
-    places_[place].mismatched = other;  // they wait for ever
+    places_[place].mismatched = other;  // both then wait forever
     places_[other].mismatched = place;
     return;
   }

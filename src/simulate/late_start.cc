@@ -18,7 +18,7 @@ struct ItemPlace {
 struct Meetings {
   std::vector<std::vector<ItemPlace>> collectives;  // by communicator and number
   std::vector<std::vector<ItemPlace>> messages;     // by endpoint
-  std::vector<bool> exchanges;                      // by stream: whether it has some
+  std::vector<bool> exchanges;                      // by stream: whether it has messages
 };
 
 bool Meets(const Item& item) {

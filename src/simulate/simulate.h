@@ -160,7 +160,7 @@ class Simulator {
   std::vector<program::Timeline> Take();
   // How the last run ended early; null if it did not.
   const Repetition* repetition() const;
-  // Of a class in the last run.
+  // How the host influenced a class in the last run.
   HostInfluence host_influence(std::size_t rank_class) const;
 
  private:

@@ -555,8 +555,8 @@ RC_GTEST_PROP(SimulateLaws, OperationsStartAfterTheirWaits, ()) {
   for (const OperationRecord& record : timeline.operations) {
     records[{record.step, record.instruction}] = record;
   }
-  std::vector<Time> stream(kStreams);        // the last end on it
-  std::vector<Time> stream_after(kStreams);  // what it has waited for
+  std::vector<Time> stream(kStreams);        // end of its last operation
+  std::vector<Time> stream_after(kStreams);  // end of what it has waited for
   std::vector<Time> event(kEvents);
   Time host_after;
   for (std::uint32_t step = 0; step < static_cast<std::uint32_t>(any.options.steps); ++step) {
@@ -777,7 +777,7 @@ RC_GTEST_PROP(SimulateLaws, FewerRecordsAreTheSameRecords, ()) {
   RC_ASSERT(none->front().operations.empty() && none->front().memory.empty());
 }
 
-// Of steps before the first recorded one, only the ends are kept.
+// Steps before the first recorded one keep only their ends.
 RC_GTEST_PROP(SimulateLaws, RecordsBeginWithAStep, ()) {
   Case any = *AnyCase(true, *rc::gen::element(Shape::kAny, Shape::kLayered, Shape::kOverlapped));
   Timeline expected = RunCase(any);

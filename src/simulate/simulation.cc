@@ -537,7 +537,7 @@ void Simulation::Arrive(std::uint32_t r, ClassRun& rank_class) {
   if (rendezvous.arrived < rendezvous.members.size() || !rendezvous.absent.empty()) return;
   for (const Member& member : rendezvous.members) {
     if (!SameCollective(CollectiveOf(rendezvous.members.front()), CollectiveOf(member))) {
-      return;  // they wait for ever
+      return;  // the members then wait forever
     }
   }
   joints_[r].stage = Stage::kComplete;

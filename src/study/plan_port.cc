@@ -311,7 +311,7 @@ class Porter {
   bool flat_ = false;  // flat topology, all of whose devices are used
   std::vector<Degree> degrees_;
   std::vector<std::string> others_;             // OtherSettings
-  std::vector<std::string> found_;              // beside `moved_`
+  std::vector<std::string> found_;              // in addition to `moved_`
   std::map<std::string, std::string> dropped_;  // keys that were reset, and the reasons
   // Mistakes of the unchanged plan, if they are not rules about plans: no other plan helps.
   Diagnostics refusal_;

@@ -394,7 +394,7 @@ class PlanSearch::Impl {
       auto figures = forecaster_.Evaluate(scenario, forecast::Detail::kTimes);
       if (figures) return *std::move(figures);
     } catch (const Stopped&) {
-      forecaster_ = {};  // its caches were being filled
+      forecaster_ = {};  // its caches may be half filled
     }
     return std::nullopt;
   }
@@ -588,7 +588,7 @@ class PlanSearch::Impl {
   // Compares by time per token, whatever the goal.
   void CountLayouts(const planner::SearchResult& result, report::LayoutAnswer& answer) const {
     struct Best {
-      double bound = 0, found = 0;  // tokens in a second; 0: none
+      double bound = 0, found = 0;  // tokens per second; 0: none
     };
     const auto rate = [](const planner::PlanFacts& facts, Time step) {
       return static_cast<double>(facts.tokens) / std::max(step.seconds(), 1e-12);
@@ -846,7 +846,7 @@ class PlanSearch::Impl {
 
   static constexpr std::int64_t kOwn = 0;
   static constexpr int kBest = 5;
-  static constexpr double kPartForDetails = 0.1;  // of the question's time
+  static constexpr double kPartForDetails = 0.1;  // of the search's time limit
 
   const Clock::time_point begin_ = Clock::now();
   const PlanQuestion question_;
@@ -862,7 +862,7 @@ class PlanSearch::Impl {
   planner::PlanSource source_;
   planner::SearchProblem problem_;
   planner::Work work_;
-  forecast::Forecaster forecaster_;  // of rows' details
+  forecast::Forecaster forecaster_;  // for the details of rows
   std::map<std::string, std::string> files_;
   std::optional<planner::SearchResult> result_;
   std::optional<double> within_;  // seconds

@@ -126,7 +126,7 @@ TEST(Summarise, BetweenBarriersEachStepIsMeasuredByItself) {
   ASSERT_EQ(execution.steps.size(), 4u);
   EXPECT_EQ(execution.shortest, Ms(3));
   EXPECT_EQ(execution.longest, Ms(10));
-  // Of 3, 4, 5 and 10, the lower middle one.
+  // The median of 3, 4, 5 and 10 is the lower middle one.
   EXPECT_EQ(execution.figures.step_time, Ms(4));
   EXPECT_EQ(execution.typical, 2u);
   EXPECT_EQ(execution.critical_rank, 0);

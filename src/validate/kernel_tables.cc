@@ -145,8 +145,8 @@ MeasuredKernel RowOf(const Sizes& sizes, DataType type, double microseconds) {
 
 // Products at full clock, by type name and sizes, in microseconds.
 struct Burst {
-  double cast = 0;  // of x
-  double net = 0;   // without it
+  double cast = 0;  // time of casting x
+  double net = 0;   // time of the product without the cast
 };
 using Bursts = std::map<std::pair<std::string, Sizes>, Burst>;
 

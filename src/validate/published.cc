@@ -212,7 +212,7 @@ void Forecast(const PublishedCase& row, const std::string& file, scenario::Input
 
 const Neighbour* Nearest(const std::vector<Entry>& entries, const Neighbour& own,
                          double most_devices) {
-  const Neighbour* nearest[2] = {nullptr, nullptr};  // of the same source, of any
+  const Neighbour* nearest[2] = {nullptr, nullptr};  // of the same source, of any source
   double least[2] = {std::numeric_limits<double>::infinity(),
                      std::numeric_limits<double>::infinity()};
   constexpr std::size_t kDevices = 2;

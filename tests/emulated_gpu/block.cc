@@ -26,11 +26,11 @@ constexpr std::size_t kStack = 512 << 10;
 
 // A separate stack on which code runs until it yields.
 struct Fiber {
-  ucontext_t context{};  // in which it begins
+  ucontext_t context{};  // the context in which it begins
   bool begun = false;
-  jmp_buf place{};  // where it has given way
+  jmp_buf place{};  // where it last yielded
   std::unique_ptr<char[]> stack;
-  void* fake_stack = nullptr;  // of the address sanitizer
+  void* fake_stack = nullptr;  // the address sanitizer's handle
 };
 
 enum class Waits : unsigned char { kNot, kForWarp, kForBlock };
@@ -53,8 +53,8 @@ struct Thread {
 struct Block {
   const std::function<void()>* body = nullptr;
   std::vector<Thread> threads;
-  unsigned begun = 0;    // so many threads
-  unsigned current = 0;  // the one that runs
+  unsigned begun = 0;    // number of threads that have begun
+  unsigned current = 0;  // index of the running thread
   bool waited = false;
   std::vector<unsigned char> shared;
   // Data shared by lanes, for two alternating exchanges.

@@ -27,7 +27,7 @@ struct Part {
   Kind kind;
   const std::byte* source;
   std::byte* target;
-  std::size_t count;  // as the call has it
+  std::size_t count;  // in the call's unit
   ncclDataType_t type;
   ncclRedOp_t operation;
   int peer = 0;  // of a send or receive
@@ -55,7 +55,7 @@ struct Clique {
     Part part;
   };
   struct Lane {
-    std::deque<MessageEnd> sent, received;  // whose other end has not come
+    std::deque<MessageEnd> sent, received;  // ends whose other end is missing
   };
   std::map<std::pair<int, int>, Lane> lanes;  // by sender and receiver
 };

@@ -35,7 +35,7 @@ struct CUgraphExec_st {
 struct CUstream_st {
   int gpu = 0;
   OperationRef last;
-  std::vector<OperationRef> awaited;  // besides, by what comes next
+  std::vector<OperationRef> awaited;  // what the next operation also awaits
   cudaGraph_t capture = nullptr;
   std::vector<std::size_t> captured;  // nodes that the next operation follows
 };

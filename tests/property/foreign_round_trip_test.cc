@@ -122,7 +122,7 @@ constexpr std::string_view kOfTheCode[] = {
 struct Program {
   const char* name;
   const char* file;
-  const char* framework;                   // of plans that it can run
+  const char* framework;                   // framework of the plans that it can run
   std::vector<std::string> more_settings;  // settings that make a plan more likely to be supported
   std::vector<std::string_view> cannot_say;
   std::vector<const char*> numbers;  // options whose number, if doubled, changes the plan
@@ -142,7 +142,7 @@ const Program kPrograms[] = {
      "megatron.args",
      "megatron",
      {},
-     {"experts.imbalance"},  // what tokens choose
+     {"experts.imbalance"},  // depends on the tokens
      {"--seq-length ", "--global-batch-size ", "--micro-batch-size ",
       "--tensor-model-parallel-size ", "--context-parallel-size "}},
     {"DeepSpeed",

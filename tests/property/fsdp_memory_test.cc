@@ -59,7 +59,7 @@ std::array<std::int64_t, program::kPhases> Peaks(const program::Program& program
 struct Sizes {
   std::int64_t unit = 0;   // largest block, gathered, elements
   std::int64_t model = 0;  // all blocks gathered
-  std::int64_t shard = 0;  // what a rank keeps
+  std::int64_t shard = 0;  // bytes that a rank keeps
 };
 
 struct Case {

@@ -61,7 +61,7 @@ int Run(std::string_view lie, const std::string& status) {
   const auto hear = [&](const auto& attempt) { heard = heard && attempt.has_value(); };
   if (lie == "leads") {
     hear(job.Gather(Word(true, 1, "")));
-    hear(job.Broadcast(status));  // what was agreed
+    hear(job.Broadcast(status));  // the agreed status
     hear(job.Broadcast(status));  // the end
   } else {
     if (lie == "differs") {

@@ -16,7 +16,7 @@ namespace stepcast::training {
 namespace {
 
 struct Case {
-  std::string parallelism;  // and so many ranks
+  std::string parallelism;  // with `ranks` ranks
   int ranks = 2;
   std::string training = "precision: bf16, gradient_accumulation: 2";
   std::string data_parallel = "zero_stage: 1, framework: megatron";

@@ -40,11 +40,11 @@ struct Plan {
   int virtual_stages = 1;
   std::string schedule{};  // if not the framework's own
   int micro_batches = 2;
-  std::string training{};  // more of it, of a transformer
+  std::string training{};  // more settings, for a transformer
   int context = 1;
-  std::string more{};           // of the axes
+  std::string more{};           // more settings of the axes
   const char* model = nullptr;  // another model than blocks or a transformer
-  const char* experts = "";     // how its experts run
+  const char* experts = "";     // settings of its experts
 };
 
 constexpr const char* kAdapters =

@@ -79,7 +79,7 @@ struct Case {
   bool sequence_parallel = false;
   int virtual_stages = 1;
   std::string schedule{};  // if not the framework's own
-  int tokens = 8;          // of a sequence
+  int tokens = 8;          // per sequence
 };
 
 scenario::Scenario Loaded(const Case& one) {

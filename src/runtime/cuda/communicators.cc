@@ -110,7 +110,7 @@ ncclDataType_t NcclType(DataType type) {
     case DataType::kFp8:
     case DataType::kMxfp8:
       return ncclFloat8e4m3;
-    case DataType::kNvfp4:  // two of them
+    case DataType::kNvfp4:  // two elements per byte
       return ncclInt8;
   }
   return ncclFloat32;

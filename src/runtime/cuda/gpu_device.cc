@@ -183,7 +183,7 @@ GpuDevice::~GpuDevice() {
     cudaStreamEndCapture(streams_[0], &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
   }
-  // What waits for a partner that is gone would never end.
+  // Work that waits for a lost partner would never end, so communicators are aborted.
   bool busy = failed_;
   for (cudaStream_t stream : streams_) busy = busy || cudaStreamQuery(stream) != cudaSuccess;
   // NCCL ends a communicator, even by Abort, only when no graph refers to it.

@@ -59,7 +59,7 @@ struct Work {
   program::Index attention = program::kNone;       // a fused one
   // Traffic of a memory-bound kernel that is not part of its effects.
   Bytes read, written;
-  // Where its stand-ins begin. A product has two operands in the arena of their type. All other
+  // Offsets of its stand-ins. A product has two operands in the arena of their type. All other
   // work uses the arena of `LaunchPlan::traffic_type`.
   Bytes first_operand, second_operand;
   Bytes output;  // in the stream's arena

@@ -34,7 +34,7 @@ struct MessageCall {
   program::MessageDirection direction = program::MessageDirection::kSend;
   int peer = 0;  // position in the group
   std::int64_t bytes = 0;
-  std::byte* data = nullptr;  // sends leave it as it is
+  std::byte* data = nullptr;  // not changed by sends
 };
 
 // One rank's end of a communicator.
