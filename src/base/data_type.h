@@ -44,7 +44,7 @@ constexpr std::int64_t SizeOf(DataType type) {
   return 0;
 }
 
-// Bytes of so many elements, including one byte for each block's scale.
+// Bytes of this number of elements, including one byte for each block's scale.
 constexpr Bytes BytesOf(std::int64_t elements, DataType type) {
   if (type == DataType::kMxfp8) return Bytes(elements + (elements + 31) / 32);
   if (type == DataType::kNvfp4) return Bytes((elements + 1) / 2 + (elements + 15) / 16);

@@ -94,7 +94,8 @@ struct Kernel {
   std::int64_t model_flops = 0;  // what MFU counts: matrix products, full attention; else 0
   Bytes read{}, written{};       // device memory traffic if every operand crosses once
   Time given{};                  // kGiven: the time; else zero
-  // kGiven: work of the host's CPUs or drives, which runs beside the device's other work.
+  // kGiven: work of the host's CPUs or drives, which runs concurrently with the device's other
+  // work.
   bool on_host = false;
   // kMemoryBound: `summed_columns` sums over `summed_tokens` tokens each. A thread block sums 32
   // columns (the weight gradients of PyTorch's layer norm), so few blocks share the work.

@@ -75,9 +75,9 @@ Kernel AttentionKernel(KernelKind kind, DataType type, std::int64_t heads, std::
 // Runs each kernel 1 + repetitions times in a row; one probe per kernel.
 Benchmark KernelBenchmark(const std::vector<Kernel>& kernels, int repetitions);
 
-// Fused AdamW over so many FP32 parameters. Each size uses memory that was not touched for a long
-// time, as in a training step after forward and backward. The memory is at least four times the
-// device's `cache`. One probe per size.
+// Fused AdamW over each of these numbers of FP32 parameters. Each size uses memory that was not
+// touched for a long time, as in a training step after forward and backward. The memory is at least
+// four times the device's `cache`. One probe per size.
 Benchmark OptimizerBenchmark(const std::vector<std::int64_t>& elements, Bytes cache,
                              int repetitions);
 // Bytes moved: parameter, gradient and two moments are read; all but the gradient are written.

@@ -259,8 +259,8 @@ Benchmark OptimizerBenchmark(const std::vector<std::int64_t>& elements, Bytes ca
   Author author(1);
   Benchmark benchmark;
   const std::int64_t largest = *std::max_element(elements.begin(), elements.end());
-  // Parameters, gradients and two moments, which updates walk through: so many that none is in the
-  // cache when it is used again.
+  // Parameters, gradients and two moments, which updates walk through. The arrays are long enough
+  // that no element is still in the cache when it is used again.
   const std::int64_t cold = 4 * cache.count() / (4 * kFp32Size);
   const std::int64_t room = std::max({largest, cold, std::min(kSeveral, 8 * largest)});
   const Index parameters = author.MakeBuffer("parameters", room, kCompute);

@@ -24,7 +24,7 @@
 #include "src/runtime/job.h"
 
 namespace stepcast::calibrate {
-// Measure collectives, uncontended and beside kernels. All ranks call these together.
+// Measure collectives, uncontended and concurrently with kernels. All ranks call these together.
 
 // Each kind over each shape of group, as far as time allows.
 runtime::Attempt<void> MeasureCollectives(Campaign& campaign);
@@ -132,7 +132,7 @@ double SentOf(CollectiveKind kind, int ranks) {
 Attempt<double> CollectiveBudget(Campaign& campaign) {
   const double whole = TimeOf(campaign.options).seconds();
   constexpr double kLeast = 0.25;
-  // Reserved for collectives beside kernels, which come later.
+  // Reserved for collectives concurrent with kernels, which come later.
   const double reserved = campaign.Wants(Part::kInterference) ? 0.1 * whole : 0;
   return campaign.session.Settle(fmt::format("time for collectives, of {} s", whole), [&] {
     return std::max(whole - campaign.options.elapsed() - reserved, kLeast * whole);

@@ -23,8 +23,8 @@ struct Fitted;
 
 // Rounded to five significant digits, the precision of measurements.
 Time RoundedTime(double seconds);
-// How much longer an operation takes beside another, to three decimals. At least 1: a faster
-// concurrent time is due to other conditions.
+// The factor by which an operation slows down while another runs, to three decimals. At least 1: a
+// faster concurrent time is due to other conditions.
 double SlowDown(double beside, double alone);
 
 // The medians, adjusted so that times never fall with size.

@@ -34,7 +34,7 @@ struct SettingResidual {
 
 struct RunFit {
   std::vector<Configuration> configurations;
-  // Learned from configurations with a similar one; none if there are not two.
+  // Learned from the configurations that have a similar one. None if no two are similar.
   std::optional<calibration::LearnedRuns> learned{};
   std::vector<SettingResidual> settings;  // most significant first
 };

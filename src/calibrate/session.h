@@ -39,8 +39,7 @@ struct NextSizes {
   bool briefly = false;             // time is short: fewer repetitions of long operations
 };
 
-// The least number of runs for an operation of so many seconds, if short ones are run `least`
-// times.
+// The least number of runs for an operation of this duration, if short ones are run `least` times.
 std::size_t LeastRuns(std::size_t least, double seconds, bool briefly);
 
 // Operations this long need no warm-up: their start is a small part of them.

@@ -234,7 +234,7 @@ struct CollectiveTable {
   std::vector<std::pair<Time, Time>> quantiles{};
 };
 
-// The kind of kernels that run beside a collective.
+// The kind of kernels that run concurrently with a collective.
 enum class Neighbour : std::uint8_t { kGemm, kMemoryBound };
 inline constexpr Neighbour kNeighbours[] = {Neighbour::kGemm, Neighbour::kMemoryBound};
 constexpr std::string_view Name(Neighbour neighbour) {  // the names of files

@@ -17,7 +17,7 @@
 //   near^2 exp(-d / 2) + wide^2 exp(-d / 32)
 //
 // so that similar runs have nearly equal errors, and less similar runs still have somewhat equal
-// ones. The constants are not fitted to the runs at hand. Forecasts matter most for runs unlike the
+// ones. The constants are not fitted to the given runs. Forecasts matter most for runs unlike the
 // measured ones, for which fitted scales are worse.
 namespace stepcast::calibration {
 

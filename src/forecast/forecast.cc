@@ -103,7 +103,7 @@ std::vector<CollectiveSummary> SummariseCollectives(
     Note(price.algorithm, sum.algorithms);
     Note(price.protocol, sum.protocols);
   }
-  // Exchanges are listed beside collectives.
+  // Exchanges are listed together with collectives.
   std::vector<std::uint32_t> sum_of_exchange(counts.exchanges.size());
   for (std::size_t operand = 0; operand < counts.exchanges.size(); ++operand) {
     const std::int64_t calls = counts.exchanges[operand];

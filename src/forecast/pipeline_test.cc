@@ -192,8 +192,8 @@ TEST(Pipelines, MegatronWaitsForItsMessages) {
   EXPECT_EQ(run.forecast.step_time, Microseconds(210));
 }
 
-// The textbook's sends and receives run beside the passes. A receive is posted when the pass before
-// its own begins, so that of F1 on stage 1 is posted at 60 us, with B0:
+// The textbook's sends and receives run concurrently with the passes. A receive is posted when the
+// pass before its own begins, so that of F1 on stage 1 is posted at 60 us, with B0:
 //   stage 0  F0 [0,10) F1 [10,20), sends [10,50) and [60,100)
 //   stage 1  F0 [50,60) B0 [60,80) F1 [100,110) B1 [110,130), sends [80,120) and [130,170)
 //   stage 0  B0 [120,140) B1 [170,190)

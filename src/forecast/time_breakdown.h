@@ -39,8 +39,8 @@ struct KernelSpans {
 KernelSpans KernelSpansOf(const program::Program& program, const program::Timeline& timeline,
                           Time start, Time end, const std::vector<bool>& without = {});
 
-// The streams of host work beside the device: data loading, checkpoint saving, drives. Their
-// operations belong to no phase of the device. Empty if there are none.
+// The streams of host work that runs concurrently with the device: data loading, checkpoint saving,
+// drives. Their operations belong to no phase of the device. Empty if there are none.
 std::vector<bool> HostStreams(const program::Program& program);
 
 struct Breakdown {

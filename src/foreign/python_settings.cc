@@ -413,7 +413,7 @@ using Variables = std::map<std::string, Node>;
 // are counted, and reading ends at a million, far more than any configuration has.
 class Budget {
  public:
-  // Whether so many more values are allowed.
+  // Whether this number of further values is allowed.
   bool Spend(std::size_t values) {
     left_ -= std::min(values, left_);
     return left_ > 0;

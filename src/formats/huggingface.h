@@ -130,7 +130,7 @@ void ReadBiases(HuggingFaceReader& reader, model::Architecture& architecture);
 // For classes without a window: a file that states one is refused.
 void ReadFullAttention(HuggingFaceReader& reader, const model::Architecture& architecture);
 
-// A window of so many tokens, in the layers that `layer_types` marks. Without `layer_types` it is
+// A window of `window` tokens, in the layers that `layer_types` marks. Without `layer_types` it is
 // in all layers from `first_layer` on, which comes from `key`. 0: no window.
 void ReadWindow(HuggingFaceReader& reader, std::int64_t window, std::int64_t first_layer,
                 const std::string& key, model::Architecture& architecture);

@@ -12,8 +12,8 @@ namespace stepcast::formats {
 namespace {
 
 // A segment of 20 MiB whose first 4 MiB are in use, written by Python's pickle.dumps like
-// _dump_snapshot. Earlier, 10 MiB beside the 4 were freed, and a segment of 2 MiB with a block of
-// 1000 bytes came and went. The peaks are therefore 14 MiB handed out and 22 MiB held.
+// _dump_snapshot. Earlier, 10 MiB next to the 4 were freed, and a segment of 2 MiB with a block of
+// 1000 bytes was allocated and freed. The peaks are therefore 14 MiB handed out and 22 MiB held.
 constexpr char kSnapshot[] =
     "\x80\x04\x95\x12\x02\x00\x00\x00\x00\x00\x00\x7d\x94\x28\x8c\x08\x73\x65\x67\x6d"
     "\x65\x6e\x74\x73\x94\x5d\x94\x7d\x94\x28\x8c\x06\x64\x65\x76\x69\x63\x65\x94\x4b"

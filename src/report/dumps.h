@@ -83,8 +83,8 @@ std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& sty
 // [{"action", "begin", "end"}]}]}.
 std::string ScheduleJson(const TimedSchedule& schedule);
 
-// A job's measured memory beside its forecast. A measurement has fewer categories than a forecast;
-// categories that it does not separate share a row.
+// A job's measured memory compared with its forecast. A measurement has fewer categories than a
+// forecast; categories that it does not separate share a row.
 
 struct MeasuredComparison {
   std::string scenario;  // its name

@@ -18,8 +18,8 @@ std::string ToBytes(const Measurement& measurement);
 // Fails if the bytes are not a complete measurement of this version.
 Attempt<Measurement> ToMeasurement(std::string_view bytes);
 
-// Fails unless all records refer to a program with so many instructions in a step, and to so many
-// steps. Call this before data from another rank is used as indices.
+// Fails unless all records refer to a step of a program with `instructions` instructions, and to
+// one of `steps` steps. Call this before data from another rank is used as indices.
 Attempt<void> CheckMeasurement(const Measurement& measurement, std::size_t instructions,
                                std::size_t steps);
 

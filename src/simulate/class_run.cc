@@ -298,7 +298,7 @@ class ClassRun::SharersAhead {
     return none_ends;
   }
 
-  // The same if the stream's operation shares from `begin` on, which makes `beside` their set.
+  // The same if the stream's own operation shares too, from `begin` on. `beside` is the set of all.
   bool ProgressBeside(const ConcurrentSets& sets, ConcurrentSets::Set beside, Time now, Time begin,
                       Time end) {
     if (beside != beside_) {

@@ -11,7 +11,7 @@
 #include "src/calibration/run_settings.h"
 #include "src/scenario/published_file.h"
 
-// Measured steps beside their simulation, from which `calibrate runs` learns.
+// Measured steps with their simulated times, from which `calibrate runs` learns.
 namespace stepcast::validate {
 
 struct SimulatedMemory {

@@ -639,7 +639,7 @@ class MegatronTest(EmitTest):
         remainders = "--set=training.master_weights=fp16_remainder"
         self.assertIn("use-precision-aware-optimizer",
                       self.arguments("--set=data_parallel.zero_stage=1", as_they_are, remainders))
-        # Such an optimizer keeps no FP32 copies beside bf16 parameters.
+        # This optimizer keeps no FP32 copies of bf16 parameters.
         self.assertIn("not megatron.args: ",
                       self.arguments("--set=data_parallel.zero_stage=1", as_they_are))
         self.assertNotIn("use-precision-aware-optimizer",

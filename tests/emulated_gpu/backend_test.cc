@@ -256,7 +256,7 @@ void OnRanks(int ranks, Backend& backend, const program::Program& program) {
 }
 
 // Ranks connect once; later programs reuse the communicators. The emulated GPUs end the test if a
-// kernel is loaded beside a collective.
+// kernel is loaded while a collective runs.
 TEST(CudaBackend, CommunicatorsAreKept) {
   const auto backend = MustMake();
   ASSERT_EQ(backend->MaxLocalRanks(), 2);

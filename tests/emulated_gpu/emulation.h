@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-// Controls for tests, beside the interfaces of CUDA, cuBLASLt and NCCL.
+// Controls for tests, in addition to the interfaces of CUDA, cuBLASLt and NCCL.
 //
 // Environment: EMULATED_GPUS, the number of GPUs (1); EMULATED_ORDER, the seed for the order of
 // unordered operations (1); CUDA_VISIBLE_DEVICES, as in CUDA, with numbers.

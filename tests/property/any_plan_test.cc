@@ -238,7 +238,7 @@ class Laws {
            analytic.picoseconds(), ratio);
   }
 
-  // One GPU and two give consistent results, with a host beside them.
+  // One GPU and two give consistent results, with a host.
   void CheckTwins(const PlanText& plan) {
     for (const int gpus : {1, 2}) {
       std::vector<std::string> settings = plan.settings;

@@ -29,8 +29,8 @@ training: {sequence_length: 1, micro_batch_size: 1, gradient_accumulation: 1, pr
 data_parallel: {zero_stage: 0, framework: reference}
 )";
 
-// Wei Ziyang, "GPU collective communication study" (2026), 8 H200: one all-reduce beside one BF16
-// product. E = (t_product + t_reduce - t_both) / min(t_product, t_reduce). Contention for
+// Wei Ziyang, "GPU collective communication study" (2026), 8 H200: one all-reduce concurrent with
+// one BF16 product. E = (t_product + t_reduce - t_both) / min(t_product, t_reduce). Contention for
 // multiprocessors explains most of the loss; the rest (caches, power) is not modelled. Forecasts
 // are therefore up to 0.16 too good, 4 % of the time of both.
 TEST(CollectiveContention, IsNearWhatWasMeasured) {

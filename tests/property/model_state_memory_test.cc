@@ -89,8 +89,8 @@ Bytes StatesAtPeak(const scenario::Scenario& scenario) {
 // Without overlap, all gradients of a single micro-batch exist before the first is reduced. With
 // several micro-batches, stages that keep no gradients reduce bucket by bucket. A stage must not
 // keep sharded data twice, so no stage needs more than the previous one. Layers divide among the
-// ranks. There are so many that the few gathered by stage 3 at a time are less than what it shards:
-// three of eight, and a quarter of all.
+// ranks. Their number is such that stage 3 gathers less at a time than it shards: three of eight,
+// and a quarter of all.
 RC_GTEST_PROP(ModelStatesWithoutOverlap, NoStageNeedsMoreThanTheOneBefore, ()) {
   const auto ranks = *rc::gen::inRange<std::int64_t>(4, 17);
   const TestLayer layer{.parameters = {ranks * *rc::gen::inRange<std::int64_t>(1, 2000)},

@@ -268,8 +268,8 @@ TEST(Training, EncodersTrainAsPlainDataParallelism) {
   }
 }
 
-// All combinations of types for storage, accumulation and communication: accumulators beside
-// gradients, casts, conversions on the way.
+// All combinations of types for storage, accumulation and communication: separate accumulators,
+// casts, conversions on the way.
 TEST(Training, EveryMixOfTypesTrainsAsPlainDataParallelism) {
   std::vector<std::string> reference;
   for (const char* stage : {"0", "1", "2", "3"}) {

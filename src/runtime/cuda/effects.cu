@@ -167,8 +167,8 @@ __global__ void InitialValuesKernel(To* target, std::int64_t elements, std::int6
   }
 }
 
-// The number of blocks that sum the squares of so many numbers: enough to keep memory busy. It is
-// the same on every GPU, so that the order of additions is the same.
+// The number of blocks that sum the squares of `elements` numbers: enough to keep memory busy. It
+// is the same on every GPU, so that the order of additions is the same.
 constexpr std::int64_t kMostSumBlocks = 512;
 constexpr int kSquaresOfAThread = 16;
 unsigned SumBlocks(std::int64_t elements) {

@@ -397,7 +397,8 @@ Attempt<void> GpuDevice::LaunchProduct(const Kernel& kernel, const Work& work,
                                        std::uint16_t stream) {
   const Product& product = plan_.products[work.product];
   const std::byte* input = arenas_->input(product.input);
-  // Keeps the sum of so many random numbers small, so that gradients move parameters, but not far.
+  // Scales the product, a sum of k random numbers, so that gradients change parameters only
+  // slightly.
   double scale = 1.0 / static_cast<double>(product.k);
   std::byte* result = arenas_->output(stream) + work.output.count();
   if (work.product_effect != kNone) {

@@ -55,7 +55,7 @@ TEST(GpuDevice, GivenKernelsLastAsLongAsGiven) {
   program.program().kernels[one].given = Milliseconds(2);
   program.Step().Run(0, one).Run(1, one).Run(0, one);
   for (const bool graph : {false, true}) {
-    // Two operations on one stream and one beside them: a step takes 4 ms and not 6. One of a few
+    // Two operations on one stream and one on another: a step takes 4 ms and not 6. One of a few
     // tries suffices, since other processes may use the host.
     Time shortest = Seconds(1);
     for (int tries = 0; tries < 5 && shortest >= Milliseconds(3 * 5); ++tries) {

@@ -16,9 +16,9 @@ namespace stepcast::runtime::cuda {
 cudaError_t FillRandom(void* at, Bytes size, DataType type, std::uint64_t seed,
                        cudaStream_t stream);
 
-// A memory-bound kernel that reads and writes so many bytes, in packs of 16, with coalesced access
-// as in element-wise kernels. Reading begins at offset `from` and wraps around to `input` at the
-// end of the arena; writing works the same way.
+// A memory-bound kernel that reads and writes the given numbers of bytes, in packs of 16, with
+// coalesced access as in element-wise kernels. Reading begins at offset `from` and wraps around to
+// `input` at the end of the arena; writing works the same way.
 struct Traffic {
   const void* input = nullptr;
   Bytes input_size, from, read;

@@ -39,7 +39,7 @@ class KernelWork {
   const float* Multiply(const Kernel& kernel, std::uint16_t stream) const;
   // Runs kAttention and kAttentionGradient.
   void Attend(const Kernel& kernel, std::uint16_t stream) const;
-  // Reads and writes so many bytes.
+  // Reads `read` bytes of memory and writes `written` bytes.
   void MoveBytes(Bytes read, Bytes written, std::uint16_t stream) const;
 
   Bytes size() const { return size_; }

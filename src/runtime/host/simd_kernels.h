@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// The most frequent computations of ranks beside communication, over FP32, compiled for several
+// The most frequent computations of ranks apart from communication, in FP32, compiled for several
 // vector instruction sets. The results have the same bits on all of them: no operation is
 // contracted or reordered.
 namespace stepcast::runtime::host {

@@ -77,8 +77,8 @@ STEPCAST_HOST_DEVICE inline float Updated(const Sgd& optimizer, float parameter,
 }
 
 // Updates element `i` of an array of parameters. `states` holds arrays of `stride` elements. They
-// are the moments in the parameters' type, or FP32 states beside shorter parameters. In the second
-// case the first array is the master copy, and parameters are its rounded values.
+// are the moments in the parameters' type, or FP32 states if the parameters have a shorter type. In
+// the second case the first array is the master copy, and parameters are its rounded values.
 template <typename Optimizer, typename Parameter, typename Gradient, typename State>
 STEPCAST_HOST_DEVICE inline void UpdateElement(const Optimizer& optimizer, Parameter* parameters,
                                                const Gradient* gradients, State* states,
