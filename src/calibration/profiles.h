@@ -44,8 +44,8 @@ struct DeviceSheet {
 // Figures that are impossible on this device:
 // - kernels that move 256 MiB or more (beyond any cache) faster than the memory;
 // - attention faster than the peak of its data type;
-// - launches, or the shortest kernel, that take no time, if a host launches. cost::Price compares
-//   products with the peak (cost.faster-than-device).
+// - launches, or the shortest kernel, that take no time, if a host launches.
+// Products are not checked: cost::Price compares them with the peak (cost.faster-than-device).
 std::vector<Fault> CheckOnDevice(const KernelCosts& kernels, const DeviceSheet& sheet);
 
 // Stand-in profiles for GPU types without measurements. Another type of the same architecture is

@@ -171,7 +171,7 @@ class ClassRun {
     return compiled_->items[streams_[communicators_[communicator].arrived].item];
   }
 
-  // The state at `now`, at the end of a pass.
+  // The state at `now`, after `ended` passes.
   struct State {
     std::vector<std::int64_t> device;  // everything that determines the future, except the host
     std::vector<std::int64_t> host;
