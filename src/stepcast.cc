@@ -26,7 +26,8 @@
 namespace stepcast::library {
 namespace {
 
-// The scenario as a command takes it: a path, or the name of the text for the life of this object.
+// The scenario as a command takes it: a path, or a name for the text that is valid while this
+// object lives.
 class Source {
  public:
   explicit Source(const Input& input) : path_(input.path) {
@@ -39,7 +40,7 @@ class Source {
   std::optional<scenario::MemoryDocument> document_;
 };
 
-// The wall-clock time since a function was called, for the key `run` of its document.
+// Wall-clock time of a function call, for the key `run` of its document.
 class Stopwatch {
  public:
   double Seconds() const {
@@ -167,7 +168,7 @@ Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary)
 Answer<Planning> Plan(const Input& input, const PlanQuestion& question) {
   const Stopwatch stopwatch;
   const Source source(input);
-  const FilesRead files;  // none of which the folder may replace
+  const FilesRead files;  // the folder may replace none of these
   study::PlanQuestion asked;
   asked.scenario = source.name();
   asked.set = input.set;
@@ -254,7 +255,7 @@ Answer<Document> Explain(const Input& input) {
 
 Answer<Document> Emit(const Input& input, const std::string& folder, bool force) {
   const Source source(input);
-  const FilesRead files;  // none of which the folder may replace
+  const FilesRead files;  // the folder may replace none of these
   scenario::InputCache cache;
   if (auto scenario = scenario::Load(source.name(), input.set, cache); !scenario) {
     return WrongInput(scenario.error());

@@ -8,20 +8,20 @@
 
 #include "tl/expected.hpp"
 
-// stepcast as a library: what the commands of the same names answer, as plain values. `json` is the
-// document that the command prints with --json. All functions may be called from several threads at
-// once; none writes to stdout or stderr. Times are in seconds, sizes in bytes.
+// stepcast as a library: the answers of the commands of the same names, as plain values. `json` is
+// the document that the command prints with --json. All functions may be called from several
+// threads at once; none writes to stdout or stderr. Times are in seconds, sizes in bytes.
 namespace stepcast::library {
 
 // A mistake in the input: what is wrong, where, and what to do about it. Lines and columns count
-// from 1; 0 where they have no meaning. Codes: docs/errors/README.md.
+// from 1; 0 means that there is no position. Codes: docs/errors/README.md.
 struct Mistake {
   std::string code, file;
   int line = 0, column = 0;
   std::string message, hint;
 };
 
-// Why there is no answer: mistakes in the input, or (never both) a sentence about what failed.
+// Why there is no answer: either mistakes in the input, or a sentence that says what failed.
 struct Failure {
   std::vector<Mistake> mistakes;
   std::string reason;
@@ -30,8 +30,8 @@ struct Failure {
 template <typename T>
 using Answer = tl::expected<T, Failure>;
 
-// A scenario, or a plan.json: the path of a file or, where that is empty, the text of one, called
-// `title` in positions; and what --set would change.
+// A scenario or a plan.json: the path of a file or, if `path` is empty, the text itself, named
+// `title` in positions. `set` changes settings, as --set does.
 struct Input {
   std::string path;
   std::string text{};
@@ -43,7 +43,7 @@ struct MemoryFigures {
   std::int64_t peak = 0, reserved = 0, outside = 0, capacity = 0;
   bool fits = true;
   std::string verdict;         // "fits", "may_not_fit", "does_not_fit"
-  double fit_probability = 1;  // by the error of forecasts of memory (docs/uncertainty.md)
+  double fit_probability = 1;  // from the error of memory forecasts (docs/uncertainty.md)
 };
 
 struct Simulation {
@@ -60,48 +60,47 @@ struct SweepRow {
   std::vector<std::pair<std::string, std::string>> set;
   std::string status;  // "ok", "illegal", "does_not_fit"
   std::string reason;
-  // None where the combination is illegal.
+  // Absent if the combination is illegal.
   std::optional<double> step_time, tokens_per_second_per_gpu;
   std::optional<std::int64_t> peak, reserved, outside, capacity;
-  std::string verdict{};  // as MemoryFigures; empty where the combination is illegal
+  std::string verdict{};  // as in MemoryFigures; empty if illegal
   std::optional<double> fit_probability{};
 };
 struct Sweeping {
   std::vector<SweepRow> rows;
   std::string json;
 };
-// `vary` as --vary takes it: "KEY=V1,V2,...".
+// `vary` has the form of --vary: "KEY=V1,V2,...".
 Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary);
 
-// What a plan is searched for, as `plan` takes it.
+// The question of a search, with the options of `plan`.
 struct PlanQuestion {
   std::string target = "step_time";
-  std::string framework{};  // "all", "NAME,NAME"; empty: all that searches try
-  std::string only{};       // "data,tensor": what is divided; empty: everything
-  std::string within{};     // "10s": how long the search may take; empty: as long as it does
-  std::vector<std::string> vary{};   // "KEY=V1,V2,..."
-  std::vector<std::string> fix{};    // "KEY"
+  std::string framework{};          // "all", "NAME,NAME"; empty: the frameworks searched by default
+  std::string only{};               // "data,tensor": the axes that may exceed 1; empty: all
+  std::string within{};             // "10s": time limit of the search; empty: none
+  std::vector<std::string> vary{};  // "KEY=V1,V2,..."
+  std::vector<std::string> fix{};   // "KEY"
   std::string deadline{}, tokens{};  // "30 d", "300e9"; empty: none
   std::optional<double> price{};     // of a GPU hour
-  std::string availability{};        // the part of the time in which GPUs train: "0.9"; empty: all
-  std::string headroom{};            // memory that must stay free: "4 GiB", "5%", "0"; empty: its
-                                     // stated error
+  std::string availability{};        // fraction of the time in which GPUs train: "0.9"; empty: all
+  std::string headroom{};            // memory that must stay free: "4 GiB", "5%"; empty: its error
   bool fewer_nodes = false;
-  int best = 0, why = 0;  // best 0: five; of a large space the first of them alone is proved
+  int best = 0, why = 0;  // best 0: five; of a large space, only the first is proved
   int threads = 0;        // 0: one for each core
-  std::string folder{};   // where the best plan is written, as by Emit; empty: nowhere
+  std::string folder{};   // where the best plan is written, as by Emit; empty: none
   bool force = false;
 };
 struct Planning {
-  std::vector<SweepRow> best;  // none where no plan fits
+  std::vector<SweepRow> best;  // empty if no plan fits
   std::string json;
 };
 Answer<Planning> Plan(const Input& input, const PlanQuestion& question = {});
 
 struct StageMemory {
   int stage = 0;
-  std::optional<MemoryFigures> simulated;  // none where the framework does not have the stage
-  // Where that was asked for: the largest micro-batch that fits, 0 for none.
+  std::optional<MemoryFigures> simulated;  // none if the framework does not have the stage
+  // The largest micro-batch that fits, if requested; 0 if none fits.
   std::optional<std::int64_t> max_micro_batch;
 };
 struct StagesMemory {

@@ -91,7 +91,7 @@ def main():
         description=(ROOT / "docs/library.md").read_text()).encode())
     wheel.add(f"{information}/WHEEL", WHEEL.format(
         tags="\n".join(f"Tag: py3-none-{tag}" for tag in TAGS)).encode())
-    # The command line comes along: `stepcast simulate ...` in the environment.
+    # Includes the command line: `stepcast simulate ...` in the environment.
     wheel.add(f"{information}/entry_points.txt",
               b"[console_scripts]\nstepcast = stepcast._command:main\n")
     wheel.add(f"{information}/licenses/LICENSE", (ROOT / "LICENSE").read_bytes())

@@ -8,10 +8,10 @@
 
 namespace stepcast {
 
-// How evenly the members of an all-to-all are loaded: with the rows of a mixture's experts, the
-// member whose experts are chosen most often is sent more than the others, and sends more back. It
-// is the group's first. All parts have the room of the largest, and lie that far apart; of the
-// others less is sent.
+// How evenly the members of an all-to-all are loaded. With the rows of experts, the member whose
+// experts are chosen most often receives more than the others, and sends more back. That member is
+// the first of the group. Every part has the space of the largest part; the other parts are not
+// filled.
 struct AllToAllLoads {
   enum class First : std::uint8_t {
     kAsOthers,      // all parts are equal
@@ -19,10 +19,10 @@ struct AllToAllLoads {
     kSendsMost,     // what the first sends to each member is the largest part
   };
   First first = First::kAsOthers;
-  double others = 1;  // another member's part over the first one's, from 0 to 1
+  double others = 1;  // One of the other parts divided by the first member's part, from 0 to 1.
 
-  // `load`: what the first is sent over the mean of all `ranks`, from 1 to `ranks`. The others
-  // share out the rest.
+  // `load`: the rows sent to the first member divided by the mean over all `ranks`, from 1 to
+  // `ranks`. The other members share the rest equally.
   static AllToAllLoads Of(double load, std::int64_t ranks, First first) {
     if (load <= 1 || ranks <= 1) return {};
     const auto all = static_cast<double>(ranks);
@@ -31,8 +31,9 @@ struct AllToAllLoads {
   friend bool operator==(const AllToAllLoads&, const AllToAllLoads&) = default;
 };
 
-// How many elements of a part that has room for `room` go from one member's position in the group
-// to another's. At least 4 bytes, which carry a micro-batch's word (EffectKind::kMix), or all.
+// The number of elements that `sender` sends to `receiver` (positions in the group) when a part has
+// space for `room` elements. At least 4 bytes, to carry a micro-batch's word (EffectKind::kMix), or
+// the whole part if it is smaller.
 inline std::int64_t ElementsSent(const AllToAllLoads& loads, std::int64_t room, DataType type,
                                  int sender, int receiver) {
   constexpr std::int64_t kWord = 4;

@@ -7,8 +7,8 @@ namespace {
 
 using First = AllToAllLoads::First;
 
-// Three ranks with 100 rows for each other on average: with 1.5 times the mean the first gets 150
-// of each, and the others (300 - 150) / 2.
+// Three ranks send each other 100 rows on average. With 1.5 times the mean, the first receives 150
+// from each, and the others (300 - 150) / 2.
 TEST(AllToAllLoads, OthersShareOutWhatTheFirstDoesNotGet) {
   const AllToAllLoads there = AllToAllLoads::Of(1.5, 3, First::kReceivesMost);
   EXPECT_EQ(ElementsSent(there, 150, DataType::kFp32, 1, 0), 150);
@@ -23,7 +23,7 @@ TEST(AllToAllLoads, OthersShareOutWhatTheFirstDoesNotGet) {
   }
 }
 
-// Half of 160 elements are 80, also where arithmetic makes a little less of the half.
+// Half of 160 elements are 80, even if floating-point arithmetic yields slightly less.
 TEST(AllToAllLoads, PartsAreRounded) {
   const AllToAllLoads there = {First::kReceivesMost, 0.5 - 1e-16};
   EXPECT_EQ(ElementsSent(there, 160, DataType::kFp32, 0, 1), 80);
@@ -34,7 +34,7 @@ TEST(AllToAllLoads, AreEvenWithoutImbalance) {
   EXPECT_EQ(ElementsSent({}, 7, DataType::kBf16, 2, 1), 7);
 }
 
-// The first has all rows: a word goes to the others.
+// The first receives all rows; a word still goes to each of the others.
 TEST(AllToAllLoads, APartHasAWordAtLeast) {
   const AllToAllLoads all = AllToAllLoads::Of(4, 4, First::kReceivesMost);
   EXPECT_EQ(ElementsSent(all, 400, DataType::kFp32, 0, 1), 1);

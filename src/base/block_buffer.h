@@ -8,22 +8,24 @@
 
 namespace stepcast {
 
-// The blocks of a text, one at a call, which hold until the next; an empty one is its end.
+// Returns the next block of a text. A block stays valid until the next call; an empty block ends
+// the text.
 using TextBlocks = std::function<std::string_view()>;
 
-// A text for parsers that read streams and call back for each value that they find. What they keep
-// between two calls is bounded: it is why a small file could otherwise fill the memory, by one
-// value without end, or by brackets of which no parser knows yet what they are.
+// A stream buffer for parsers that read streams and call back for each value. It limits how far a
+// parser may read between two callbacks. Without the limit, a small compressed file could fill the
+// memory with one endless value or endless nesting.
 class BlockBuffer final : public std::streambuf {
  public:
-  // Thrown through the parser.
+  // Thrown through the parser when it reads too far.
   struct TooFarAhead {};
 
-  // `farthest`: how many bytes, rounded up to a block, may be read without a call of Used().
+  // `farthest`: the number of bytes, rounded up to a block, that may be read without a call of
+  // Used().
   BlockBuffer(TextBlocks blocks, std::size_t farthest)
       : blocks_(std::move(blocks)), farthest_(farthest) {}
 
-  // For what the parser calls: it has made something of what it had read.
+  // To be called from the parser's callbacks: the text read so far has been used.
   void Used() { ahead_ = 0; }
 
  protected:

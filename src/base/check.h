@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-// STEPCAST_CHECK(condition, "what must hold") ends the process when a law that the program itself
-// guarantees is broken: a bug, never a user's mistake (those are Diagnostics, see diagnostic.h).
-// It stays on in optimised builds, so keep it off the innermost loops.
+// STEPCAST_CHECK(condition, "what must hold") ends the process when an invariant of the program
+// itself is broken. That is a bug, never a user's mistake (see diagnostic.h). It stays on in
+// optimized builds, so keep it out of the innermost loops.
 #define STEPCAST_CHECK(condition, message)                                                  \
   do {                                                                                      \
     if (!(condition)) {                                                                     \

@@ -22,18 +22,18 @@ inline constexpr CollectiveKind kCollectiveKinds[] = {
     CollectiveKind::kBroadcast, CollectiveKind::kReduce,        CollectiveKind::kScatter,
     CollectiveKind::kGather,    CollectiveKind::kAllToAll,      CollectiveKind::kSendRecv};
 
-// Those that step programs hold: what lowering writes, cost code prices and devices carry out.
+// The kinds in step programs: lowering writes them, cost code prices them and devices execute them.
 inline constexpr CollectiveKind kProgramCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
     CollectiveKind::kBroadcast, CollectiveKind::kAllToAll};
 
-// Those that a calibration measures: these, and messages, which pipelines exchange.
+// The kinds that a calibration measures: those of step programs, and the messages of pipelines.
 inline constexpr CollectiveKind kMeasuredCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
     CollectiveKind::kBroadcast, CollectiveKind::kAllToAll,      CollectiveKind::kSendRecv};
 
-// The names of files and output: all_reduce, reduce_scatter, all_gather, broadcast, reduce,
-// scatter, gather, all_to_all, send_recv.
+// The name in files and output: all_reduce, reduce_scatter, all_gather, broadcast, reduce, scatter,
+// gather, all_to_all or send_recv.
 constexpr std::string_view Name(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::kAllReduce:

@@ -10,23 +10,24 @@
 
 namespace stepcast {
 
-// kTf32: fp32 in memory, multiplied on tensor cores that read 19 of its bits. Matrix products alone
-// are of that type; nothing is stored, moved or reduced as it. kMxfp8, kNvfp4: 8 bits with a scale
-// for 32 of them, and 4 bits with a scale for 16 of them, as Blackwell's tensor cores read them (OCP
-// Microscaling Formats 1.0; Transformer Engine, docs/features/low_precision_training): operands of
-// matrix products alone are of these.
+// kTf32 is fp32 in memory, multiplied on tensor cores that read 19 of its bits. kMxfp8 has 8 bits
+// and a scale for every 32 elements; kNvfp4 has 4 bits and a scale for every 16. Both are read by
+// Blackwell's tensor cores (OCP Microscaling Formats 1.0; Transformer Engine,
+// docs/features/low_precision_training). These three are types of matrix products only: nothing is
+// stored, moved or reduced in them.
 enum class DataType : std::uint8_t { kFp32, kBf16, kFp16, kFp8, kTf32, kMxfp8, kNvfp4 };
 inline constexpr DataType kDataTypes[] = {DataType::kFp32, DataType::kBf16, DataType::kFp16,
                                           DataType::kFp8, DataType::kTf32, DataType::kMxfp8,
                                           DataType::kNvfp4};
 inline constexpr std::size_t kDataTypeCount = std::size(kDataTypes);
 
-// What kernels cast from 16 bits, for matrix products alone.
+// Whether kernels cast to this type from 16 bits, for matrix products only.
 constexpr bool IsQuantized(DataType type) {
   return type == DataType::kFp8 || type == DataType::kMxfp8 || type == DataType::kNvfp4;
 }
 
-// Bytes of one element, without scales; of kNvfp4, two of which share a byte, of that byte.
+// Bytes of one element, without scales. Two elements of kNvfp4 share a byte; for them it is that
+// byte.
 constexpr std::int64_t SizeOf(DataType type) {
   switch (type) {
     case DataType::kFp32:
@@ -43,7 +44,7 @@ constexpr std::int64_t SizeOf(DataType type) {
   return 0;
 }
 
-// With the scales of blocks, a byte each.
+// Bytes of this number of elements, including one byte for each block's scale.
 constexpr Bytes BytesOf(std::int64_t elements, DataType type) {
   if (type == DataType::kMxfp8) return Bytes(elements + (elements + 31) / 32);
   if (type == DataType::kNvfp4) return Bytes((elements + 1) / 2 + (elements + 15) / 16);

@@ -12,8 +12,8 @@
 namespace stepcast {
 namespace {
 
-// Edits (insert, delete, replace, swap of neighbours) that turn `a` into `b`, letters compared
-// without case; the restricted Damerau-Levenshtein distance.
+// The number of edits (insert, delete, replace, swap of neighbors) that turn `a` into `b`, ignoring
+// case: the restricted Damerau-Levenshtein distance.
 std::size_t EditDistance(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
   std::vector<std::size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
@@ -34,8 +34,8 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-// Whether a terminal acts on it instead of showing it: C0 and C1 controls, and what controls the
-// direction of text (Unicode 15, annex 9) or breaks lines.
+// Whether a terminal obeys the character instead of showing it: C0 and C1 controls, text direction
+// controls (Unicode 15, annex 9) and line breaks.
 bool IsControl(std::uint32_t point) {
   return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x061C || point == 0x200E ||
          point == 0x200F ||                       // marks of direction
@@ -43,7 +43,7 @@ bool IsControl(std::uint32_t point) {
          (point >= 0x2066 && point <= 0x2069);    // isolates
 }
 
-// With such characters escaped, so that no text of the user's moves a terminal's cursor.
+// The text with such characters escaped, so that it cannot move a terminal's cursor.
 std::string OnOneLine(std::string_view text) {
   std::string line;
   line.reserve(text.size());
@@ -70,7 +70,7 @@ std::string OnOneLine(std::string_view text) {
 }  // namespace
 
 std::string Format(const Diagnostic& diagnostic) {
-  // Whole, however long: a path that is cut cannot be opened.
+  // The path is never cut: a cut path cannot be opened.
   std::string text = OnOneLine(diagnostic.location.file);
   if (diagnostic.location.line > 0) {
     text += fmt::format(":{}", diagnostic.location.line);
@@ -95,8 +95,8 @@ std::string Format(const Diagnostics& diagnostics) {
 }
 
 std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& known) {
-  // A third of the letters may be wrong, but never so many that any word would do. Nothing that
-  // long is a typing mistake, and the distance costs the product of the lengths.
+  // A third of the letters may be wrong, with a limit so that not every word matches. Long texts
+  // are skipped: they are no typing mistakes, and the cost is the product of the lengths.
   constexpr std::size_t kLongest = 64;
   if (word.empty() || word.size() > kLongest) return {};
   std::string_view nearest;
@@ -117,7 +117,7 @@ std::string_view NearestWord(std::string_view word, const std::vector<std::strin
 
 std::string Quoted(std::string_view value, std::string_view quote, std::size_t longest) {
   std::size_t shown = std::min(value.size(), longest);
-  // Cut between characters, not inside a UTF-8 sequence.
+  // Cuts between characters, not inside a UTF-8 sequence.
   while (shown < value.size() && shown > 0 &&
          (static_cast<unsigned char>(value[shown]) & 0xC0) == 0x80) {
     --shown;

@@ -8,9 +8,9 @@
 
 namespace stepcast {
 
-// Where in the user's input something stands. `file` is a path, or the text of the command-line
-// option that gave the value ("--set training.precision=bf17"). Lines and columns count from 1;
-// 0 means the position has no meaning (a file that cannot be opened).
+// A position in the user's input. `file` is a path, or the command-line option that gave the value
+// ("--set training.precision=bf17"). Lines and columns count from 1; 0 means that there is no
+// position (for example, if a file cannot be opened).
 struct Location {
   std::string file;
   int line = 0;
@@ -27,20 +27,21 @@ struct Diagnostic {
 
 using Diagnostics = std::vector<Diagnostic>;
 
-// A value, or every mistake that was found while making it (never empty).
+// A value, or all mistakes found while making it (never empty).
 template <typename T>
 using Result = tl::expected<T, Diagnostics>;
 
-// "file:line:column: error[code]: message\n  hint: ...\n"; position parts that are 0 are left out.
+// "file:line:column: error[code]: message\n  hint: ...\n". Parts of the position that are 0 are
+// left out.
 std::string Format(const Diagnostic& diagnostic);
 std::string Format(const Diagnostics& diagnostics);
 
-// Of `known`, the word nearest to `word` by edit distance, if it is near enough to be a typing
-// mistake; empty otherwise. For hints: "did you mean ...".
+// The word of `known` that is nearest to `word` by edit distance, or an empty string if none is
+// near enough to be a typing mistake. For hints: "did you mean ...".
 std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& known);
 
-// The user's text as it may stand in a message: in quotes, on one line, control characters
-// escaped, and cut when it is longer than `longest` bytes.
+// The user's text for a message: in quotes, on one line, with control characters escaped, and cut
+// to `longest` bytes.
 std::string Quoted(std::string_view value, std::string_view quote = "'", std::size_t longest = 120);
 
 }  // namespace stepcast

@@ -53,7 +53,7 @@ TEST(Quoted, StaysOnOneLine) {
 
 TEST(Quoted, CutsLongTextBetweenCharacters) {
   EXPECT_EQ(Quoted(std::string(121, 'a')), "'" + std::string(120, 'a') + "...'");
-  // The two-byte letter would be cut in the middle; it is left out whole.
+  // The cut would fall inside the two-byte letter, so the letter is left out.
   EXPECT_EQ(Quoted(std::string(119, 'a') + "\xC3\xA9" + "b"), "'" + std::string(119, 'a') + "...'");
 }
 

@@ -19,7 +19,7 @@
 namespace stepcast {
 namespace {
 
-constexpr int kMoment = 2000;  // ms, after which waiting is said
+constexpr int kMoment = 2000;  // ms, after which a message says what is waited for
 
 void SayWaiting(const char* whom, const std::string& path) {
   const std::string sentence =
@@ -43,7 +43,8 @@ int Closed(int descriptor) {
 }  // namespace
 
 int OpenPipeToRead(const std::string& path) {
-  // Opened so, it does not wait; poll does, for the first writer and its bytes (pipe(7), poll(2)).
+  // O_NONBLOCK makes open return at once; poll then waits for the first writer and its bytes
+  // (pipe(7), poll(2)).
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return -1;
   struct pollfd end = {descriptor, POLLIN, 0};
@@ -56,7 +57,7 @@ int OpenPipeToRead(const std::string& path) {
 
 int OpenPipeToWrite(const std::string& path) {
   constexpr int kPause = 10;  // ms
-  // Opened so, it fails with ENXIO until something reads the pipe (open(2)).
+  // With O_NONBLOCK, open fails with ENXIO until a process reads the pipe (open(2)).
   for (int waited = 0;; waited += kPause) {
     const int descriptor = ::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (descriptor >= 0) return SetBlocking(descriptor) ? descriptor : Closed(descriptor);
@@ -102,7 +103,7 @@ bool CheckText(std::string_view text, const std::string& file, Diagnostics& diag
     const std::size_t length = utf8::SequenceLength(text.substr(i, 4));
     const bool control =
         (byte < 0x20 && byte != '\n' && byte != '\r' && byte != '\t') || byte == 0x7F;
-    // Those beyond ASCII that act on a terminal, or on the order in which others are shown.
+    // Non-ASCII characters that act on a terminal or change the order of the text shown.
     const std::string_view character = text.substr(i, length);
     const std::string shown = length > 1 ? Quoted(character, "") : std::string();
     const bool hidden = length > 1 && shown != character;
@@ -128,7 +129,7 @@ bool CheckText(std::string_view text, const std::string& file, Diagnostics& diag
 
 namespace {
 
-// What cannot be read, by what it is; nothing for files and pipes.
+// The mistake for a path that is neither a file nor a pipe; nothing for files and pipes.
 std::optional<Diagnostic> Refusal(const std::string& path, const struct stat& status) {
   if (S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode)) return std::nullopt;
   if (S_ISDIR(status.st_mode)) {
@@ -163,7 +164,7 @@ std::optional<InputFile> InputFile::Open(const std::string& path, Diagnostics& d
     diagnostics.push_back(std::move(mistake));
     return std::nullopt;
   };
-  // The operating system would take what stands before the zero byte as the path.
+  // The operating system would take the text before a zero byte as the path.
   if (path.empty() || path.find('\0') != std::string::npos) {
     return fail({"file.not-found",
                  {path, 0, 0},
@@ -185,7 +186,7 @@ std::optional<InputFile> InputFile::Open(const std::string& path, Diagnostics& d
                            ? OpenPipeToRead(path)
                            : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.descriptor_ < 0) return fail(Unreadable(path, "check the permissions of the file"));
-  // What stands there may be another file by now.
+  // The path may lead to another file by now, so check the open file.
   if (::fstat(file.descriptor_, &status) != 0) return fail(Unreadable(path, ""));
   if (auto refusal = Refusal(path, status)) return fail(*std::move(refusal));
   return file;

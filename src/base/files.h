@@ -15,64 +15,67 @@
 
 namespace stepcast {
 
-// Opening a named pipe waits for who opens its other end. Where that takes more than a moment,
-// stderr says what is waited for: a command that stands still without a word looks broken.
+// Opens named pipes, which waits for the process at the other end. If that takes more than two
+// seconds, a line on stderr says what the command waits for.
 
-// The descriptor, from which reading waits as usual; -1, with errno, where it cannot be opened. The
-// first bytes are there when it returns, or the writer has closed the pipe again.
+// Returns the descriptor, or -1 with errno. When it returns, the first bytes have arrived or the
+// writer has closed the pipe. Reads from the descriptor block.
 int OpenPipeToRead(const std::string& path);
 
-// The descriptor; -1, with errno. Something reads the pipe when it returns. Symbolic links are not
-// followed.
+// Returns the descriptor, or -1 with errno. When it returns, a process reads the pipe. Symbolic
+// links are not followed.
 int OpenPipeToWrite(const std::string& path);
 
-// This file decides which file the name of an output leads to, and through whose symbolic links it
-// may lead there. Every command that writes a file asks it.
+// Decides which file an output's name leads to, and which symbolic links it may pass through. Every
+// command that writes a file calls these functions.
 
-// A destination is the file that an output's name stands for once all symbolic links are followed.
+// The file that an output's name stands for after all symbolic links are followed.
 struct Destination {
   std::string path;                   // without links; a name that may not exist yet
   std::optional<struct stat> status;  // of what is there; none: nothing is
-  // The process's own open descriptor that the name stands for: 1 for /dev/stdout. `path` is then
-  // the link in /proc that says so.
+  // The descriptor of this process that the name stands for: 1 for /dev/stdout. `path` is then the
+  // link in /proc.
   std::optional<int> descriptor;
 };
 
-// Whether a link, pipe or device belongs to the caller or to the system. Those of another user lead
-// where that user wants, and in a folder that all may write to, such as /tmp, any user can put one.
+// Whether a link, pipe or device belongs to the caller or to the system. In a folder that everyone
+// may write to, such as /tmp, another user's link can lead anywhere.
 bool BelongsToCallerOrSystem(const struct stat& status);
 
-// Follows all links of a path, those of its folders, too. Below a file, which is no folder, nothing
-// is there. The error is a sentence that names the path and the reason: a link of another user, too
-// many links, a folder that may not be searched, another user's folder in one that all may write
-// to: its owner can put a link in its place at any time.
+// Follows all links of a path, including those of its folders. Nothing exists below a path that is
+// a file. The error is a sentence that names the path and the reason:
+// - a link of another user,
+// - too many links,
+// - a folder that may not be searched,
+// - another user's folder inside a folder that everyone may write to, since its owner can replace
+//   it with a link.
 tl::expected<Destination, std::string> FollowTrustedLinks(const std::string& path);
 
 // "cannot write 'PATH': it belongs to another user".
 std::string AnothersOutput(const std::string& path);
 
-// No input file is larger; a limit, so that a wrong path cannot fill the memory.
+// The largest input file, so that a wrong path cannot fill the memory.
 inline constexpr std::size_t kLargestInputFile = std::size_t{16} << 20;
 
-// The whole of a text file. Otherwise appends why not and returns nothing: it does not exist, is a
-// directory or a device, cannot be read, is larger than kLargestInputFile, or is not text.
+// Reads a whole text file. On failure it appends the reason and returns nothing: the file does not
+// exist, is a directory or a device, cannot be read, is larger than kLargestInputFile, or is not
+// text.
 std::optional<std::string> ReadTextFile(const std::string& path, Diagnostics& diagnostics);
 
-// The same for what other tools wrote: it need not be text (terminals' escape sequences). A caller
-// that takes it apart checks it.
+// Like ReadTextFile, for the output of other tools, which need not be text (terminal escape
+// sequences). The caller must check the content.
 std::optional<std::string> ReadAnyFile(const std::string& path, Diagnostics& diagnostics);
 
-// Whether `text`, read from `file`, is what an input file may hold: UTF-8 without control
-// characters (tabs and line ends apart). Otherwise appends where it stops being so.
+// Whether `text`, read from `file`, is valid in an input file: UTF-8 without control characters
+// other than tabs and line ends. Otherwise appends the position of the first invalid character.
 bool CheckText(std::string_view text, const std::string& file, Diagnostics& diagnostics);
 
-// An input file that is open. Every file that a command reads for the user is opened here: files
-// and pipes, never directories and devices. A named pipe that nothing writes into yet is waited
-// for (files.h).
+// An open input file. Commands open every input file here: regular files and pipes, never
+// directories or devices. Opening a named pipe waits for its writer.
 class InputFile {
  public:
-  // Appends why not and returns nothing: there is no such file, it is a directory or a device, it
-  // may not be read.
+  // On failure, appends the reason and returns nothing: there is no such file, it is a directory or
+  // a device, or it may not be read.
   static std::optional<InputFile> Open(const std::string& path, Diagnostics& diagnostics);
 
   InputFile(InputFile&& other) noexcept;
@@ -81,8 +84,8 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
   ~InputFile();
 
-  // Fills the room, or as much of it as the file still has: fewer bytes come at its end alone.
-  // Appends why not and returns nothing where reading fails.
+  // Fills `room`; fewer bytes are returned only at the end of the file. Appends the reason and
+  // returns nothing if reading fails.
   std::optional<std::size_t> Read(std::span<char> room, Diagnostics& diagnostics);
   const std::string& path() const { return path_; }
 
@@ -93,11 +96,11 @@ class InputFile {
   int descriptor_ = -1;
 };
 
-// 64 bits of a content and its length, "1f0e2d3c4b5a6978-1234": equal for equal contents, and as
-// good as never for two that happen to differ (FNV-1a; no protection against intent).
+// A 64-bit FNV-1a hash of a content, and its length: "1f0e2d3c4b5a6978-1234". It detects accidental
+// changes, not intended collisions.
 std::string ContentDigest(std::string_view content);
 
-// While it lives, notes what the functions of files.h read on the thread that made it.
+// While an object lives, it records the files that this file's functions read on its thread.
 class FilesRead {
  public:
   FilesRead();
@@ -105,18 +108,18 @@ class FilesRead {
   FilesRead(const FilesRead&) = delete;
   FilesRead& operator=(const FilesRead&) = delete;
 
-  // Path as it was opened, and digest of the content.
+  // The digest of each content, by the path as it was opened.
   const std::map<std::string, std::string>& digests() const { return digests_; }
 
-  // What was noted on this thread since its outermost FilesRead was made, as it was opened.
+  // The paths recorded on this thread since its outermost FilesRead was made, as they were opened.
   static std::vector<std::string> PathsOfThread();
 
-  // For files.cc.
+  // Called by files.cc.
   static void Note(const std::string& path, std::string_view content);
 
  private:
   std::map<std::string, std::string> digests_;
-  FilesRead* outer_;  // that this one is within, and which notes the same
+  FilesRead* outer_;  // The enclosing FilesRead, which records the same files.
 };
 
 }  // namespace stepcast

@@ -16,7 +16,7 @@ using testing::IsEmpty;
 using testing::Pair;
 
 TEST(FilesReadTest, DigestsAreFnv1aAndLength) {
-  // The offset basis, and the published FNV-1a of "a".
+  // The FNV-1a offset basis, and the published hash of "a".
   EXPECT_EQ(ContentDigest(""), "cbf29ce484222325-0");
   EXPECT_EQ(ContentDigest("a"), "af63dc4c8601ec8c-1");
 }

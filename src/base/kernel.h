@@ -23,15 +23,15 @@ enum class KernelKind : std::uint8_t {
   kScanGradient,       // its backward
 };
 
-// Whose pass a kScan is.
+// The recurrent layer of a kScan.
 enum class ScanKind : std::uint8_t {
   kDelta,           // the gated delta rule
   kDeltaByChannel,  // with a decay for each channel: Kimi delta attention
   kStateSpace,      // Mamba-2
 };
 
-// How the operands of a product lie in memory, row by row; [a, b] has b numbers in a row. They are
-// those of a linear layer with a weight of [out, in], as PyTorch has them.
+// How the operands of a product are stored, row by row; [a, b] has rows of b numbers. They are the
+// operands of a linear layer with a weight of [out, in], as in PyTorch.
 enum class ProductLayout : std::uint8_t {
   kForward,         // [m, k] times the transpose of [n, k]
   kInputGradient,   // [m, k] times [k, n]
@@ -40,8 +40,8 @@ enum class ProductLayout : std::uint8_t {
 inline constexpr ProductLayout kProductLayouts[] = {
     ProductLayout::kForward, ProductLayout::kInputGradient, ProductLayout::kWeightGradient};
 
-// Whose code issues a kernel in eager execution; what that takes the host differs by more than an
-// order of magnitude.
+// The code that issues a kernel in eager execution. The host time of issuers differs by more than
+// an order of magnitude.
 enum class Issuer : std::uint8_t {
   kFramework,  // a sharding strategy's hooks, the optimizer, a compiled graph: the launch alone
   kModule,     // a module's forward, in Python, also when it is run again
@@ -49,7 +49,7 @@ enum class Issuer : std::uint8_t {
   kSameCall,   // the call that issued the kernel before: further pieces of one product
 };
 
-// Host time that eager execution takes for a kernel before it launches it, by issuer.
+// Host time that eager execution takes before it launches a kernel, by issuer.
 struct Dispatch {
   Time module{}, autograd{};
   Time operator[](Issuer issuer) const {
@@ -58,8 +58,8 @@ struct Dispatch {
   friend bool operator==(const Dispatch&, const Dispatch&) = default;
 };
 
-// How a kernel that memory bounds goes through it. Those of eager PyTorch do not all come to the
-// rate of a copy (calibration::KernelCosts::traffic).
+// The access pattern of a memory-bound kernel. Some kernels of eager PyTorch are slower than a copy
+// of the same bytes (calibration::KernelCosts::traffic).
 enum class Access : std::uint8_t {
   kPlain,
   kWidening,      // 16 bits in, 32 out, element by element
@@ -72,42 +72,44 @@ inline constexpr std::string_view kAccessNames[] = {"plain", "widening",      "m
                                                     "norm",  "norm_gradient", "column_sum"};
 inline constexpr std::size_t kAccessCount = std::size(kAccessNames);
 
-// What one device kernel computes: the vocabulary that the model room writes, programs carry and
-// cost code prices. Shapes are in elements. flops counts multiply and add as two.
+// The work of one device kernel. The model room writes kernels, programs carry them and cost code
+// prices them. Shapes are in elements. A multiply and an add count as two flops.
 struct Kernel {
   std::string name{};  // "mlp.down_proj", "self_attn.q_proj.wgrad"
   KernelKind kind = KernelKind::kMemoryBound;
   DataType data_type = DataType::kBf16;
   // kGemm: independent products of [m, k] and [k, n]. kAttention, kAttentionGradient: query heads
-  // of all sequences, each with m queries that see up to n keys before them (themselves included),
-  // or, where it is not causal, all n keys, of k elements. Zero otherwise.
+  // of all sequences. Each head has m queries of k elements; a query sees up to n keys, itself
+  // included, or all n keys if the attention is not causal. Zero for other kinds.
   std::int64_t batch = 1;
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t key_heads = 0;  // kAttention, kAttentionGradient: of all sequences, divides `batch`
   ProductLayout layout = ProductLayout::kForward;  // kGemm
-  // kGemm: the outcome is added to FP32 values in memory, which are read for it.
+  // kGemm: the result is added to FP32 values in memory, which are read first.
   bool adds_to_fp32 = false;
-  // kGemm: so many products like it run at once, on streams of their own, and fill the device
-  // together.
+  // kGemm: the number of equal products that run at once, on separate streams, and share the
+  // device.
   std::int64_t together = 1;
   std::int64_t flops = 0;        // what the device executes (causal attention: half)
   std::int64_t model_flops = 0;  // what MFU counts: matrix products, full attention; else 0
   Bytes read{}, written{};       // device memory traffic if every operand crosses once
   Time given{};                  // kGiven: the time; else zero
-  // kGiven: work of the host's CPUs or drives, which the device's other work does not share with.
+  // kGiven: work of the host's CPUs or drives, which runs concurrently with the device's other
+  // work.
   bool on_host = false;
-  // kMemoryBound: `summed_columns` sums over `summed_tokens` tokens each, a block of 32 columns per
-  // thread block (the weight gradients of PyTorch's layer norm). Few blocks share such work.
+  // kMemoryBound: `summed_columns` sums over `summed_tokens` tokens each. A thread block sums 32
+  // columns (the weight gradients of PyTorch's layer norm), so few blocks share the work.
   std::int64_t summed_tokens = 0, summed_columns = 0;
   Access access = Access::kPlain;  // kMemoryBound
-  // kAttention, kAttentionGradient: the generation of FlashAttention, 1 to 3; 4 is cuDNN's,
-  // 5 FlexAttention.
+  // kAttention, kAttentionGradient: the generation of FlashAttention, 1 to 3; 4 means cuDNN and 5
+  // FlexAttention.
   std::uint8_t flash = 2;
-  bool causal = true;  // likewise: a query sees the keys before it alone
-  // Likewise: the part of the generation's rate that is left where a library falls back.
+  bool causal = true;  // likewise: a query sees only the keys before it
+  // Likewise: the fraction of the generation's rate that remains when a library falls back.
   double rate = 1;
   ScanKind scan = ScanKind::kDelta;  // kScan, kScanGradient
-  // Likewise: chunks of the longest sequence, one after the other. More heads do not shorten them.
+  // Likewise: sequential chunks of the longest sequence. More heads do not shorten the sequence of
+  // steps.
   std::int64_t steps = 0;
   Issuer issuer = Issuer::kFramework;
   friend bool operator==(const Kernel&, const Kernel&) = default;

@@ -23,7 +23,7 @@ TEST(NamedPipe, IsReadOnceSomethingIsWritten) {
   const std::string path = Pipe("to_read");
   std::thread writer([&path] {
     const int descriptor = ::open(path.c_str(), O_WRONLY);
-    // Reading waits for what comes later, too.
+    // Reading waits for later bytes too.
     EXPECT_EQ(::write(descriptor, "ab", 2), 2);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     EXPECT_EQ(::write(descriptor, "cd", 2), 2);

@@ -35,7 +35,7 @@ const Convention& ConventionOf(CollectiveKind kind) {
   return kConventions[0];
 }
 
-// "AllReduce" and "all_reduce" are one word.
+// Removes separators and case: "AllReduce" and "all_reduce" become equal.
 std::string Letters(std::string_view text) {
   std::string letters;
   for (const char c : text) {

@@ -7,9 +7,9 @@
 #include "src/base/bytes.h"
 #include "src/base/collective_kind.h"
 
-// How nccl-tests counts the bytes of a collective, and what it divides by what: NVIDIA/nccl-tests,
-// doc/PERFORMANCE.md and src/*.cu. Its size is the buffer of a rank for all-reduce, broadcast,
-// reduce and send_recv, and all ranks' parts together for the others.
+// How nccl-tests counts the bytes of a collective and computes bandwidth (NVIDIA/nccl-tests,
+// doc/PERFORMANCE.md and src/*.cu). The size is one rank's buffer for all-reduce, broadcast, reduce
+// and send_recv, and all ranks' parts together for the other kinds.
 //
 //   algbw = size / time            busbw = algbw x factor
 //   factor: all-reduce 2 (N - 1) / N;
@@ -17,15 +17,15 @@
 //           broadcast, reduce, send_recv 1
 namespace stepcast {
 
-// The size that nccl-tests runs when `asked` is asked for: it deals the buffer out to the ranks
-// evenly, in whole units of 16 bytes for all-gather, reduce-scatter and all-to-all. May be zero.
+// The size that nccl-tests runs when asked for `asked`. For all-gather, reduce-scatter and
+// all-to-all it divides the buffer among the ranks in whole units of 16 bytes. May be zero.
 Bytes NcclTestsSize(CollectiveKind kind, Bytes asked, int ranks);
 
-// busbw over algbw. Requires ranks >= 1.
+// The factor from algbw to busbw. Requires ranks >= 1.
 double BusFactor(CollectiveKind kind, int ranks);
 
-// The collective that a program of nccl-tests measures, by its file ("all_reduce_perf",
-// "/opt/nccl-tests/build/alltoall_perf_mpi") or by the name in its JSON ("AllReduce").
+// The collective of an nccl-tests program, by its file name ("all_reduce_perf",
+// "/opt/nccl-tests/build/alltoall_perf_mpi") or by its name in JSON ("AllReduce").
 std::optional<CollectiveKind> CollectiveOfNcclTest(std::string_view program);
 
 }  // namespace stepcast

@@ -5,7 +5,7 @@
 namespace stepcast {
 namespace {
 
-// nccl-tests, doc/PERFORMANCE.md: for 8 ranks 2 x 7 / 8 and 7 / 8.
+// nccl-tests, doc/PERFORMANCE.md: for 8 ranks the factors are 2 x 7 / 8 and 7 / 8.
 TEST(NcclTestsConvention, BusBandwidthCountsWhatEveryRankSends) {
   EXPECT_DOUBLE_EQ(BusFactor(CollectiveKind::kAllReduce, 8), 1.75);
   EXPECT_DOUBLE_EQ(BusFactor(CollectiveKind::kAllGather, 8), 0.875);
@@ -13,12 +13,12 @@ TEST(NcclTestsConvention, BusBandwidthCountsWhatEveryRankSends) {
   EXPECT_DOUBLE_EQ(BusFactor(CollectiveKind::kBroadcast, 8), 1);
 }
 
-// 6 ranks of 1 KiB: 170 bytes each, of which whole units of 16 are 160.
+// 1 KiB over 6 ranks: 170 bytes each, rounded down to 160, a multiple of 16.
 TEST(NcclTestsConvention, SizesAreDealtOutInWholeUnits) {
   EXPECT_EQ(NcclTestsSize(CollectiveKind::kAllGather, Bytes(1024), 6), Bytes(960));
   EXPECT_EQ(NcclTestsSize(CollectiveKind::kReduceScatter, Bytes(1024), 8), Bytes(1024));
   EXPECT_EQ(NcclTestsSize(CollectiveKind::kAllReduce, Bytes(1000), 6), Bytes(1000));
-  // Too small for one unit each: nccl-tests prints such rows with size 0.
+  // Less than one unit for each rank: nccl-tests prints such rows with size 0.
   EXPECT_EQ(NcclTestsSize(CollectiveKind::kAllGather, Bytes(64), 8), Bytes(0));
 }
 

@@ -6,17 +6,17 @@
 
 namespace stepcast {
 
-// Text of other processes and of files as a terminal may show it: what Quoted (diagnostic.h)
-// escapes is escaped here, too.
+// Makes text of other processes and files safe to print on a terminal. The characters that Quoted
+// (diagnostic.h) escapes are escaped here too.
 
-// On one line.
+// The text on one line: line ends are escaped too.
 std::string Printable(std::string_view text);
 
-// Line by line: line ends stay.
+// The text with its line ends kept.
 std::string PrintableLines(std::string_view text);
 
-// A command prints at most this many mistakes, and behind them the number of the others. A reader
-// that finds so many in one file stops reading it.
+// The largest number of mistakes that a command prints; a count of the rest follows. A reader stops
+// after this many mistakes in one file.
 inline constexpr std::size_t kMostShownFaults = 100;
 
 }  // namespace stepcast

@@ -15,7 +15,7 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-// A unit and how many of the smallest unit (byte, byte/s, picosecond, flop/s) it holds.
+// A unit, and its size in the smallest unit (byte, byte/s, picosecond, flop/s).
 struct Unit {
   std::string_view name;
   std::int64_t size;
@@ -116,8 +116,8 @@ QuantityResult<std::int64_t> Parse(const Dimension& dimension, std::string_view 
                  WriteFor(dimension));
   }
 
-  // 19 digits hold every number of 63 bits; their product with a unit of 3.6 * 10^15 stays far
-  // inside 128 bits.
+  // 19 digits hold every number of 63 bits. Their product with a unit of 3.6 * 10^15 fits into 128
+  // bits.
   constexpr std::size_t kMostDigits = 19;
   const auto take_digits = [&rest] {
     std::size_t count = 0;
@@ -175,11 +175,11 @@ std::string Digits(double value, bool whole) {
   return value >= 9.995 ? fmt::format("{:.1f}", value) : fmt::format("{:.2f}", value);
 }
 
-// For people. `units` ascend; the step to the next is taken as soon as the number would print as
-// `carry` or more.
+// For people. `units` ascend; the next unit is taken when the number would print as `carry` or
+// more.
 std::string FormatIn(std::span<const Unit> units, std::int64_t amount, double carry) {
   if (amount < 0) {
-    // -min does not exist; one off is invisible in three digits.
+    // The negation of the minimum overflows; an error of one is invisible in three digits.
     const std::int64_t positive =
         amount == std::numeric_limits<std::int64_t>::min() ? -(amount + 1) : -amount;
     return "-" + FormatIn(units, positive, carry);

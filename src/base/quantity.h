@@ -8,15 +8,14 @@
 #include "src/base/time.h"
 #include "tl/expected.hpp"
 
-// Quantities as text. Reading is strict: a decimal number and a unit, a space between them
-// optional ("25 MiB", "2.5us"); no sign, no exponent, no bare number. Units are case-sensitive.
+// Quantities as text. The parser is strict: a decimal number, an optional space and a unit ("25
+// MiB", "2.5us"). A sign, an exponent or a missing unit is an error. Units are case-sensitive.
 //   bytes:      B KB MB GB TB KiB MiB GiB TiB
 //   bandwidth:  B/s KB/s MB/s GB/s TB/s (10^3), MiB/s GiB/s; bit rates Kbps Mbps Gbps Tbps (/8)
 //   time:       ps ns us ms s min h
 //   flop rate:  GFLOPS TFLOPS PFLOPS
-// A value that is not a whole number of the smallest unit (byte, picosecond, byte/s, flop/s)
-// rounds to the nearest. Errors are a sentence that ends with the offending text; the caller adds
-// the position.
+// Values are rounded to the smallest unit (byte, picosecond, byte/s, flop/s). An error is a
+// sentence that ends with the offending text; the caller adds the position.
 namespace stepcast {
 
 struct QuantityError {
@@ -32,14 +31,14 @@ QuantityResult<Bandwidth> ParseBandwidth(std::string_view text);
 QuantityResult<Time> ParseTime(std::string_view text);
 QuantityResult<FlopRate> ParseFlopRate(std::string_view text);
 
-// For people: three or four significant digits and a fitting unit: "1.25 ms", "14.9 GiB",
+// For people: three or four significant digits and a suitable unit, as "1.25 ms", "14.9 GiB" or
 // "450 GB/s".
 std::string FormatTime(Time time);
 std::string FormatBytes(Bytes bytes);
 std::string FormatBandwidth(Bandwidth bandwidth);
 
-// For files: text that Parse* reads back to exactly the same value: "26214400 B" becomes
-// "25 MiB", 1.5 us becomes "1500 ns".
+// For files: text that Parse* reads back to exactly the same value. "26214400 B" becomes "25 MiB";
+// 1.5 us becomes "1500 ns".
 std::string ExactTime(Time time);
 std::string ExactBytes(Bytes bytes);
 std::string ExactBandwidth(Bandwidth bandwidth);

@@ -10,7 +10,7 @@
 namespace stepcast {
 namespace {
 
-// The largest size that files may hold, and the largest that can be counted.
+// The largest size that files may hold, and the largest that fits into the type.
 TEST(Quantity, LargeNumbersOfBytes) {
   EXPECT_EQ(ParseBytes("1152921504606846976 B"), Bytes(std::int64_t{1} << 60));
   EXPECT_EQ(ParseBytes("9223372036854775807 B"), Bytes(std::numeric_limits<std::int64_t>::max()));
@@ -123,7 +123,7 @@ TEST(Exact, ChoosesTheLargestUnitThatDivides) {
 RC_GTEST_PROP(Exact, ReadsBackToTheSameValue, ()) {
   const std::int64_t mantissa = *rc::gen::inRange<std::int64_t>(0, 1'000'000);
   std::int64_t n = mantissa;
-  // Trailing zeros, binary and decimal, so that every unit is met.
+  // Numbers with binary and decimal trailing zeros, so that every unit occurs.
   for (int i = *rc::gen::inRange(0, 12); i > 0; --i) n *= 10;
   if (*rc::gen::arbitrary<bool>()) n = mantissa << *rc::gen::inRange(0, 41);
   RC_ASSERT(ParseBytes(ExactBytes(Bytes(n))).value() == Bytes(n));

@@ -10,9 +10,8 @@
 
 namespace stepcast {
 
-// Bytes per second through one direction of something: a link, a memory, a group's slowest cut.
-// NVLink is quoted by vendors for both directions together; here it is always one direction
-// (NVLink 4: 450 GB/s).
+// Bytes per second through one direction of a link, a memory or a group's slowest cut. Vendors
+// quote NVLink for both directions together; here it is always one direction (NVLink 4: 450 GB/s).
 class Bandwidth {
  public:
   constexpr Bandwidth() = default;
@@ -25,7 +24,7 @@ class Bandwidth {
   constexpr double gigabytes_per_second() const {
     return static_cast<double>(bytes_per_second_) * 1e-9;
   }
-  // The achieved part of a peak; rounds down, so an efficiency never invents bandwidth.
+  // The achieved fraction of a peak, rounded down so that an efficiency never adds bandwidth.
   Bandwidth Scaled(double factor) const {
     return Bandwidth(
         static_cast<std::int64_t>(std::floor(static_cast<double>(bytes_per_second_) * factor)));
@@ -61,7 +60,7 @@ class FlopRate {
 };
 
 namespace internal {
-// ceil(amount * 10^12 / rate) without losing a bit; amount >= 0, rate > 0.
+// ceil(amount * 10^12 / rate), exact. Requires amount >= 0 and rate > 0.
 inline Time PicosecondsAt(std::int64_t amount, std::int64_t rate) {
   STEPCAST_CHECK(amount >= 0 && rate > 0, "an amount over a rate needs a positive rate");
   __extension__ using Wide = __int128;

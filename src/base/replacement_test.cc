@@ -30,11 +30,11 @@ TEST(SyncFolderTest, TellsWhatCannotBe) {
   EXPECT_FALSE(SyncFolder("/none/of/these"));
 }
 
-// In a process of its own, which ends by a signal while another thread makes two files: the status
-// tells how many there were.
+// Runs in a child process that a signal ends while another thread makes two files. The exit status
+// is the number of files found then.
 int FilesAtTheEnd(const std::string& folder) {
   static std::atomic<bool> begun;
-  // A handler must not allocate.
+  // A signal handler must not allocate.
   static char one[PATH_MAX], two[PATH_MAX];
   std::snprintf(one, sizeof one, "%s/one", folder.c_str());
   std::snprintf(two, sizeof two, "%s/two", folder.c_str());

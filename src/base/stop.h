@@ -8,10 +8,10 @@
 #include <mutex>
 #include <thread>
 
-// Ends long work early: at a deadline, or when somebody asks for it (Ctrl-C).
+// Ends long work early: at a deadline, or on request (Ctrl-C).
 namespace stepcast {
 
-// Whether work is to end. Any thread, and a signal handler, may ask; it cannot be taken back.
+// A request to stop. Any thread or signal handler may make it; it cannot be withdrawn.
 class StopFlag {
  public:
   StopFlag() = default;
@@ -22,7 +22,7 @@ class StopFlag {
   void Request() { requested_.store(true, std::memory_order_relaxed); }
   bool requested() const { return requested_.load(std::memory_order_relaxed); }
 
-  // Requests it at a time, from a thread of its own. At most once.
+  // Requests a stop at a given time, from a separate thread. May be called once.
   void RequestAt(std::chrono::steady_clock::time_point time);
 
  private:
@@ -33,12 +33,13 @@ class StopFlag {
   std::thread timer_;
 };
 
-// StopPoint throws this. The work is abandoned, and its half-filled caches must be dropped.
+// Thrown by StopPoint. The work is abandoned, and its half-filled caches must be dropped.
 struct Stopped : std::exception {
   const char* what() const noexcept override { return "stopped before the end"; }
 };
 
-// While one lives, StopPoint on this thread heeds the flag. Scopes nest; the innermost holds.
+// While an object lives, StopPoint on this thread checks its flag. Scopes nest; the innermost one
+// counts.
 class StopScope {
  public:
   explicit StopScope(const StopFlag& flag);
@@ -50,10 +51,11 @@ class StopScope {
   const StopFlag* const outer_;
 };
 
-// Throws Stopped if a flag of this thread's scope says so. Some nanoseconds.
+// Throws Stopped if the flag of this thread's scope is set. Takes a few nanoseconds.
 void StopPoint();
 
-// Loops over events, which take tens of nanoseconds each, call it once for so many.
+// Loops over events call StopPoint once per this many events, since one event takes only tens of
+// nanoseconds.
 inline constexpr std::uint32_t kEventsBetweenStopPoints = 4096;
 
 }  // namespace stepcast

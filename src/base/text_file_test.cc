@@ -61,7 +61,7 @@ TEST(CheckText, NamesTheFirstByteThatIsNoText) {
       {"\xF4\x90\x80\x80", 1, 1},      // beyond U+10FFFF
       {"\x1b[31m", 1, 1},
       {"a\xC2\x9B", 1, 2},           // a control character of ISO 6429
-      {"name: \xE2\x80\xAE", 1, 7},  // turns what follows round
+      {"name: \xE2\x80\xAE", 1, 7},  // RIGHT-TO-LEFT OVERRIDE
   };
   for (const auto& bad : cases) {
     Diagnostics diagnostics;

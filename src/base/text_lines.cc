@@ -49,7 +49,7 @@ bool IsPlainYaml(std::string_view text) {
   constexpr std::string_view kLetters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
   if (text.empty() || text == "null" || text == "Null" || text == "NULL") return false;
-  // "- a" is an item, "---" and "..." part documents; "-1" and "./a" are neither.
+  // "- a" is a list item, and "---" and "..." separate documents; "-1" and "./a" are neither.
   const bool number = text.front() == '-' && text.find_first_of(kLetters) == 1;
   const bool first = kLetters.find(text.front()) != std::string_view::npos || number ||
                      text.front() == '.' || text.front() == '/' || text.front() == '_';
@@ -75,7 +75,7 @@ std::string TemporaryName(const std::string& target) {
   const std::filesystem::path path(target);
   std::random_device random;
   const std::uint64_t number = std::uint64_t{random()} << 32 | random();
-  // File systems take names of 255 bytes.
+  // File systems limit names to 255 bytes.
   constexpr std::size_t kMostKept = 200;
   const std::string name = path.filename().string();
   return (path.parent_path() / fmt::format(".{}.{:016x}", name.substr(0, kMostKept), number))
@@ -97,12 +97,12 @@ SignalsHeldBack::SignalsHeldBack() {
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  // A process that is ending must not begin another version.
+  // A process that is ending must not begin another file.
   while (held_here == 0 && stopping) ::pause();
   ++held_here;
   ++holders;
   if (held_here > 1 || !stopping) return;
-  // The end came between the two.
+  // The end began between the two checks.
   --holders;
   for (;;) ::pause();
 }

@@ -14,7 +14,7 @@
 
 namespace stepcast {
 
-// Lines and columns of places in a text, found by bisection.
+// Finds the line and column of a position in a text, by bisection.
 class TextLines {
  public:
   // `file` names the text in positions.
@@ -34,36 +34,36 @@ class TextLines {
   std::vector<std::size_t> starts_{0};
 };
 
-// Text as a YAML document holds it (YAML 1.2.2, chapter 7). Every file that is written as YAML asks
-// here, so that what was written reads back.
+// Writes text into YAML documents (YAML 1.2.2, chapter 7) so that it reads back unchanged. All code
+// that writes YAML calls these functions.
 
-// The text in double quotes, on one line: quotes, backslashes, tabs and line ends as escapes. What
-// an input file may not hold (other control characters, what turns text round, bytes that are not
-// UTF-8) stands as a message shows it: "\x1b" as these four characters.
+// The text in double quotes, on one line, with quotes, backslashes, tabs and line ends escaped.
+// Characters that an input file may not hold (control characters, text direction marks, invalid
+// UTF-8) are written as messages show them: "\x1b" as these four characters.
 std::string YamlQuoted(std::string_view text);
 
-// The text as a scalar or a key on one line: without quotes where YAML takes it for just this text
-// wherever it stands, otherwise in double quotes.
+// The text as a scalar or key on one line: plain if YAML reads it back as this text in every
+// context, otherwise in double quotes.
 std::string YamlScalar(std::string_view text);
 
-// Whether YAML takes the text for itself without quotes, in a block, in a flow and as a key. A word
-// for null ("null", "~") is not plain; a number is.
+// Whether YAML reads the unquoted text as itself in a block, in a flow and as a key. A word for
+// null ("null", "~") is not plain; a number is.
 bool IsPlainYaml(std::string_view text);
 
-// Replacing a name in a folder by a new version: that is written under a temporary name beside it,
-// made durable, and renamed.
+// Replaces a file in a folder by a new version. The new version is written under a temporary name
+// in the same folder, made durable, and renamed.
 
-// A name in the folder of `target` that nothing is likely to have: ".NAME.1f0e2d3c4b5a6978", of a
-// long name its beginning. It is created exclusively; if the name exists, another is taken.
+// A unique name in the folder of `target`: ".NAME.1f0e2d3c4b5a6978"; a long NAME is cut. The caller
+// must create it exclusively and try again if it exists.
 std::string TemporaryName(const std::string& target);
 
-// Writes a folder's entries to the disk, so that a rename in it outlasts a power failure. False,
-// with errno, where that fails; a file system that cannot do it has not failed.
+// Writes a folder's entries to the disk, so that a rename in it survives a power failure. Returns
+// false, with errno, on failure. A file system that does not support this is not a failure.
 bool SyncFolder(const std::string& folder);
 
-// While one lives, neither its thread nor any other of the process ends it at a signal, provided
-// that handlers call LetFinish: for the moments in which an unfinished version has no entry in a
-// list of what to remove. Those must be short.
+// While an object lives, no thread of the process ends the process on a signal, if signal handlers
+// call LetFinish. Use it only for short sections, while an unfinished file is not yet in the list
+// of files to remove.
 class SignalsHeldBack {
  public:
   SignalsHeldBack();
@@ -71,9 +71,9 @@ class SignalsHeldBack {
   SignalsHeldBack(const SignalsHeldBack&) = delete;
   SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
 
-  // For signal handlers, and for code that is about to end the process: waits until no other thread
-  // holds signals back, and keeps further ones from it. Gives up after some seconds: a file system
-  // may hang. The process must end next.
+  // For signal handlers, and for code about to end the process. Waits until no other thread holds
+  // signals back, and keeps threads from doing so again. Gives up after some seconds, since a file
+  // system may hang. The process must end next.
   static void LetFinish();
 
  private:

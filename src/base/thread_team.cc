@@ -12,7 +12,7 @@ namespace stepcast {
 int UsableCores() {
   cpu_set_t cores;
   if (::sched_getaffinity(0, sizeof(cores), &cores) == 0) return std::max(1, CPU_COUNT(&cores));
-  // More cores than a cpu_set_t counts.
+  // The machine has more cores than a cpu_set_t can count.
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
@@ -91,7 +91,7 @@ void ForEachIndex(ThreadTeam& team, std::int64_t count,
   } catch (...) {
     thrown = std::current_exception();
   }
-  // The team uses this function's variables until Join, also when something was thrown here.
+  // The team uses this function's variables until Join, even after an exception.
   try {
     team.Join();
   } catch (...) {

@@ -10,14 +10,14 @@
 
 namespace stepcast {
 
-// How many threads can run at once: the cores that this process may use. At least one.
+// The number of cores that this process may use, at least one.
 int UsableCores();
 
-// Threads that work together on one thing after another. They stay from one to the next, and their
-// thread_local caches with them. One thread uses a team at a time.
+// Threads that execute one parallel task after another. The threads live as long as the team, and
+// so do their thread_local caches. One thread uses a team at a time.
 class ThreadTeam {
  public:
-  // As many of `threads` as the system grants, none included.
+  // Starts up to `threads` threads. There may be fewer, or none, if the system refuses.
   explicit ThreadTeam(int threads);
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -25,7 +25,8 @@ class ThreadTeam {
 
   int size() const { return static_cast<int>(threads_.size()); }
 
-  // Every thread of the team calls `part` once, with its number from 0; it must stay until Join.
+  // Every thread of the team calls `part` once, with its number from 0. `part` must live until
+  // Join.
   void Begin(const std::function<void(int thread)>& part);
   // Returns when all threads are done; rethrows the exception of one of them.
   void Join();
@@ -43,10 +44,10 @@ class ThreadTeam {
   std::vector<std::thread> threads_;
 };
 
-// Calls `body` for each index from 0 to `count`, each once, on the calling thread and on those of
-// the team. A thread takes the next index when it is done with one, for they may differ widely in
-// cost. `worker` tells the threads apart: the caller is 0, those of the team 1 to its size. An
-// exception ends the loop, and is rethrown.
+// Calls `body` once for each index from 0 to `count` - 1, on the calling thread and on the team's
+// threads. A thread takes the next index when it finishes one, since the costs of indices may
+// differ widely. `worker` is 0 for the caller, and 1 to the team's size for its threads. An
+// exception ends the loop and is rethrown.
 void ForEachIndex(ThreadTeam& team, std::int64_t count,
                   const std::function<void(std::int64_t index, int worker)>& body);
 

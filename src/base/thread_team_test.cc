@@ -46,7 +46,7 @@ TEST(ForEachIndex, VisitsEachIndexOnceWithAnyNumberOfThreads) {
   }
 }
 
-// One thread at a time has a worker's number, so that what is kept by number needs no lock.
+// Only one thread at a time has a given worker number, so data kept by number needs no lock.
 TEST(ForEachIndex, TellsWorkersApart) {
   ThreadTeam team(3);
   std::vector<std::atomic<int>> inside(4);

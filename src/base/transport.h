@@ -5,15 +5,15 @@
 
 namespace stepcast {
 
-// A transport is the network between nodes together with the software that drives it. It decides
-// how long a small message takes, on links of any bandwidth.
+// A transport is the network between nodes together with its software. It determines the time of a
+// small message on a link of any bandwidth.
 enum class Transport : std::uint8_t { kInfiniband, kRoce, kEfa, kOmniPath, kSlingshot, kSockets };
 inline constexpr Transport kTransports[] = {Transport::kInfiniband, Transport::kRoce,
                                             Transport::kEfa,        Transport::kOmniPath,
                                             Transport::kSlingshot,  Transport::kSockets};
 
-// The names of files: infiniband, roce, efa, omni-path, slingshot, sockets (TCP through the host's
-// memory, where there is no RDMA).
+// The name in files: infiniband, roce, efa, omni-path, slingshot or sockets (TCP through the host's
+// memory, without RDMA).
 constexpr std::string_view Name(Transport transport) {
   switch (transport) {
     case Transport::kInfiniband:
@@ -32,10 +32,10 @@ constexpr std::string_view Name(Transport transport) {
   return "";
 }
 
-// Whether what was measured over one says how long messages take over the other: where they are the
-// same, and between InfiniBand and RoCE, which NCCL drives by the same code
-// (src/transport/net_ib.cc of NVIDIA/nccl, verbs). Llama Team 2024 (arXiv 2407.21783,
-// section 3.3.1) trained on clusters of both, which they tuned "to provide equivalent performance".
+// Whether measured message times of one transport are valid for the other. This holds for equal
+// transports, and between InfiniBand and RoCE, which NCCL drives with the same code
+// (src/transport/net_ib.cc of NVIDIA/nccl, verbs). Llama Team 2024 (arXiv 2407.21783, section
+// 3.3.1) trained on clusters of both, which they tuned "to provide equivalent performance".
 constexpr bool Alike(Transport a, Transport b) {
   const auto verbs = [](Transport transport) {
     return transport == Transport::kInfiniband || transport == Transport::kRoce;

@@ -19,7 +19,7 @@ std::string Failure(const std::string& path, int error) {
   return fmt::format("cannot write '{}': {}", path, std::strerror(error));
 }
 
-// The process's own open descriptor that a link stands for: 1 for /proc/self/fd/1.
+// The descriptor of this process that a link stands for: 1 for /proc/self/fd/1.
 std::optional<int> DescriptorOf(const fs::path& link) {
   std::error_code error;
   if (!fs::equivalent(link.parent_path(), "/proc/self/fd", error)) return std::nullopt;
@@ -30,14 +30,14 @@ std::optional<int> DescriptorOf(const fs::path& link) {
   return number;
 }
 
-// Whether all users may make entries in a folder and none may take away another's, as in /tmp.
+// Whether all users may create entries in a folder but not remove those of others, as in /tmp.
 bool IsSharedByAll(const fs::path& folder) {
   struct stat status = {};
   return ::stat(folder.empty() ? "." : folder.c_str(), &status) == 0 &&
          (status.st_mode & S_ISVTX) != 0 && (status.st_mode & S_IWOTH) != 0;
 }
 
-// Puts the components of a path before those that are still to be followed.
+// Puts the components of a path in front of the components that are still to be followed.
 void Prepend(const fs::path& path, std::deque<fs::path>& components) {
   std::deque<fs::path> own;
   for (const fs::path& component : path.relative_path()) {
@@ -49,7 +49,7 @@ void Prepend(const fs::path& path, std::deque<fs::path>& components) {
 }  // namespace
 
 bool BelongsToCallerOrSystem(const struct stat& status) {
-  // The system's user owns "/": it is not number 0 in a container's user namespace.
+  // The owner of "/" is the system's user; in a container's user namespace its number is not 0.
   struct stat root = {};
   return status.st_uid == ::geteuid() || status.st_uid == 0 ||
          (::stat("/", &root) == 0 && status.st_uid == root.st_uid);

@@ -24,7 +24,7 @@ class TrustedPathTest : public testing::Test {
   }
   ~TrustedPathTest() override { fs::remove_all(folder_); }
 
-  // A link that another user owns; false where this process may not make one.
+  // Makes a link that another user owns. Returns false if this process may not do so.
   bool MakeAnothersLink(const fs::path& target, const fs::path& link) {
     fs::create_symlink(target, link);
     return ::lchown(link.c_str(), kStranger, kStranger) == 0;
@@ -88,8 +88,8 @@ TEST_F(TrustedPathTest, AnothersLinksAreRefusedWhereverTheyStand) {
   }
 }
 
-// In /tmp their owner can put a link in their place. Elsewhere folders of others are ordinary:
-// those of a colleague that the caller's group may write to.
+// In /tmp, the owner of a folder can replace it with a link. Elsewhere, another user's folder is
+// ordinary, such as a colleague's folder that the group may write to.
 TEST_F(TrustedPathTest, AnothersFoldersAreRefusedWhereAllMayMakeSome) {
   const fs::path shared = folder_ / "shared";
   fs::create_directories(shared / "theirs" / "inner");

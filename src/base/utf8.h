@@ -6,11 +6,11 @@
 
 namespace stepcast::utf8 {
 
-// Length of the UTF-8 sequence at the start of `text`, which is not empty; 0 when it is not one
-// (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing beyond U+10FFFF).
+// Length of the UTF-8 sequence at the start of `text`, which must not be empty. Returns 0 if it is
+// invalid (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing beyond U+10FFFF).
 std::size_t SequenceLength(std::string_view text);
 
-// Of one whole sequence.
+// The code point of one whole sequence.
 std::uint32_t CodePoint(std::string_view character);
 
 }  // namespace stepcast::utf8

@@ -30,7 +30,7 @@ TEST(YamlQuoted, StaysOnOneLine) {
   EXPECT_EQ(YamlQuoted("\"\\"), "\"\\\"\\\\\"");
 }
 
-// As messages show it: a document may not hold it.
+// Invalid characters are written as messages show them.
 TEST(YamlQuoted, ShowsWhatADocumentMayNotHold) {
   EXPECT_EQ(YamlQuoted("\x1b[2J"), "\"\\\\x1b[2J\"");
   EXPECT_EQ(YamlQuoted("\xFF"), "\"\\\\xff\"");

@@ -12,7 +12,7 @@
 namespace stepcast::calibrate {
 namespace {
 
-// What travels: times in picoseconds.
+// The packed form of a record: times in picoseconds.
 struct Packed {
   std::int64_t issued = 0;
   std::int64_t start = 0;
@@ -24,7 +24,7 @@ double SecondsOf(std::int64_t picoseconds) {
   return static_cast<double>(picoseconds) * kPicosecond;
 }
 
-// The operations of all probes, each once, ascending.
+// The distinct operations of all probes, ascending.
 std::vector<program::Index> OperationsOf(const Benchmark& benchmark) {
   std::vector<program::Index> operations;
   for (const Probe& probe : benchmark.probes) {
@@ -58,7 +58,7 @@ class RankRecords {
   std::vector<Packed> records_;
 };
 
-// Samples of a probe whose rule looks at one rank alone.
+// Samples of a probe whose rule uses a single rank.
 std::vector<double> OwnSamples(const RankRecords& records, Rule rule, int steps,
                                const std::vector<std::size_t>& operations) {
   std::vector<double> samples;

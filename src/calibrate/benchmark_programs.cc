@@ -20,15 +20,15 @@ using program::kNone;
 using program::Opcode;
 
 constexpr std::int64_t kFp32Size = 4;
-// Parameters of an optimizer, in which several updates fit.
+// Parameters of an optimizer, enough for several updates.
 constexpr std::int64_t kSeveral = std::int64_t{4} << 20;
 constexpr std::uint16_t kCompute = 0;
 constexpr std::uint16_t kCommunication = 1;
-// Between collectives, on the compute stream: long enough for queues and buckets of links to be
-// empty again, as they mostly are in a step.
+// Pause between collectives on the compute stream. It is long enough to empty the queues and token
+// buckets of links, which are mostly empty in a step.
 constexpr Time kPause = Milliseconds(1);
 
-// Puts a program together, instruction by instruction, with the effects of each.
+// Builds a program instruction by instruction, with the effects of each.
 class Author {
  public:
   explicit Author(int streams, int rank = 0) {
@@ -37,7 +37,7 @@ class Author {
     if (streams > 1) program_.streams.push_back({"communication"});
   }
 
-  // Lives from the prologue on, and starts with values that are no zeros.
+  // A buffer that lives from the prologue on, with nonzero initial values.
   Index MakeBuffer(std::string_view name, std::int64_t elements, std::uint16_t stream) {
     const auto buffer = static_cast<Index>(program_.buffers.size());
     program_.buffers.push_back({{program_.texts.Add(name)},
@@ -77,7 +77,7 @@ class Author {
     return MakeKernel({.name = "pause", .kind = KernelKind::kGiven, .given = duration});
   }
 
-  // Returns where the instruction stands in the step.
+  // Returns the instruction's index in the step.
   Index Add(Opcode opcode, std::uint16_t stream, Index operand, std::vector<BufferUse> uses = {},
             const Effect* effect = nullptr) {
     Instruction instruction;
@@ -93,19 +93,19 @@ class Author {
     return static_cast<Index>(program_.step.size() - 1);
   }
 
-  // An order between two streams.
+  // Makes one stream wait for another.
   void Then(std::uint16_t first, std::uint16_t second, Index event) {
     Add(Opcode::kRecordEvent, first, event);
     Add(Opcode::kWaitEvent, second, event);
   }
 
-  // What a collective of one kind reads and writes.
+  // The buffers that a collective of one kind reads and writes.
   struct Operands {
     Index source = kNone;
     Index target = kNone;
   };
 
-  // Collectives are in place, as NCCL has them; all-to-alls and messages cannot be.
+  // Collectives are in place, as in NCCL, except all-to-alls and messages.
   Operands MakeOperands(std::string_view name, CollectiveKind kind, Bytes largest) {
     const std::int64_t elements = largest.count() / kFp32Size;
     Operands operands;
@@ -129,7 +129,7 @@ class Author {
     if (spec.kind == CollectiveKind::kAllGather) effect.source.offset = rank_in_group * part;
     std::vector<BufferUse> uses = {{operands.target, true, Bytes(), spec.bytes}};
     if (operands.source != operands.target) {
-      // A rank's own part, the last, stays where it is.
+      // The rank's own part, the last one, is not sent.
       uses[0].size -= part;
       uses.push_back({operands.source, false, Bytes(), spec.bytes - part});
     }
@@ -146,7 +146,7 @@ class Author {
     return static_cast<Index>(program_.collectives.size() - 1);
   }
 
-  // To the next rank of the group, and from the one before it, at once.
+  // Sends to the next rank of the group and receives from the previous one, at once.
   Index PassOn(Bytes bytes, const Operands& operands) {
     program_.exchanges.push_back({.communicator = 0,
                                   .data_type = DataType::kFp32,
@@ -169,14 +169,14 @@ class Author {
   std::int64_t next_element_ = 0;
 };
 
-// A first operation that keeps the stream busy while the host issues the others, so that none waits
-// for its issue: as in a step whose host runs ahead.
+// A first operation that occupies the stream while the host issues the others. No other operation
+// then waits for its issue, as in a step whose host runs ahead.
 Index RunAhead(Author& author, std::size_t operations) {
   constexpr Time kEach = Microseconds(10);
   return author.MakePause(kEach * static_cast<std::int64_t>(operations + 20));
 }
 
-// `1 + repetitions` operations of an opcode and operand.
+// Adds `1 + repetitions` operations with an opcode and operand.
 Probe Chain(Author& author, Opcode opcode, std::uint16_t stream, Index operand, int repetitions) {
   Probe probe;
   for (int i = 0; i <= repetitions; ++i) {
@@ -225,7 +225,7 @@ Kernel AttentionKernel(KernelKind kind, DataType type, std::int64_t heads, std::
   const Bytes operand = BytesOf(rows * head_size, type);
   const Bytes row_numbers(4 * rows);
   const Bytes accumulator(4 * rows * head_size);
-  // Two products of s x s over the head, half of each masked; five in the backward.
+  // Two products of s x s per head, half of each masked; five in the backward.
   const std::int64_t product = sequence * rows * head_size;
   return {.name = forward ? "attention" : "attention gradient",
           .kind = kind,
@@ -259,8 +259,8 @@ Benchmark OptimizerBenchmark(const std::vector<std::int64_t>& elements, Bytes ca
   Author author(1);
   Benchmark benchmark;
   const std::int64_t largest = *std::max_element(elements.begin(), elements.end());
-  // Of parameters, gradients and two moments, which updates walk through: so much that none of it
-  // is in the cache when it is used again.
+  // Parameters, gradients and two moments, which updates walk through. The arrays are long enough
+  // that no element is still in the cache when it is used again.
   const std::int64_t cold = 4 * cache.count() / (4 * kFp32Size);
   const std::int64_t room = std::max({largest, cold, std::min(kSeveral, 8 * largest)});
   const Index parameters = author.MakeBuffer("parameters", room, kCompute);
@@ -406,7 +406,7 @@ Chains ChainsBeside(double kernel, double collective) {
   constexpr double kLength = 0.2;
   constexpr double kLeast = 4;
   constexpr double kMany = 300;
-  constexpr double kMost = 5000;  // the other then goes on alone
+  constexpr double kMost = 5000;  // beyond it, the longer one ends alone
   const double length = std::max(kLeast * std::max(kernel, collective),
                                  std::min(kLength, kMany * std::min(kernel, collective)));
   const auto count = [&](double each) {
@@ -427,8 +427,8 @@ Benchmark OverlapBenchmark(const Kernel& kernel, int kernels, CollectiveKind kin
   author.Add(Opcode::kKernel, kCompute,
              RunAhead(author, static_cast<std::size_t>(kernels + collectives)));
   author.Then(kCompute, kCommunication, begin);
-  // Beside each other in the host's order, too: a long chain would fill the device's queue, and the
-  // other one would begin late.
+  // Alternates in host order, since a long chain would fill the device's queue and delay the other
+  // chain.
   const int all_kernels = kernels > 0 ? 1 + kernels : 0;
   const int all_collectives = collectives > 0 ? 1 + collectives : 0;
   const Index own = kernels > 0 ? author.MakeKernel(kernel) : kNone;

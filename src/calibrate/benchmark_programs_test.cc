@@ -12,8 +12,8 @@
 namespace stepcast::calibrate {
 namespace {
 
-// What is wrong with a benchmark: its program's violations, effects that leave their buffers,
-// probes of something else than operations.
+// Mistakes in a benchmark: violations of its program, effects outside their buffers, and probes of
+// instructions that are not operations.
 std::vector<std::string> Faults(const Benchmark& benchmark) {
   const program::Program& program = benchmark.program;
   std::vector<std::string> faults;
@@ -55,7 +55,7 @@ TEST(BenchmarkProgramsTest, AreSound) {
             None());
 }
 
-// In place as NCCL has it: rank 3 is the second of its group, so its part is the second half.
+// In place, as in NCCL: rank 3 is second in its group, so its part is the second half.
 TEST(BenchmarkProgramsTest, CollectivesWorkOnTheRanksOwnPart) {
   const auto effect = [](CollectiveKind kind) {
     return CollectiveBenchmark(kind, {KiB(4)}, {{0, 1}, {2, 3}}, 3)
@@ -69,7 +69,7 @@ TEST(BenchmarkProgramsTest, CollectivesWorkOnTheRanksOwnPart) {
   EXPECT_EQ(effect(CollectiveKind::kAllGather).target.offset, Bytes(0));
 }
 
-// Not in place: two ranks of 4 KiB send half of it, and the other half stays where it is.
+// Not in place: two ranks of 4 KiB send half of it each, and keep the other half.
 TEST(BenchmarkProgramsTest, AllToAllsGoFromOneBufferToAnother) {
   const Benchmark benchmark =
       CollectiveBenchmark(CollectiveKind::kAllToAll, {KiB(4)}, {{0, 1}, {2, 3}}, 3);
@@ -86,7 +86,8 @@ TEST(BenchmarkProgramsTest, AllToAllsGoFromOneBufferToAnother) {
   }
 }
 
-// An exchange: to the next of the group as much as from the one before it, and a probe for it.
+// An exchange sends as much to the next rank of the group as it receives from the previous one, and
+// has a probe.
 TEST(BenchmarkProgramsTest, MessagesAreExchanges) {
   const Benchmark benchmark =
       CollectiveBenchmark(CollectiveKind::kSendRecv, {KiB(4), MiB(1)}, {{0, 1}, {2, 3}}, 3);
@@ -108,9 +109,9 @@ TEST(BenchmarkProgramsTest, MessagesAreExchanges) {
             benchmark.program.uses[last.first_use + 1].buffer);
 }
 
-// As src/model counts, from which backends find the shape: two products of s x s x 128 in 128
-// heads, half of it masked; a log-sum-exp for each row and head; in the backward two numbers a row,
-// and the queries' gradient added up in FP32.
+// Counted as in src/model, from which backends find the shape: two products of s x s x 128 in 128
+// heads, half masked, and a log-sum-exp per row and head. The backward has two numbers per row, and
+// sums the queries' gradient in FP32.
 TEST(BenchmarkProgramsTest, AttentionCountsAsTheModelDoes) {
   constexpr std::int64_t kRows = 1024 * 128;
   constexpr std::int64_t kOperand = kRows * 128 * 2;  // bytes
@@ -125,7 +126,7 @@ TEST(BenchmarkProgramsTest, AttentionCountsAsTheModelDoes) {
   EXPECT_EQ(backward.written, Bytes(3 * kOperand + 2 * kOperand));
 }
 
-// At any place in the host's order both chains are about equally far: 9 kernels, 3 collectives.
+// At any point in host order, both chains have progressed about equally: 9 kernels, 3 collectives.
 TEST(BenchmarkProgramsTest, OverlapIssuesBothChainsSideBySide) {
   const Benchmark benchmark =
       OverlapBenchmark(MemoryKernel(MiB(8)), 8, CollectiveKind::kAllReduce, MiB(1), 2, {0, 1}, 0);
@@ -140,8 +141,8 @@ TEST(BenchmarkProgramsTest, OverlapIssuesBothChainsSideBySide) {
   }
 }
 
-// Chains of both last equally long, to within an operation; too few samples of a slow operation are
-// no reason to let the other go on alone.
+// Concurrent chains last equally long, to within one operation, even if the slow operation then has
+// few samples.
 TEST(BenchmarkProgramsTest, ChainsBesideEachOtherAreOfOneLength) {
   for (const auto& [kernel, collective] : std::vector<std::pair<double, double>>{
            {1e-3, 8e-3}, {8e-6, 3e-5}, {2e-5, 8e-3}, {0.05, 1e-5}, {1e-4, 1e-4}}) {
@@ -153,7 +154,7 @@ TEST(BenchmarkProgramsTest, ChainsBesideEachOtherAreOfOneLength) {
                 std::max(kernel, collective))
         << kernel << " " << collective;
   }
-  // 0.2 s of each; 300 of the quicker; 4 of the slower.
+  // 0.2 s each; at most 300 of the quicker; at least 4 of the slower.
   EXPECT_EQ(ChainsBeside(1e-3, 8e-3).kernels, 200);
   EXPECT_EQ(ChainsBeside(8e-6, 3e-5).kernels, 300);
   EXPECT_EQ(ChainsBeside(2e-5, 8e-3).collectives, 4);

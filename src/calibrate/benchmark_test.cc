@@ -68,10 +68,10 @@ TEST(BenchmarkTest, CollectivesRunFromTheLastThatComesToTheLastThatLeaves) {
   // 10 to 17, and 4 to 6.
   EXPECT_EQ(Samples(benchmark, {at(2, 17), at(10, 16), at(3, 5), at(4, 6)}),
             (std::vector<double>{7e-6, 2e-6}));
-  // Rank 1's clock is 8 us ahead: 18 to 24 by it. 24 - 18 = 6 and not less than the shortest.
+  // Rank 1's clock is 8 us ahead: 18 to 24 on it. 24 - 18 = 6, at least the shortest.
   EXPECT_EQ(Samples(benchmark, {at(2, 17), at(18, 24), at(3, 5), at(4, 6)}),
             (std::vector<double>{6e-6, 2e-6}));
-  // It is 30 us ahead: 46 - 40 = 6. 30 us behind: 17 - 2 = 15, the longest.
+  // The clock is 30 us ahead: 46 - 40 = 6. It is 30 us behind: 17 - 2 = 15, the longest.
   EXPECT_EQ(Samples(benchmark, {at(2, 17), at(-20, -14), at(3, 5), at(4, 6)}),
             (std::vector<double>{15e-6, 2e-6}));
 }

@@ -24,11 +24,11 @@
 #include "src/runtime/job.h"
 
 namespace stepcast::calibrate {
-// What collectives cost, alone and beside kernels. All ranks call these together.
+// Measure collectives, uncontended and concurrently with kernels. All ranks call these together.
 
-// Each kind over each shape of group, as far as the time reaches.
+// Each kind over each shape of group, as far as time allows.
 runtime::Attempt<void> MeasureCollectives(Campaign& campaign);
-// How much longer kernels and collectives take beside each other.
+// The slowdown of kernels and collectives that run concurrently.
 runtime::Attempt<void> MeasureInterference(Campaign& campaign);
 
 namespace {
@@ -49,10 +49,10 @@ std::vector<CollectiveKind> Kinds(Campaign& campaign) {
   return kinds;
 }
 
-// Powers of two, above 64 KiB also what lies half-way: times are read off linearly over the
-// logarithm of the size. For a time that is proportional to the size the chord lies above it by at
-// most 1.5 % between sizes that are sqrt(2) apart, and by 6 % between powers of two, where below
-// 64 KiB start-up costs hide it.
+// Powers of two, and above 64 KiB also the sizes half-way between, since times are interpolated
+// linearly over the logarithm of the size. For a time proportional to size, the interpolation is
+// too high by at most 1.5 % between sizes sqrt(2) apart. Between powers of two it is 6 %, which
+// start-up costs hide below 64 KiB.
 std::vector<Bytes> CollectiveSizes(Campaign& campaign, int ranks) {
   const Bytes from = campaign.options.from > Bytes() ? campaign.options.from : KiB(1);
   const Bytes to = campaign.options.to > Bytes() ? campaign.options.to
@@ -81,10 +81,10 @@ Attempt<void> MeasureTable(Campaign& campaign, CollectiveKind kind, const GroupS
     plan.sizes.push_back(size.count());
   const auto small = static_cast<std::size_t>(
       std::upper_bound(plan.sizes.begin(), plan.sizes.end(), KiB(64).count()) - plan.sizes.begin());
-  // Two tell what larger ones may take.
+  // Two sizes predict the times of larger ones.
   plan.first = std::max<std::size_t>(small, 2);
   plan.longest = campaign.effort.longest_collective.seconds();
-  // Buffers are made and filled, ranks meet.
+  // Time to make and fill buffers and synchronize ranks.
   constexpr double kProgram = 0.1;
   plan.program = kProgram;
   const std::string what = fmt::format("{} over {} ranks on {} node{}", Name(kind), shape.ranks,
@@ -120,19 +120,19 @@ Attempt<void> MeasureTable(Campaign& campaign, CollectiveKind kind, const GroupS
   return {};
 }
 
-// Of a size, the part that a rank sends.
+// The fraction of the size that a rank sends.
 double SentOf(CollectiveKind kind, int ranks) {
   if (kind == CollectiveKind::kSendRecv) return 1;
   const double sent = static_cast<double>(ranks - 1) / ranks;
   return kind == CollectiveKind::kAllReduce ? 2 * sent : sent;
 }
 
-// What is left of the time. Rank 0's clock decides, once, and what it decided is kept with the
-// measurements: an interrupted calibration goes on by the same plan.
+// The remaining time. Rank 0's clock decides once, and the decision is stored with the
+// measurements, so that an interrupted calibration continues with the same plan.
 Attempt<double> CollectiveBudget(Campaign& campaign) {
   const double whole = TimeOf(campaign.options).seconds();
   constexpr double kLeast = 0.25;
-  // Collectives beside kernels come afterwards.
+  // Reserved for collectives concurrent with kernels, which come later.
   const double reserved = campaign.Wants(Part::kInterference) ? 0.1 * whole : 0;
   return campaign.session.Settle(fmt::format("time for collectives, of {} s", whole), [&] {
     return std::max(whole - campaign.options.elapsed() - reserved, kLeast * whole);
@@ -151,7 +151,7 @@ Attempt<void> MeasureInterferenceOf(Campaign& campaign, calibration::Neighbour n
   const auto measure = [&](const std::vector<std::string>& keys, int kernels, int collectives) {
     return campaign.session.Measure(
         keys, campaign.effort.kernels, Time(), [&](const std::vector<std::size_t>&) {
-          // Both go on until both are known.
+          // Both chains run until both are measured.
           return OverlapBenchmark(kernel, kernels, kind, size, collectives, all, campaign.rank());
         });
   };
@@ -187,7 +187,7 @@ Attempt<void> MeasureCollectives(Campaign& campaign) {
         "one rank has no peers to communicate with: no collectives");
     return {};
   }
-  // Messages go from one rank to another, whatever groups there are.
+  // Messages are between two ranks in any group.
   const auto measures = [&](CollectiveKind kind, const GroupShape& shape) {
     if (kind == CollectiveKind::kSendRecv) return shape.ranks == 2;
     const auto& wanted = campaign.options.group_sizes;
@@ -196,7 +196,7 @@ Attempt<void> MeasureCollectives(Campaign& campaign) {
   struct TablePlan {
     CollectiveKind kind;
     const GroupShape* shape;
-    double weight;  // how long the same size takes, about: SentOf
+    double weight;  // approximate time relative to other kinds of this size: SentOf
   };
   std::vector<TablePlan> plans;
   double weights = 0;
@@ -209,7 +209,7 @@ Attempt<void> MeasureCollectives(Campaign& campaign) {
   }
   const auto budget = CollectiveBudget(campaign);
   if (!budget) return tl::unexpected(budget.error());
-  // What one table does not need, those after it have.
+  // Later tables get the time that one table does not need.
   double left = *budget;
   for (const TablePlan& plan : plans) {
     const double share = std::max(left, 0.0) * plan.weight / weights;
@@ -239,11 +239,11 @@ Attempt<void> MeasureInterference(Campaign& campaign) {
   return {};
 }
 
-// What copies between host and device cost. All ranks call these together.
+// Measure copies between host and device. All ranks call these together.
 
 runtime::Attempt<void> MeasureCopies(Campaign& campaign, program::CopyDirection direction,
                                      calibration::Curve& curve);
-// Both directions at once, against each alone.
+// Both directions at once, compared with each alone.
 runtime::Attempt<void> MeasureBothWays(Campaign& campaign);
 
 namespace {
@@ -290,7 +290,7 @@ Attempt<void> MeasureBothWays(Campaign& campaign) {
   double slowdown = 1;
   const CopyDirection directions[] = {CopyDirection::kHostToDevice, CopyDirection::kDeviceToHost};
   for (std::size_t i = 0; i < 2; ++i) {
-    // Mostly known from the curve.
+    // Usually known from the curve.
     const auto alone = campaign.session.Measure(
         {fmt::format("copies {}, {}", program::Name(directions[i]), ShowSize(kSize.count()))},
         campaign.effort.kernels, Time(), [&](const std::vector<std::size_t>&) {
@@ -321,7 +321,7 @@ Attempt<void> MeasurePart(Campaign& campaign, Part part) {
     case Part::kGemm:
       for (const DataType type : campaign.Types()) {
         for (const ProductLayout layout : campaign.options.layouts) {
-          // Tensor cores multiply fp8 in the forward's layout alone.
+          // Tensor cores multiply fp8 only in the forward layout.
           if (type == DataType::kFp8 && layout != ProductLayout::kForward) continue;
           if (done) done = MeasureGemm(campaign, type, layout);
         }
@@ -405,7 +405,7 @@ Attempt<Outcome> Run(Campaign& campaign) {
   if (auto measured = MeasureReference(campaign); !measured)
     return tl::unexpected(measured.error());
   for (const Part part : kParts) {
-    // Kernels cannot be priced without the cost of starting them, and hardly without memory.
+    // Prices of kernels need the start latency, and usually memory.
     const bool needed = part == Part::kLaunch || part == Part::kMemory;
     if (!campaign.Wants(part) && !(needed && campaign.WantsKernels())) continue;
     if (auto measured = MeasurePart(campaign, part); !measured)
@@ -470,7 +470,7 @@ Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner, const Option
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     };
   }
-  // Where all ranks are.
+  // Gathers the nodes of all ranks.
   const runtime::Place& place = job.place();
   const auto gathered = job.Gather(fmt::format("{} {}", place.node, place.host));
   if (!gathered) return tl::unexpected(gathered.error());

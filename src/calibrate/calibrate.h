@@ -21,16 +21,16 @@
 #include "src/runtime/device_health.h"
 #include "src/runtime/job.h"
 
-// Measures what operations cost where a backend runs them, and makes a profile of it.
+// Measures the cost of operations on a backend, and makes a calibration profile.
 namespace stepcast::calibrate {
 
-// A part of a calibration that can be measured by itself. Launch and memory are also measured with
-// any other part that makes a profile's section of kernels.
+// A part of a calibration that can be measured separately. Launch and memory are also measured with
+// any other part that contributes to a profile's kernels section.
 enum class Part : std::uint8_t {
   kLaunch,       // issue and start of kernels; with several ranks issue of collectives
   kMemory,       // memory-bound kernels by bytes
-  kGemm,         // matrix products by m, n, k, for each data type and layout; and, where the device
-                 // tells what it draws, the clock that they hold
+  kGemm,         // matrix products by m, n, k, data type and layout; also the clock that
+                 // they hold, if the device reports its power
   kAttention,    // by heads, sequence and head size, for each data type, forward and backward
   kOptimizer,    // fused AdamW by bytes
   kCopies,       // each direction, and both at once
@@ -45,40 +45,41 @@ std::optional<Part> PartFromName(std::string_view name);
 
 struct Options {
   bool quick = false;  // coarser and less often repeated
-  // About how long to measure; zero: 90 s when quick, else 20 min. What kernels, copies and
-  // interference leave of it, a quarter at least, is for collectives. Below 10 min kernels are
-  // measured as when quick.
+  // Approximate duration; zero: 90 s if quick, otherwise 20 min. Kernels, copies and interference
+  // come first; collectives get the rest, at least a quarter. Below 10 min, kernels are measured as
+  // if quick.
   Time time;
   std::vector<Part> parts;      // empty: all
   std::vector<DataType> types;  // of products and attention; empty: fp32 and bf16
-  // Of products; one suffices where they take the same time. fp8 has the forward's alone.
+  // Layouts of products. One layout suffices if all take the same time. fp8 is measured only in the
+  // forward layout.
   std::vector<ProductLayout> layouts = {ProductLayout::kForward};
-  Bytes cache;  // of the device: the optimizer's operands come from beyond it
+  Bytes cache;  // of the device; the optimizer's operands exceed it
   std::vector<CollectiveKind> collectives;  // empty: all; quick: all but broadcast
-  // Of collectives; from 1 KiB to 256 MiB (quick: 64 MiB) when zero.
+  // Sizes of collectives; zero: from 1 KiB to 256 MiB (quick: 64 MiB).
   Bytes from, to;
   std::vector<int> group_sizes;  // of the groups that communicate; empty: all that kernel_measurements.h finds
-  std::string name;              // the profile's
-  std::string gpu;               // its GPU type; empty: not known
-  // The beginning of the provenance: machine, driver, libraries, date, command, version. Results of
-  // a state hold where the entries of `machine` are the same.
+  std::string name;              // name of the profile
+  std::string gpu;               // its GPU type; empty: unknown
+  // The first entries of the provenance: machine, driver, libraries, date, command, version.
+  // Results in a state are valid only for equal entries of `machine`.
   std::vector<std::pair<std::string, std::string>> machine;
   std::vector<std::pair<std::string, std::string>> run;
-  std::string state;  // of an interrupted calibration; empty: none. Rank 0's counts.
+  std::string state;  // state of an interrupted calibration, at rank 0; empty: none
   Observer observer;
-  // The present state of rank 0's device; null, or nothing: it has none. All ranks have one, or
-  // none has.
+  // The present state of rank 0's device; null, or nothing, if there is none. Either all ranks have
+  // it or none.
   std::function<std::optional<runtime::DeviceHealth>()> health;
-  // Seconds since the calibration began, on rank 0; null: by the clock.
+  // Seconds since the calibration began, on rank 0; null: use the clock.
   std::function<double()> elapsed;
 };
 
-// A straight line through what was measured, for people: start and rate.
+// A straight line fitted to measurements, for people: start and rate.
 struct Fitted {
   std::string what;  // "all_reduce over 4 ranks on 4 nodes"
   std::size_t points = 0;
   double start = 0;     // seconds
-  double per_unit = 0;  // seconds a byte
+  double per_unit = 0;  // seconds per byte
   double residual = 0;  // median of |line - point| / point
 };
 
@@ -86,15 +87,16 @@ struct Outcome {
   calibration::Calibration profile;
   std::vector<Fitted> fits;
   std::vector<std::string> warnings;  // sentences without full stop
-  // Not empty: nothing was measured, for this reason: the state is none, or another machine's.
+  // Not empty: nothing was measured, because the state is invalid or from another machine.
   std::string refused;
-  // Not zero: nothing was measured, because there are no groups of so many ranks; there are these.
+  // Not zero: nothing was measured, because groups of this many ranks do not exist; the possible
+  // sizes follow.
   int no_group_of = 0;
   std::vector<int> groups_of;
 };
 
-// All ranks call this together, each with options that differ in nothing but observer and state.
-// All get the same outcome.
+// All ranks call this together, with equal options except observer and state. All get the same
+// outcome.
 runtime::Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner,
                                     const Options& options);
 

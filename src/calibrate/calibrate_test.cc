@@ -44,8 +44,8 @@ double WorstMiss(const Curve& curve, double start, double rate) {
   return worst;
 }
 
-// The slow-down of both sides, kinds of collectives, everything else: against the laws. Noise of
-// 3 % either way leaves medians of several repetitions well within 3 %.
+// Compares all results, including the slowdowns of both sides and the kinds of collectives, with
+// the true costs. Noise of 3 % either way leaves medians of several repetitions well within 3 %.
 TEST(CalibrateTest, FindsTheLawsOfTheMachine) {
   Laws laws;
   laws.noise = 0.03;
@@ -60,7 +60,7 @@ TEST(CalibrateTest, FindsTheLawsOfTheMachine) {
   EXPECT_LT(WorstMiss(profile.copies.device_to_host, laws.copy_start, laws.copy), kClose);
   EXPECT_LT(WorstMiss(profile.copies.device_to_device, laws.copy_start, laws.copy), kClose);
   EXPECT_NEAR(profile.copies.both_ways, 1, kClose);
-  // 64 bytes more than nothing.
+  // A kernel of 64 bytes takes slightly longer than the start.
   EXPECT_NEAR(kernels.start_latency.seconds(), laws.kernel_start, kClose * laws.kernel_start);
   EXPECT_NEAR(kernels.launch.seconds(), laws.issue, 1e-9);
   EXPECT_NEAR(kernels.collective_launch.seconds(), laws.issue_collective, 1e-9);
@@ -76,7 +76,7 @@ TEST(CalibrateTest, FindsTheLawsOfTheMachine) {
       EXPECT_NEAR(surface.at(m, 1, k).seconds() / law, 1, kClose) << m << " " << k;
     }
   }
-  // Two sizes of heads, each in three numbers. Two products, half masked.
+  // Two sizes of heads, each with three numbers of heads. Two products, half masked.
   EXPECT_EQ(kernels.attention_backward_surface[0].size(), 6u);
   ASSERT_EQ(kernels.attention_forward_surface[0].size(), 6u);
   for (const calibration::AttentionCurve& curve : kernels.attention_forward_surface[0]) {
@@ -89,8 +89,8 @@ TEST(CalibrateTest, FindsTheLawsOfTheMachine) {
     }
   }
 
-  // All-reduce, reduce-scatter, all-gather and all-to-all, over all and over pairs; messages between
-  // two.
+  // All-reduce, reduce-scatter, all-gather and all-to-all, over all ranks and over pairs; messages
+  // between two.
   ASSERT_EQ(profile.collectives.size(), 9u);
   for (const calibration::CollectiveTable& table : profile.collectives) {
     EXPECT_LT(WorstMiss(table.points, laws.collective_start, laws.collective), kClose);
@@ -109,14 +109,14 @@ TEST(CalibrateTest, FindsTheLawsOfTheMachine) {
   EXPECT_EQ(profile.collectives[8].collective, CollectiveKind::kSendRecv);
   EXPECT_EQ(profile.collectives[8].ranks, 2);
   EXPECT_EQ(profile.collectives[8].nodes, 2);
-  // On this machine nothing slows anything.
+  // On this machine nothing slows anything else.
   ASSERT_EQ(profile.interference.size(), 2u);
   for (const calibration::Interference& interference : profile.interference) {
     EXPECT_NEAR(interference.kernel_slowdown, 1, kClose);
     EXPECT_NEAR(interference.collective_slowdown, 1, kClose);
   }
   for (const calibration::Residual& residual : profile.residuals) {
-    // Even noise of 3 % has a median absolute deviation of 1.5 %.
+    // Uniform noise of 3 % has a median absolute deviation of 1.5 %.
     EXPECT_NEAR(residual.spread, 0.015, 0.015) << residual.of;
   }
 }
@@ -141,8 +141,8 @@ Options CollectivesOnly(Bytes to) {
   return options;
 }
 
-// At 0.1 us a byte all sizes up to 256 MiB are 92 s of one collective once: more than a table's
-// part of 100 s. What is measured has no holes.
+// At 0.1 us per byte, one collective at each size up to 256 MiB takes 92 s in total: more than a
+// table's share of 100 s. The measured sizes still have no gaps.
 TEST(CalibrateTest, StopsWhereTimeIsUp) {
   Laws laws;
   laws.collective = 1e-7;
@@ -162,8 +162,8 @@ TEST(CalibrateTest, StopsWhereTimeIsUp) {
       << outcome.warnings[0];
 }
 
-// All-reduces over four ranks on links of 250 Mbit/s: 32 MiB take 1.6 s. Half the tables, or three
-// times the time, and they are reached.
+// All-reduces over four ranks on links of 250 Mbit/s: 32 MiB take 1.6 s. With half the tables or
+// three times the time, they are reached.
 TEST(CalibrateTest, MoreTimeOrFewerGroupsReachFurther) {
   Laws laws;
   laws.collective = 4.8e-8;
@@ -181,11 +181,11 @@ TEST(CalibrateTest, MoreTimeOrFewerGroupsReachFurther) {
   options.collectives = {CollectiveKind::kAllReduce};
   EXPECT_GE(largest(options), MiB(128));
   EXPECT_EQ(MustCalibrate(laws, options).profile.collectives.size(), 1u);
-  // Messages go between two ranks, whatever groups are asked for.
+  // Messages are between two ranks, whatever groups are requested.
   options.collectives = {CollectiveKind::kSendRecv};
   EXPECT_EQ(MustCalibrate(laws, options).profile.collectives.front().ranks, 2);
   options.collectives = {CollectiveKind::kAllReduce};
-  // Kernels had most of the time.
+  // Kernels used most of the time.
   options.elapsed = [] { return 90.0; };
   EXPECT_LT(largest(options), MiB(128));
 }
@@ -199,7 +199,8 @@ TEST(CalibrateTest, KnowsWhichGroupsThereAre) {
   EXPECT_TRUE(outcome.profile.collectives.empty());
 }
 
-// However far an interrupted calibration came, going on gives the profile of an uninterrupted one.
+// Continuing an interrupted calibration gives the profile of an uninterrupted one, whenever it was
+// interrupted.
 TEST(CalibrateTest, ResumesToTheSameProfile) {
   Laws laws;
   laws.noise = 0.1;
@@ -258,7 +259,7 @@ TEST(CalibrateTest, RefusesTheStateOfSomethingElse) {
   EXPECT_NE(MustCalibrate(Laws(), options).refused.find("not the state"), std::string::npos);
 }
 
-// The ninth run and all later ones take a tenth longer.
+// The ninth and all later runs take a tenth longer.
 TEST(CalibrateTest, NoticesThrottling) {
   Options options = QuickOptions();
   options.parts = {Part::kLaunch, Part::kCopies};
@@ -287,8 +288,8 @@ TEST(CalibrateTest, FailuresComeBack) {
   EXPECT_EQ(outcome.error().message, "the machine has stopped");
 }
 
-// One rank has nothing to communicate with: no program has a communicator, and what it takes to
-// issue a collective stays unknown.
+// A single rank does not communicate: no program has a communicator, and the time to issue a
+// collective stays unknown.
 TEST(CalibrateTest, OneRankStartsNoCollective) {
   EchoJob job(1, 1);
   const Runner machine = SimulatedMachine(Laws());
@@ -304,11 +305,11 @@ TEST(CalibrateTest, OneRankStartsNoCollective) {
   EXPECT_GT(outcome->profile.kernels->launch, Time());
 }
 
-// Where layouts matter each has a surface of its own. fp8 has one layout.
+// If layouts matter, each has its own surface. fp8 has one layout.
 TEST(CalibrateTest, ProductsOfEveryLayoutAreMeasured) {
   EchoJob job(1, 1);
   const Runner machine = SimulatedMachine(Laws());
-  // Weights' gradients take twice as long here.
+  // Weight gradients take twice as long here.
   const Runner by_layout = [&](program::Program program, int warmup, int measured) {
     for (Kernel& kernel : program.kernels) {
       if (kernel.layout != ProductLayout::kWeightGradient) continue;
@@ -328,7 +329,7 @@ TEST(CalibrateTest, ProductsOfEveryLayoutAreMeasured) {
   const calibration::GemmSurface& forward = kernels.gemm_surface[bf16];
   const calibration::GemmSurface& weights = kernels.gemm_weight_gradient_surface[bf16];
   EXPECT_EQ(kernels.gemm_input_gradient_surface[bf16], forward);
-  // 512 cubed takes 268 us after a start of 2 us; the largest cube would now take too long.
+  // 512 cubed takes 268 us after a start of 2 us; the largest cube is now too slow.
   EXPECT_EQ(weights.m.size(), forward.m.size() - 1);
   EXPECT_NEAR(weights.at(4, 4, 4) / forward.at(4, 4, 4), 2, 0.02);
   const auto fp8 = static_cast<std::size_t>(DataType::kFp8);
@@ -336,7 +337,7 @@ TEST(CalibrateTest, ProductsOfEveryLayoutAreMeasured) {
   EXPECT_TRUE(kernels.gemm_weight_gradient_surface[fp8].empty());
 }
 
-// A board whose products fall to 0.8 of their rate after a while, as its power limit has it.
+// A board whose products slow to 0.8 of their rate after a while because of its power limit.
 TEST(CalibrateTest, TheClockThatProductsHoldIsMeasured) {
   EchoJob job(1, 1);
   Laws burst;

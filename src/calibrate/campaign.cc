@@ -17,7 +17,7 @@ double Rounded(double value, double digits) {
   return std::round(value / unit) * unit;
 }
 
-// What the neighbours of point i say about it.
+// The value of point i interpolated from its neighbors.
 double Predicted(const std::vector<std::pair<std::int64_t, Summary>>& results, std::size_t i,
                  Between between) {
   const auto place = [&](std::size_t at) {
@@ -89,7 +89,7 @@ void ResidualNotes::AddSurface(const std::string& part, const calibration::GemmS
     for (std::size_t axis = 0; axis < 3; ++axis) {
       const std::size_t at = i / along[axis] % sizes[axis];
       if (at == 0 || at + 1 == sizes[axis]) continue;
-      // The axis' values are a constant factor apart.
+      // The axis's values are a constant factor apart.
       const double predicted =
           std::sqrt(summaries[i - along[axis]].median * summaries[i + along[axis]].median);
       notes.misses.push_back(std::abs(predicted / summaries[i].median - 1));

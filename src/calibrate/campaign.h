@@ -14,35 +14,35 @@
 #include "src/calibrate/statistics.h"
 #include "src/calibration/calibration.h"
 
-// What all measurements of a calibration share.
+// The state that all measurements of a calibration share.
 namespace stepcast::calibrate {
 
-// From results to the values of a profile.
+// Converts results to values of a profile.
 
 struct Fitted;
 
-// Five significant digits: no measurement has more.
+// Rounded to five significant digits, the precision of measurements.
 Time RoundedTime(double seconds);
-// How much longer something takes beside something else, three decimals; not less than 1: what ran
-// faster beside others was measured at another time.
+// The factor by which an operation slows down while another runs, to three decimals. At least 1: a
+// faster concurrent time is due to other conditions.
 double SlowDown(double beside, double alone);
 
-// The medians as times that do not fall with the size.
+// The medians, adjusted so that times never fall with size.
 std::vector<Time> TimesOf(const std::vector<std::pair<std::int64_t, Summary>>& results);
 
 // Start and rate through the medians.
 Fitted FitOf(const std::string& what, const std::vector<std::pair<std::int64_t, Summary>>& results);
 
-// How the simulator reads between points: the time over the size, over the size's logarithm, or the
-// time's logarithm over the size's.
+// How the simulator interpolates: time over size, time over the size's logarithm, or the time's
+// logarithm over the size's logarithm.
 enum class Between : std::uint8_t { kLinear, kLogarithmic, kPowerLaw };
 
-// Collects how well each part is known.
+// Collects the residuals of each part.
 class ResidualNotes {
  public:
   void Add(const std::string& part, const std::vector<std::pair<std::int64_t, Summary>>& results,
            Between between);
-  // `summaries` in the order of the surface's times.
+  // `summaries` are in the order of the surface's times.
   void AddSurface(const std::string& part, const calibration::GemmSurface& surface,
                   const std::vector<Summary>& summaries);
   std::vector<calibration::Residual> Take() const;
@@ -50,15 +50,15 @@ class ResidualNotes {
  private:
   struct Notes {
     std::vector<double> spreads;
-    std::vector<double> misses;  // of inner points, from what their neighbours say
+    std::vector<double> misses;  // of inner points, relative to their neighbors' interpolation
   };
   std::map<std::string, Notes> parts_;
 };
 
-// The benchmark with the probes at these positions alone, in this order.
+// The benchmark with only the probes at these positions, in this order.
 Benchmark Reordered(Benchmark benchmark, const std::vector<std::size_t>& wanted);
 
-// Sizes, and what was measured at each.
+// Sizes with their measurements.
 using Results = std::vector<std::pair<std::int64_t, Summary>>;
 
 // How thorough a calibration is.
@@ -72,13 +72,13 @@ struct Effort {
   std::int64_t largest_product;  // of m, n and k
 };
 
-// About how long to measure.
+// Approximate duration of the measurement.
 Time TimeOf(const Options& options);
-// Whether there is no time for more than a coarse grid, measured a few times.
+// Whether there is only time for a coarse grid with few repetitions.
 bool IsCoarse(const Options& options);
 
 struct Campaign {
-  // `session` and `options` outlive it.
+  // `session` and `options` must outlive the object.
   Campaign(Session& session, const Options& options, std::vector<int> node_of_rank);
 
   bool Wants(Part part) const;
@@ -88,9 +88,9 @@ struct Campaign {
   std::vector<int> AllRanks() const;
   std::vector<DataType> Types() const;
 
-  // The profile's section, made when first asked for.
+  // The profile's kernels section, created on first use.
   calibration::KernelCosts& kernels();
-  // Results over bytes as a curve of the profile; also kept for residuals and fits.
+  // Converts results over bytes to a curve of the profile, and adds them to residuals and fits.
   calibration::Curve CurveOf(const std::string& part, const std::string& what,
                              const Results& results, Between between);
 
@@ -100,10 +100,10 @@ struct Campaign {
   Effort effort;
   Outcome outcome;
   ResidualNotes residuals;
-  std::vector<double> reference;  // seconds of the reference kernel, each time
+  std::vector<double> reference;  // times of the reference kernel, in seconds
 };
 
-// From `from`, a positive number, to no more than `to`.
+// From `from`, which must be positive, up to `to`.
 std::vector<std::int64_t> PowersOfTwo(std::int64_t from, std::int64_t to);
 
 }  // namespace stepcast::calibrate

@@ -16,7 +16,8 @@ Runner RunOn(runtime::Backend& backend, runtime::Job& job, runtime::Watch& watch
     options.warmup_steps = warmup_steps;
     options.measured_steps = measured_steps;
     auto measurement = runtime::Execute(program, **device, job, options, watch.progress(rank));
-    // Told while the device stands: its end waits for what runs on it, which may wait for partners.
+    // Reports the failure before the device is destroyed, since its destructor waits for running
+    // work, which may wait for partners.
     if (!measurement) watch.Fail(rank, measurement.error());
     return std::move(measurement->timeline);
   };

@@ -7,8 +7,8 @@
 
 namespace stepcast::calibrate {
 
-// Runs benchmarks on a backend, a device for each. All of it must outlive the runner. When an
-// execution fails, the watch ends the run.
+// A runner of benchmarks on a backend, with a new device for each. All arguments must outlive it.
+// If an execution fails, the watch ends the run.
 Runner RunOn(runtime::Backend& backend, runtime::Job& job, runtime::Watch& watch);
 
 }  // namespace stepcast::calibrate

@@ -14,8 +14,8 @@ double Between(std::int64_t least, std::int64_t most) {
   return static_cast<double>(*rc::gen::inRange<std::int64_t>(least, most + 1));
 }
 
-// 30 points, of which at most a fifth are anywhere: fewer than half of all pairs have one of them
-// (1 - 0.8^2 = 36 %), so the median slope lies among those of good pairs.
+// 30 points, of which at most a fifth are outliers. Fewer than half of all pairs include an outlier
+// (1 - 0.8^2 = 36 %), so the median slope is among those of good pairs.
 RC_GTEST_PROP(FitLineTest, OutliersDoNotMoveIt, ()) {
   const double start = Between(-1000, 1000);
   const double slope = Between(-100, 100);
@@ -29,9 +29,9 @@ RC_GTEST_PROP(FitLineTest, OutliersDoNotMoveIt, ()) {
   RC_ASSERT(std::abs(line.at_zero - start) < 1e-9);
 }
 
-// A start of 10 us to 1 ms and 0.01 to 10 ns a byte, over sizes from 64 B to 1 GiB, where the start
-// rules at one end and the rate at the other; 5 % of noise either way; every seventh point twice as
-// slow. Both come back within 10 %.
+// A start of 10 us to 1 ms and 0.01 to 10 ns per byte, over sizes from 64 B to 1 GiB: the start
+// dominates at one end and the rate at the other. With 5 % of noise either way and every seventh
+// point twice as slow, both are recovered within 10 %.
 RC_GTEST_PROP(FitStartAndRateTest, RecoversTheLawUnderNoise, ()) {
   const double start = 1e-6 * Between(10, 1000);
   const double rate = 1e-11 * Between(1, 1000);
@@ -51,7 +51,7 @@ RC_GTEST_PROP(FitStartAndRateTest, RecoversTheLawUnderNoise, ()) {
 
 TEST(NonDecreasingTest, PoolsWhatFalls) {
   EXPECT_EQ(NonDecreasing({1, 2, 3}), (std::vector<double>{1, 2, 3}));
-  // 5 and 3 pool to 4; 4 and 4 and 1 to 3; then all of them are above 2.
+  // 5 and 3 pool to 4; then 4, 4 and 1 pool to 3; all of them exceed 2.
   EXPECT_EQ(NonDecreasing({2, 5, 3, 1}), (std::vector<double>{2, 3, 3, 3}));
   EXPECT_EQ(NonDecreasing({}), std::vector<double>());
 }

@@ -18,7 +18,7 @@ int NodesOf(const std::vector<int>& group, const std::vector<int>& node_of_rank)
   return static_cast<int>(nodes.size());
 }
 
-// Adds the groups if they have one shape, which is new.
+// Adds the groups if they have equal shapes, and the shape is new.
 void AddShape(std::vector<std::vector<int>> groups, const std::vector<int>& node_of_rank,
               std::vector<GroupShape>& shapes) {
   if (groups.empty() || groups.front().size() < 2) return;

@@ -8,7 +8,7 @@
 namespace stepcast::calibrate {
 namespace {
 
-// "ranks/nodes: group group" of each.
+// Each shape as "ranks/nodes: group group".
 std::vector<std::string> Shapes(const std::vector<int>& node_of_rank) {
   std::vector<std::string> texts;
   for (const GroupShape& shape : ShapesOf(node_of_rank)) {
@@ -38,8 +38,7 @@ TEST(GroupsTest, OneNodeOfFour) {
   EXPECT_EQ(Shapes({0, 0, 0, 0}), (Texts{"4/1: 0123", "2/1: 01 23"}));
 }
 
-// Nodes of different sizes have no shape in common; groups that would span one or two nodes
-// neither.
+// Nodes of different sizes have no common shape, nor do groups that span one or two nodes.
 TEST(GroupsTest, UnevenNodes) { EXPECT_EQ(Shapes({0, 0, 0, 1}), (Texts{"4/2: 0123"})); }
 
 }  // namespace

@@ -25,8 +25,8 @@ std::string ShowSequence(std::int64_t length) { return fmt::format("sequence of 
 
 constexpr int kChain = 4;  // samples of a kernel in one step
 
-// Heads of all sequences of a micro-batch together: from what leaves a GPU's multiprocessors idle
-// to what keeps them busy, with the sizes of heads that models have.
+// Numbers of heads of all sequences in a micro-batch, from too few for a GPU's multiprocessors to
+// enough, with the head sizes of real models.
 constexpr std::int64_t kHeadSizes[] = {64, 128};
 constexpr std::int64_t kHeads[] = {2, 16, 128};
 
@@ -70,7 +70,7 @@ Attempt<void> MeasureReference(Campaign& campaign) {
   repetition.uncertainty = 0.01;
   const auto summary =
       campaign.session.Measure({key}, repetition, Time(), [&](const std::vector<std::size_t>&) {
-        constexpr std::int64_t kSize = 512;  // what a host multiplies in milliseconds
+        constexpr std::int64_t kSize = 512;  // multiplied by a host in milliseconds
         return KernelBenchmark({Product(campaign.Types().back(), kSize, kSize, kSize)}, 10);
       });
   if (!summary) return tl::unexpected(summary.error());
@@ -122,7 +122,7 @@ Attempt<void> MeasureGemm(Campaign& campaign, DataType type, ProductLayout layou
   const auto key = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
     return fmt::format("products in {}{}, {} x {} x {}", Name(type), of, m, n, k);
   };
-  // How far the grid goes: cubes until one takes too long.
+  // Finds the extent of the grid: cubes until one is too slow.
   constexpr std::int64_t kSmallest = 32;
   std::vector<std::int64_t> axis;
   double last = 0;

@@ -32,7 +32,7 @@ TEST(MeasurementStateTest, RefusesWhatIsNone) {
   state.Add("a", Summary{2, 1, 3, 0.5, 4});
   const std::string whole = state.Text();
   EXPECT_TRUE(MeasurementState::Parse(whole));
-  // Cut off anywhere it is refused.
+  // A state cut at any position is refused.
   for (std::size_t length = 0; length < whole.size(); ++length) {
     EXPECT_FALSE(MeasurementState::Parse(whole.substr(0, length))) << length;
   }

@@ -10,8 +10,8 @@ namespace stepcast::calibrate {
 namespace {
 
 TEST(SummaryTest, ByHand) {
-  // 1 to 9 and 100: the median lies between 5 and 6; positions 0.9 and 8.1 of 0 to 9 are the
-  // percentiles; deviations from 5.5 have the median 2.5.
+  // 1 to 9 and 100: the median is between 5 and 6. Positions 0.9 and 8.1 of 0 to 9 are the
+  // percentiles; deviations from 5.5 have a median of 2.5.
   const Summary summary = Summarise({100, 9, 8, 7, 6, 5, 4, 3, 2, 1});
   EXPECT_DOUBLE_EQ(summary.median, 5.5);
   EXPECT_DOUBLE_EQ(summary.low, 1.9);
@@ -32,11 +32,11 @@ TEST(RepetitionTest, LimitsEndIt) {
   EXPECT_FALSE(Enough(repetition, Summarise(wild), Milliseconds(999)));
   EXPECT_TRUE(Enough(repetition, Summarise(wild), Seconds(1)));
   EXPECT_TRUE(Enough(repetition, Summarise({0.1, 0.3, 0.9, 0.5, 0.2}), Milliseconds(10)));
-  // But not before the least number was measured.
+  // Not before the least number was measured.
   EXPECT_FALSE(Enough(repetition, Summarise({0.1, 0.9}), Seconds(9)));
 }
 
-// However values scatter, asking for batches ends, within the largest number of repetitions.
+// For any scatter, the batches end within the largest number of repetitions.
 RC_GTEST_PROP(RepetitionTest, AlwaysStops, ()) {
   const Repetition repetition{.least = 5, .most = 200, .uncertainty = 0.01, .limit = Seconds(60)};
   std::vector<double> samples;
@@ -65,10 +65,10 @@ TEST(RepetitionTest, AsksForWhatTheUncertaintySuggests) {
   // 1.253 x 1.483 x 0.03 / 4 = 1.39 %: (1.39^2 - 1) x 16 = 15.07 more.
   summary.spread = 0.03;
   EXPECT_EQ(NextBatch(repetition, summary, Time()), 15u);
-  // Ten times as uncertain: not more than there were.
+  // Ten times the uncertainty: at most as many as before.
   summary.spread = 0.3;
   EXPECT_EQ(NextBatch(repetition, summary, Time()), 16u);
-  // 3 ms are left, for three of them.
+  // 3 ms are left, enough for three.
   EXPECT_EQ(NextBatch(repetition, summary, Seconds(60) - Nanoseconds(3'000'100)), 3u);
 }
 

@@ -41,7 +41,7 @@ std::vector<Configuration> ConfigurationsOf(const std::vector<MeasuredRun>& runs
 
 // ---- settings ----
 
-// A part of the runs that a setting singles out.
+// The runs that a setting selects, as a subset of all.
 struct Group {
   std::string setting;
   std::vector<bool> in;  // by run
@@ -99,12 +99,12 @@ Moments MomentsOf(const std::vector<double>& residuals, const std::vector<bool>&
   return moments;
 }
 
-// One after the other: the setting whose runs stand out most (Welch's t), then that of what is left
-// when its difference is taken away, so that settings that go together are not named twice.
+// Greedy selection by Welch's t: take the setting with the largest t, subtract its mean difference,
+// and repeat. Correlated settings are therefore not named twice.
 std::vector<SettingResidual> SettingsOf(const std::vector<MeasuredRun>& runs) {
   constexpr std::size_t kLeastRuns = 3, kMostNamed = 5;
   constexpr double kLeastDifference = 0.03;  // of the logarithm: 3 %
-  // Many settings are looked at: chance alone brings some of them to 3.
+  // Many settings are tested, and chance alone brings some of them to a t of 3.
   constexpr double kLeastT = 4;
   constexpr double kRepeats = 0.005;  // nothing is known better
   std::vector<double> residuals;
@@ -126,7 +126,7 @@ std::vector<SettingResidual> SettingsOf(const std::vector<MeasuredRun>& runs) {
           std::max(without.variance, kRepeats * kRepeats) / static_cast<double>(without.count));
       const double t = std::abs(apart) / error;
       if (t < kLeastT || std::abs(apart) < kLeastDifference) continue;
-      // Of two halves, the one that is off.
+      // Complementary halves have the same t; the one with the larger mean error is named.
       constexpr double kAsPlain = 1e-9;
       if (t < most - kAsPlain || (t <= most + kAsPlain && std::abs(with.mean) <= std::abs(mean))) {
         continue;

@@ -8,24 +8,24 @@
 #include "src/calibration/learned_runs.h"
 #include "src/calibration/run_settings.h"
 
-// Statistics of measured runs: how well each is predicted from the others, and with which settings
-// forecasts are off.
+// Statistics of measured runs: how well each is predicted from the others, and which settings cause
+// errors of forecasts.
 namespace stepcast::calibrate {
 
 struct MeasuredRun {
   calibration::RunSettings settings;
-  double measured = 0, forecast = 0;  // step times, above zero, of one unit
+  double measured = 0, forecast = 0;  // step times, positive, in one unit
 };
 
 // Runs of equal settings.
 struct Configuration {
   calibration::LearnedRun run;
-  std::vector<std::size_t> members;  // of the measured runs
-  // Its prediction from the others; none where no other is similar.
+  std::vector<std::size_t> members;  // indices of the measured runs
+  // Its prediction from the other configurations; none if no other is similar.
   std::optional<calibration::LearnedRuns::Estimate> left_out{};
 };
 
-// Runs with a setting take other times than forecast, and the others do not, or not as much.
+// A setting whose runs differ from their forecasts, more than other runs do.
 struct SettingResidual {
   std::string setting;  // "precision: fp8", "gpus: 64 or more"
   std::size_t runs = 0;
@@ -34,12 +34,12 @@ struct SettingResidual {
 
 struct RunFit {
   std::vector<Configuration> configurations;
-  // Of the configurations that are like another one; none where there are no two of them.
+  // Learned from the configurations that have a similar one. None if no two are similar.
   std::optional<calibration::LearnedRuns> learned{};
-  std::vector<SettingResidual> settings;  // the plainest first
+  std::vector<SettingResidual> settings;  // most significant first
 };
 
-// At most LearnedRuns::kMostRuns configurations.
+// Uses at most LearnedRuns::kMostRuns configurations.
 RunFit FitRuns(const std::vector<MeasuredRun>& runs);
 
 }  // namespace stepcast::calibrate

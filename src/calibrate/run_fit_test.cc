@@ -25,7 +25,7 @@ MeasuredRun Measured(std::int64_t gpus, const std::string& precision, double rat
   return run;
 }
 
-// Steps are 5 % longer than forecast, wherever: the neighbours say so of each.
+// All steps are 5 % longer than forecast, and similar runs predict that for each.
 TEST(FitRuns, LearnsWhatRunsHaveInCommon) {
   std::vector<MeasuredRun> runs;
   for (const int gpus : {8, 16, 32, 64, 128}) runs.push_back(Measured(gpus, "bf16", 1.05));
@@ -60,8 +60,8 @@ TEST(FitRuns, ARunFarFromAllOthersChangesNothing) {
   EXPECT_FALSE(FitRuns({Measured(8, "bf16", 1.1)}).learned.has_value());
 }
 
-// FP8 takes 12 % longer than forecast, the others nothing; which number of GPUs
-// does not matter.
+// FP8 takes 12 % longer than forecast, and other precisions are exact; the number of GPUs does not
+// matter.
 TEST(FitRuns, NamesTheSettingThatResidualsGoWith) {
   std::vector<MeasuredRun> runs;
   for (int i = 0; i < 6; ++i) {
@@ -89,7 +89,7 @@ TEST(FitRuns, NamesSizesByTheirThreshold) {
   EXPECT_EQ(fit.settings[0].runs, 3U);
 }
 
-// Two of eight runs are too few to name anything by.
+// Two of eight runs are too few to name a setting.
 TEST(FitRuns, AFewRunsProveNothing) {
   std::vector<MeasuredRun> runs;
   for (int i = 0; i < 8; ++i)

@@ -105,8 +105,8 @@ namespace {
 using runtime::Attempt;
 using runtime::Failure;
 
-// What rank 0 asks for next: "2 1 0 3 4" is two measured steps after one of warm-up, of the keys 0,
-// 3 and 4; empty: it is over.
+// Rank 0's next request: "2 1 0 3 4" means two measured steps after one of warm-up, for the keys 0,
+// 3 and 4. Empty: the end.
 struct Order {
   int steps = 0;
   int warmup = 0;
@@ -135,7 +135,7 @@ std::optional<Order> ParseOrder(std::string_view text) {
                {numbers.begin() + 2, numbers.end()}};
 }
 
-// Benchmarks of some of the sizes, by their positions.
+// Benchmarks of some of the sizes, given by position.
 Session::Build ChosenOf(const std::vector<std::int64_t>& sizes,
                         const std::function<Benchmark(const std::vector<std::int64_t>&)>& build) {
   return [&](const std::vector<std::size_t>& wanted) {
@@ -149,8 +149,8 @@ Failure Misunderstood() { return {"rank 0 sent what this rank does not understan
 
 Time TimeOf(double seconds) { return Picoseconds(static_cast<std::int64_t>(seconds * 1e12)); }
 
-// The batches of repetitions that one device runs. What a batch completes is stored: a calibration
-// that is stopped again and again comes further each time that it runs longer than that.
+// Device time of one batch of repetitions. Completed results are stored after each batch, so a
+// calibration that is interrupted repeatedly still progresses.
 constexpr Time kBatch = Seconds(1);
 
 }  // namespace
@@ -158,7 +158,7 @@ constexpr Time kBatch = Seconds(1);
 struct Session::Running {
   std::vector<std::vector<double>> samples;  // by key
   std::vector<std::size_t> wanted;           // of the batch in progress
-  std::size_t per_step = 1;                  // samples that a step gives for a key, at least
+  std::size_t per_step = 1;                  // least number of samples per step for a key
 };
 
 Session::Session(runtime::Job& job, Runner runner, MeasurementState state, Observer observer)
@@ -189,7 +189,7 @@ Attempt<std::vector<Summary>> Session::Measure(const std::vector<std::string>& k
                                                Repetition repetition, Time expected,
                                                const Build& build) {
   const bool first_rank = job_.place().rank == 0;
-  // Long operations scatter less, and cost more.
+  // Long operations scatter less and cost more.
   repetition.least = LeastRuns(repetition.least, expected.seconds(), repetition.briefly);
   if (repetition.briefly) repetition.limit = TimeOf(repetition.limit.seconds() / 4);
 
@@ -252,7 +252,7 @@ Attempt<std::vector<Summary>> Session::Measure(const std::vector<std::string>& k
   return summaries;
 }
 
-// Rank 0 stores the results that the present batch made precise enough.
+// Rank 0 stores results that became precise enough in this batch.
 Attempt<void> Session::KeepCompleted(const std::vector<std::string>& keys,
                                      const Repetition& repetition, const Running& running) {
   bool any = false;
@@ -267,7 +267,7 @@ Attempt<void> Session::KeepCompleted(const std::vector<std::string>& keys,
   return observer_.save(state_.Text());
 }
 
-// Rank 0 tells what it knows about the keys.
+// Rank 0 sends its knowledge of the keys.
 Attempt<std::string> Session::Decide(const std::vector<std::string>& keys) {
   std::string text;
   if (job_.place().rank == 0) {

@@ -16,57 +16,57 @@
 
 namespace stepcast::calibrate {
 
-// Which sizes of an operation are measured in the time that there is, and in which order.
+// Which sizes of an operation to measure in the available time, and in which order.
 //
-// The smallest come first and tell what larger ones may take. Then comes the largest whose table
-// fits in the time, so that no size below it is ever extrapolated, and what it really takes is
-// known early. Then the widest gap between neighbours is halved again and again: however soon the
-// time is up, what was measured covers the whole range evenly.
+// The smallest sizes come first and predict the times of larger ones. Then comes the largest size
+// whose whole table fits in the time, so that no smaller size is extrapolated and its real time is
+// known early. Then the widest gap between neighbors is halved repeatedly, so that measurements
+// cover the whole range evenly at any time.
 
-// Size and seconds, ascending.
+// Size and seconds, by ascending size.
 using MeasuredSizes = std::vector<std::pair<std::int64_t, double>>;
 
 struct SizePlan {
-  std::vector<std::int64_t> sizes;  // ascending, all that would be measured in enough time
-  std::size_t first = 2;            // how many of the smallest come first, together
-  double longest = 0;               // seconds; no size that is expected to take longer
-  double program = 0;  // seconds that a program takes beside what it measures, to be set up
+  std::vector<std::int64_t> sizes;  // ascending, with enough time
+  std::size_t first = 2;            // number of smallest sizes in the first program
+  double longest = 0;               // seconds; sizes expected to take longer are skipped
+  double program = 0;               // seconds of set-up per program
 };
 
 struct NextSizes {
-  std::vector<std::int64_t> sizes;  // none: the plan is done
-  double expected = 0;              // seconds, of the longest of them
-  bool briefly = false;             // time is short: long operations are repeated less
+  std::vector<std::int64_t> sizes;  // empty: the plan is complete
+  double expected = 0;              // expected seconds of the longest of them
+  bool briefly = false;             // time is short: fewer repetitions of long operations
 };
 
-// How often an operation of so many seconds is run at least, of `least` that a short one is.
+// The least number of runs for an operation of this duration, if short ones are run `least` times.
 std::size_t LeastRuns(std::size_t least, double seconds, bool briefly);
 
-// An operation this long is not warmed up: its own beginning is a small part of it.
+// Operations this long need no warm-up: their start is a small part of them.
 constexpr double kNeedsNoWarmup = 1;  // seconds
 
-// The sizes to measure after `measured`, when `left` seconds are left. Requires that `measured` is
-// empty or holds the first sizes.
+// The sizes to measure next, with `left` seconds left. `measured` must be empty or contain the
+// first sizes.
 NextSizes Next(const SizePlan& plan, std::size_t least, const MeasuredSizes& measured, double left);
 
-// One calibration's way of measuring, on all ranks at once. Ranks go through the same calls in the
-// same order; rank 0 alone decides how often something is repeated and knows what was measured
-// before, and tells the others. So all ranks have the same results and can decide by them.
+// Measures on all ranks at once. All ranks make the same calls in the same order. Only rank 0
+// decides on repetitions and knows earlier results, and it tells the others. All ranks therefore
+// have the same results and can base decisions on them.
 
-// Results of a calibration so far, so that an interrupted one can go on: results by key, and the
-// machine and options that they hold for. As text:
+// The results of a calibration so far, so that an interrupted one can continue: results by key, and
+// the machine and options for which they are valid. As text:
 //
 //   stepcast calibration state 1
 //   host, 4 ranks on 2 nodes, quick, ...
 //   gemm fp32 64 64 64<tab>median<tab>low<tab>high<tab>spread<tab>count
 //
-// Keys and the binding have neither tabs nor line ends (they become spaces). Numbers are written so
-// that they read back to the same value.
+// Tabs and line ends in keys and binding become spaces. Numbers are written so that they read back
+// to the same value.
 class MeasurementState {
  public:
   explicit MeasurementState(std::string_view binding);
 
-  // Nothing when `text` is not such a state, or was cut off.
+  // Nothing if `text` is not a complete state.
   static std::optional<MeasurementState> Parse(std::string_view text);
   std::string Text() const;
 
@@ -79,55 +79,54 @@ class MeasurementState {
   std::map<std::string, Summary> results_;
 };
 
-// One summary as five numbers with tabs between them, and back.
+// A summary as five numbers separated by tabs, and the inverse.
 std::string SummaryText(const Summary& summary);
 std::optional<Summary> ParseSummary(std::string_view text);
 
-// Called on rank 0 only.
+// Callbacks on rank 0.
 struct Observer {
-  // The present measurement, for a line of progress.
+  // The present measurement, for a progress line.
   std::function<void(const std::string& what)> progress;
-  // A measurement was completed: the state to store.
+  // A measurement is complete; `state` is to be stored.
   std::function<runtime::Attempt<void>(const std::string& state)> save;
 };
 
 class Session {
  public:
-  // `state` counts on rank 0.
+  // Only rank 0's `state` is used.
   Session(runtime::Job& job, Runner runner, MeasurementState state, Observer observer);
 
-  // The benchmark of some of the keys, by their positions: one probe for each, in their order.
+  // Makes a benchmark for some of the keys, given by position: one probe for each, in order.
   using Build = std::function<Benchmark(const std::vector<std::size_t>& wanted)>;
 
-  // A result for each key: from an earlier calibration, or measured and repeated until precise
-  // enough. `expected` is how long one operation is thought to take; long ones are repeated less.
+  // Returns a result for each key, from an earlier calibration or measured with enough repetitions.
+  // `expected` is the expected time of one operation; long ones are repeated less.
   runtime::Attempt<std::vector<Summary>> Measure(const std::vector<std::string>& keys,
                                                  Repetition repetition, Time expected,
                                                  const Build& build);
 
-  // What rank 0 says a quantity is, the first time that it is asked for under this key, also by an
-  // earlier run that was interrupted. `now` is called on rank 0 alone, above zero.
+  // A quantity decided by rank 0 when it is first requested under this key, also in an earlier
+  // interrupted calibration. `now` is called only on rank 0 and must return a positive number.
   runtime::Attempt<double> Settle(const std::string& key, const std::function<double()>& now);
 
-  // Sizes that ascend, and where to stop.
+  // Ascending sizes, and where to stop.
   struct Ladder {
-    std::string what;  // the beginning of all keys; the size follows
+    std::string what;  // start of all keys; the size follows
     std::vector<std::int64_t> sizes;
     std::string (*show)(std::int64_t size) = nullptr;
-    std::size_t first = 1;  // how many go in the first program
-    std::size_t next = 2;   // and in each further one
-    double power = 1;       // a size r times as large is expected to take r^power as long
-    Time longest;           // no operation that is expected to take longer
-    Time budget;            // device time for all sizes together, as expected
+    std::size_t first = 1;  // number of sizes in the first program
+    std::size_t next = 2;   // number in each further program
+    double power = 1;       // r times the size is expected to take r^power times as long
+    Time longest;           // operations expected to take longer are skipped
+    Time budget;            // expected device time for all sizes together
   };
-  // The results of the sizes that were reached, at least those of the first program. `build` gets
-  // sizes.
+  // The results of the sizes reached, at least those of the first program. `build` receives sizes.
   runtime::Attempt<std::vector<std::pair<std::int64_t, Summary>>> Climb(
       const Ladder& ladder, const Repetition& repetition,
       const std::function<Benchmark(const std::vector<std::int64_t>& sizes)>& build);
 
-  // Sizes from both ends to the middle (session.h), in `budget` of device time. The results, by
-  // size; what they took is added to `spent`.
+  // Measures sizes from both ends toward the middle (SizePlan), within `budget` of device time.
+  // Returns results by size; the time used is added to `spent`.
   runtime::Attempt<std::vector<std::pair<std::int64_t, Summary>>> Cover(
       const std::string& what, const SizePlan& plan, Time budget, const Repetition& repetition,
       const std::function<Benchmark(const std::vector<std::int64_t>& sizes)>& build, double& spent);
@@ -136,7 +135,7 @@ class Session {
 
  private:
   runtime::Attempt<std::string> Decide(const std::vector<std::string>& keys);
-  // Rank 0's side of Measure: takes a batch's samples in.
+  // Rank 0's part of Measure: adds the samples of a batch.
   struct Running;
   runtime::Attempt<void> TakeSamples(const Benchmark& benchmark, int steps,
                                      const program::Timeline& timeline, Running& running);

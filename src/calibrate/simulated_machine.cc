@@ -71,8 +71,8 @@ cost::Prices PricesOf(const Laws& laws, const Program& program) {
   return prices;
 }
 
-// The program with an operand of its own for every operation, so that each can have its own noise,
-// and the step as often in a row as it is run.
+// The program with a separate operand for every operation, so that each can have its own noise, and
+// with the step repeated.
 Program Unrolled(const Program& program, int steps) {
   Program unrolled = program;
   unrolled.step.clear();
@@ -142,7 +142,7 @@ Runner SimulatedMachine(const Laws& laws, int runs) {
     const auto timelines = simulate::Simulate({&all, 1}, {.steps = 1});
     if (!timelines) return tl::unexpected(runtime::Failure{"deadlock", false});
 
-    // Back to the steps of the program.
+    // Maps records back to the program's steps.
     const auto length = static_cast<Index>(program.step.size());
     program::Timeline timeline;
     for (program::OperationRecord record : timelines->front().operations) {

@@ -11,8 +11,8 @@ namespace {
 
 using Size = std::int64_t;
 
-// Linear between what was measured; beyond it, as the last: a start-up cost makes that too much,
-// which leaves time over.
+// Linear between measurements; beyond them, with the last rate. Because of the start-up cost that
+// is too much, which leaves time over.
 double Expected(const MeasuredSizes& measured, Size size) {
   const auto above = std::lower_bound(
       measured.begin(), measured.end(), size,
@@ -33,8 +33,8 @@ double Cost(double seconds, std::size_t least, bool briefly) {
   return seconds * (runs + (seconds < kNeedsNoWarmup ? 1 : 0));
 }
 
-// How far apart the measured neighbours of a size are, and how far the size is from the nearer,
-// both as logarithms.
+// The distance between a size's measured neighbors, and its distance from the nearer one, both as
+// logarithms.
 std::pair<double, double> Gap(const MeasuredSizes& measured, Size size) {
   const auto above = std::lower_bound(
       measured.begin(), measured.end(), size,
@@ -72,7 +72,7 @@ NextSizes Next(const SizePlan& plan, std::size_t least, const MeasuredSizes& mea
                                    [&](const auto& point) { return point.first == size; });
     if (!known) candidates.push_back({size, Expected(measured, size)});
   }
-  // The largest below which all still fit, even if only briefly.
+  // The largest size for which all smaller ones fit too, at least briefly.
   const Size largest_known = measured.back().first;
   std::optional<Candidate> top;
   double all = 0;
@@ -96,7 +96,7 @@ NextSizes Next(const SizePlan& plan, std::size_t least, const MeasuredSizes& mea
     if (candidate.size > largest_known) break;
     if (plan.program + Cost(candidate.expected, least, next.briefly) > left) continue;
     const std::pair<double, double> gap = Gap(measured, candidate.size);
-    // Sizes are rounded; gaps that differ by less than that are equally wide.
+    // Sizes are rounded, so gaps that differ by less than this are equal.
     constexpr double kSame = 0.01;
     const bool better =
         !best || gap.first > best_gap.first + kSame ||

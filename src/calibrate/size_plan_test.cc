@@ -24,7 +24,7 @@ struct Walked {
   bool briefly = false;  // ever
 };
 
-// Measures by a law until the plan is done, each as often as said at least.
+// Follows the plan with times from `law`, each size with the least number of runs.
 Walked Walk(const SizePlan& plan, std::size_t least, double budget,
             const std::function<double(std::int64_t)>& law) {
   Walked walked;
@@ -48,14 +48,14 @@ Walked Walk(const SizePlan& plan, std::size_t least, double budget,
 
 TEST(SizePlanTest, GoesToBothEndsAndThenIntoTheMiddle) {
   const Walked walked = Walk(PowersOfTwo(1, 64), 5, 1000, [](std::int64_t) { return 1e-3; });
-  // 1 and 2 tell the rate, 64 is the other end; 8 and 16 are equally near to the middle of 2 and
-  // 64, sqrt(128) = 11.3, and the smaller comes first; then 8 to 64 is the widest gap.
+  // 1 and 2 give the rate; 64 is the other end. 8 and 16 are equally near the middle of 2 and 64,
+  // sqrt(128) = 11.3, and the smaller one comes first; then 8 to 64 is the widest gap.
   EXPECT_EQ(walked.order, (std::vector<std::int64_t>{1, 2, 64, 8, 16, 4, 32}));
   EXPECT_FALSE(walked.briefly);
 }
 
-// A second a unit, 40 s: 1 and 2 take 6 x 3 s; of the 22 s that are left 4 and 8 need 12 s, run
-// once, and with 16 it would be 28 s.
+// A second per unit, and 40 s: 1 and 2 take 6 x 3 s. Of the remaining 22 s, 4 and 8 need 12 s, run
+// once; with 16 it would be 28 s.
 TEST(SizePlanTest, TakesTheLargestBelowWhichAllFit) {
   const auto law = [](std::int64_t size) { return static_cast<double>(size) * 1.0001; };
   const Walked walked = Walk(PowersOfTwo(1, 1024), 5, 40, law);
@@ -70,8 +70,8 @@ TEST(SizePlanTest, LeavesOutWhatTakesTooLong) {
   EXPECT_EQ(walked.order.size(), 5u);
 }
 
-// Beyond 64 everything takes twenty times as long as the small sizes let expect: what is left
-// of the time still goes into the middle.
+// Above 64 everything takes twenty times as long as the small sizes predict; the remaining time
+// still goes to the middle.
 TEST(SizePlanTest, CoversEvenlyWhenTheEndTookLonger) {
   const auto law = [](std::int64_t size) {
     return static_cast<double>(size) * (size > 64 ? 0.02 : 0.001);
@@ -89,8 +89,8 @@ TEST(SizePlanTest, LongOperationsAreRunLess) {
   EXPECT_EQ(LeastRuns(7, 5, true), 1u);
 }
 
-// Whatever the start-up cost, the rate and the time: no size comes twice, and where a line is what
-// is measured, the plan keeps to its time, but for the first sizes, which are always measured.
+// For any start-up cost, rate and time, no size occurs twice. If times are linear, the plan keeps
+// to its time, except for the first sizes, which are always measured.
 RC_GTEST_PROP(SizePlanTest, KeepsToItsTime, ()) {
   const double start = 1e-6 * *rc::gen::inRange(0, 1000);
   const double rate = 1e-6 * *rc::gen::inRange(1, 1000);
@@ -103,8 +103,8 @@ RC_GTEST_PROP(SizePlanTest, KeepsToItsTime, ()) {
   std::sort(sorted.begin(), sorted.end());
   RC_ASSERT(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end());
   RC_ASSERT(walked.spent <= std::max(budget, 12 * law(2) + plan.program));
-  // Whatever was passed over below the largest no longer fitted, not even briefly: a size just
-  // below a second is run oftener than a longer one, and costs more.
+  // Sizes skipped below the largest no longer fitted, even briefly. A size just below a second is
+  // run more often than a longer one, and costs more.
   for (const std::int64_t size : plan.sizes) {
     if (size > sorted.back()) break;
     if (std::binary_search(sorted.begin(), sorted.end(), size)) continue;

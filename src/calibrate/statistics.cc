@@ -31,7 +31,7 @@ Line FitStartAndRate(const std::vector<std::pair<double, double>>& points) {
   std::sort(sorted.begin(), sorted.end());
   const std::size_t third = std::max<std::size_t>(sorted.size() / 3, 1);
   Line line;
-  // Converges at once where the two parts lie far apart, as they do over decades of sizes.
+  // Converges at once if the two parts are far apart, as over decades of sizes.
   for (int round = 0; round < 20; ++round) {
     std::vector<double> slopes;
     for (std::size_t i = sorted.size() - third; i < sorted.size(); ++i) {
@@ -66,7 +66,7 @@ std::vector<double> NonDecreasing(std::vector<double> values) {
   std::size_t at = 0;
   for (const Pool& pool : pools) {
     if (pool.count == 1) {
-      ++at;  // as it was: sums of one are exact, but nothing need show it
+      ++at;  // kept unchanged, though the mean of one value is exact anyway
       continue;
     }
     for (std::size_t i = 0; i < pool.count; ++i) values[at++] = pool.mean();

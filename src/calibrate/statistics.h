@@ -8,11 +8,10 @@
 
 namespace stepcast::calibrate {
 
-// Summary of repeated measurements: order statistics, which a few interrupted repetitions do not
-// move.
+// Summarizes repeated measurements by order statistics, which are robust against a few interrupted
+// repetitions.
 
-// The value below which the part `q` of `values` lies (0 to 1), linear between neighbours. Requires
-// at least one value.
+// The `q`-quantile of `values` (q from 0 to 1), interpolated linearly. Requires at least one value.
 double Quantile(std::vector<double> values, double q);
 double Median(std::vector<double> values);
 
@@ -29,49 +28,48 @@ struct Summary {
 // Requires at least one sample.
 Summary Summarise(const std::vector<double>& samples);
 
-// How uncertain the median is, relative to it: the spread shrinks with the root of the count.
-// (The standard error of the median of normally distributed values with deviation s is
-// 1.253 s / sqrt(n), and s is 1.483 median absolute deviations.)
+// The relative uncertainty of the median, which falls with the root of the count. (For normally
+// distributed values with deviation s, the standard error of the median is 1.253 s / sqrt(n), and s
+// is 1.483 median absolute deviations.)
 double Uncertainty(const Summary& summary);
 
-// Fits that outliers hardly move. They are small enough to be written out; a fitting library would
-// earn its place with models of more than a line.
+// Fits that are robust against outliers. They are simple enough not to need a fitting library.
 
 struct Line {
   double at_zero = 0;
   double slope = 0;
 };
 
-// Theil and Sen: the slope is the median of the slopes between all pairs of points, the value at
-// zero the median of what that slope leaves over. Up to 29 % of the points may be anywhere.
-// Requires two points of different x; quadratic in the number of points.
+// Theil-Sen estimator: the slope is the median of the slopes between all pairs of points, and the
+// value at zero is the median of the remainders. Up to 29 % of the points may be outliers. Requires
+// two points of different x; quadratic in the number of points.
 Line FitLine(const std::vector<std::pair<double, double>>& points);
 
-// A start-up cost and a rate through (size, time): Theil and Sen's line in which each point counts
-// relatively, so that large sizes do not drown small ones: the start is the median over the lower
-// third of the sizes, the slope the median over the upper third, each given the other.
+// A start-up cost and a rate through (size, time): a Theil-Sen line with relative weights, so that
+// large sizes do not dominate small ones. The start is the median over the lower third of the
+// sizes, and the slope over the upper third, each given the other.
 Line FitStartAndRate(const std::vector<std::pair<double, double>>& points);
 
-// The non-decreasing values nearest to `values` in the least-squares sense: neighbours that fall
-// are pooled to their mean (Ayer et al. 1955, "pool adjacent violators"). Times of growing work do
-// not fall; where measured ones do, noise or a change of algorithm lies between.
+// The least-squares fit of non-decreasing values: falling neighbors are pooled to their mean (Ayer
+// et al. 1955, "pool adjacent violators"). Times of growing work do not fall, so a fall is noise or
+// a change of algorithm.
 std::vector<double> NonDecreasing(std::vector<double> values);
 
-// How often something is measured.
+// How often to repeat a measurement.
 
 struct Repetition {
   std::size_t least = 5;
   std::size_t most = 200;
-  double uncertainty = 0.01;  // of the median, relative, at which it is known well enough
-  Time limit = Seconds(1);    // device time spent on one point, unless `least` takes longer
-  bool briefly = false;       // time is short: a quarter of the limit, long operations less often
+  double uncertainty = 0.01;  // relative uncertainty of the median that suffices
+  Time limit = Seconds(1);    // device time per point, unless `least` takes longer
+  bool briefly = false;       // time is short: a quarter of the limit, fewer long operations
 };
 
-// Whether a point that was measured so far with this result, in `spent` of device time, is done.
+// Whether a point with this result, measured for `spent` of device time, is complete.
 bool Enough(const Repetition& repetition, const Summary& so_far, Time spent);
 
-// How many more repetitions to ask for at once, at least 1: what the uncertainty reached suggests,
-// within the limits, and at most as many as there were (the first ones may mislead).
+// The number of further repetitions, at least 1: as many as the uncertainty suggests, within the
+// limits. At most as many as before, since the first ones may mislead.
 std::size_t NextBatch(const Repetition& repetition, const Summary& so_far, Time spent);
 
 }  // namespace stepcast::calibrate

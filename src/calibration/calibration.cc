@@ -67,18 +67,18 @@ std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kern
     attention_forward = attention_forward || !kernels.attention_forward_surface[at].empty();
     attention_backward = attention_backward || !kernels.attention_backward_surface[at].empty();
   }
-  // The clock that power holds is part of how fast those tiles are.
+  // The tiles' speed includes the clock that the power limit allows.
   fill("power", !tiles_taken, defaults.power, kernels.power);
   fill("power.memory_watts", kernels.power.products == 0, defaults.power.memory,
        kernels.power.memory);
   for (std::size_t i = 0; i < kernels.attention.size(); ++i) {
-    // Where the default generation was measured, its efficiencies do not count.
+    // If the default generation was measured, its efficiencies are not used.
     const bool measured = i == 1 && (attention_forward || attention_backward ||
                                      kernels.attention_forward_efficiency != 0);
     fill(fmt::format("attention.{}", kFusedNames[i]), measured, defaults.attention[i],
          kernels.attention[i]);
   }
-  // One rank alone has no collectives to issue.
+  // A single rank issues no collectives.
   fill("collective_launch", kernels.collective_launch > Time(), defaults.collective_launch,
        kernels.collective_launch);
   fill("gemm_unaligned", false, defaults.gemm_unaligned, kernels.gemm_unaligned);

@@ -17,7 +17,7 @@
 
 namespace stepcast::calibration {
 
-// What a collective's data passes through: each has its own overheads.
+// The path of a collective's data, each with its own overheads.
 enum class WireClass : std::uint8_t { kLl, kLl128, kSimple, kSwitch };
 inline constexpr std::array kWireClasses = {WireClass::kLl, WireClass::kLl128, WireClass::kSimple,
                                             WireClass::kSwitch};
@@ -26,20 +26,20 @@ constexpr std::string_view Name(WireClass wire) {  // the names of files
   return kNames[static_cast<std::size_t>(wire)];
 }
 
-// How long a collective takes for which NCCL's tuner reckons a latency and a transfer time. The
-// tuner is made for choosing, and is too fast for messages below some 64 MiB. With x bytes on each
-// channel:
+// The time of a collective, from the latency and transfer time that NCCL's tuner computes. The
+// tuner is meant for choosing algorithms, and is too fast for messages below some 64 MiB. With x
+// bytes on each channel:
 //
 //   time = launch + latency (1 + stretch x / (x + half)) + transfer / efficiency
 //
-// A message of less than `half` bytes a channel is one slice and pays each hop once; a longer one
-// is cut into slices, and the pipeline through the hops stalls at its start and end.
+// A message of less than `half` bytes per channel is one slice and pays each hop once. A longer
+// message is cut into slices, and the pipeline through the hops stalls at its start and end.
 struct CollectiveLaw {
   struct Ramp {
     double stretch = 0;
     double half = 1;        // bytes per channel
-    double efficiency = 1;  // above 1 where the tuner underrates the links
-    // What latency is multiplied by.
+    double efficiency = 1;  // above 1 if the tuner underrates the links
+    // The factor of the latency.
     double StretchOf(double bytes_per_channel) const {
       return 1 + stretch * bytes_per_channel / (bytes_per_channel + half);
     }
@@ -53,44 +53,45 @@ struct CollectiveLaw {
 };
 
 // Published measurements of collectives: calibration/collectives/*.yaml. The profiles of GPU types
-// name the files that are theirs; src/cost/nccl_price.h says how forecasts use them, `stepcast
-// validate collectives` what comes of it. Format: docs/formats.md.
+// name their files. src/cost/nccl_price.h describes how forecasts use them, and `stepcast validate
+// collectives` reports the accuracy. Format: docs/formats.md.
 
 using TimePoint = std::pair<Bytes, Time>;
 
-// A choice of algorithm that the source documents, for sizes in [from, to].
+// An algorithm documented by the source, for sizes in [from, to].
 struct DocumentedChoice {
   Bytes from, to;
-  std::string algorithm;  // as forecasts name it: "ring", "nvls"
-  std::string protocol;   // "LL", "LL128", "Simple"; empty: not said
+  std::string algorithm;  // as in forecasts: "ring", "nvls"
+  std::string protocol;   // "LL", "LL128", "Simple"; empty: not stated
 };
 
-// One collective on one group shape. Sizes by nccl-tests' convention; each list ascends by size.
+// One collective on one group shape. Sizes follow nccl-tests' convention; each list ascends by
+// size.
 struct CollectiveCurve {
   Location location;  // for messages
   CollectiveKind collective = CollectiveKind::kAllReduce;
   int ranks = 0;
   int nodes = 0;
-  std::string algorithm;             // the user forced it; empty: NCCL chose
-  std::vector<TimePoint> fit;        // forecasts may read these
-  std::vector<TimePoint> held_back;  // forecasts are judged by these, and never read them
-  std::vector<TimePoint> uncertain;  // shown, neither read nor counted
+  std::string algorithm;             // forced by the user; empty: NCCL chose
+  std::vector<TimePoint> fit;        // may be read by forecasts
+  std::vector<TimePoint> held_back;  // for judging forecasts; never read by them
+  std::vector<TimePoint> uncertain;  // shown, but neither read nor counted
   std::vector<DocumentedChoice> documented;
 };
 
-// What one source measured on one kind of machine.
+// One source's measurements on one kind of machine.
 struct CurveFile {
   std::string name;
   std::string source;
   std::string machine;
-  std::string topology;     // a file like that machine, for forecasts to be held against it
-  Version nccl;             // the release, or the one supposed
+  std::string topology;     // file of a similar machine, for comparing forecasts
+  Version nccl;             // the release, stated or assumed
   std::string rule;         // how points were divided into fit, held back and uncertain
-  std::string not_counted;  // why none of it counts; empty: it does
-  bool nvlink = true;       // GPUs of a node meet over NVLink, else PCIe
-  Bandwidth inside;         // all NVLinks of a GPU, or its PCIe link, one direction; zero: not said
-  Bandwidth network;        // of all cards of a node, one direction; zero: one node alone
-  Transport transport = Transport::kInfiniband;  // where there is a network
+  std::string not_counted;  // why nothing counts; empty: it does
+  bool nvlink = true;       // GPUs of a node are connected by NVLink, otherwise PCIe
+  Bandwidth inside;         // NVLinks or PCIe link of a GPU, one direction; zero: not stated
+  Bandwidth network;        // all cards of a node, one direction; zero: a single node
+  Transport transport = Transport::kInfiniband;  // if there is a network
   std::vector<CollectiveCurve> curves;
 };
 

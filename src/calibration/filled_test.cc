@@ -29,8 +29,8 @@ TEST(FillFromTest, SectionsThatAreMissingAreTakenWhole) {
   EXPECT_EQ(profile.kernel_releases.size(), 1U);
 }
 
-// How far forecasts of anybody's runs are off goes along, unless the profile says it; how far they
-// are off where the type was fitted does not.
+// Residuals between sources are copied unless the profile has them; residuals of fitted types are
+// not.
 TEST(FillFromTest, ResidualsOfSourcesGoAlong) {
   Calibration profile;
   FillFrom(OfType(), profile);
@@ -42,7 +42,7 @@ TEST(FillFromTest, ResidualsOfSourcesGoAlong) {
   EXPECT_EQ(profile.residuals.front().interpolation, 0.2);
 }
 
-// What was measured counts for every release; what was not is each release's own.
+// Measured values apply to every release; missing values come from each release.
 TEST(FillFromTest, MeasuredKernelsKeepWhatTheyHave) {
   Calibration profile;
   KernelCosts& kernels = profile.kernels.emplace();

@@ -28,7 +28,7 @@ void SolveUpper(const Triangle& root, std::vector<double>& right) {
   }
 }
 
-// Of a symmetric positive definite matrix, whose lower triangle is given.
+// Cholesky factorization of a symmetric positive definite matrix, given by its lower triangle.
 void Factorise(Triangle& matrix) {
   for (std::size_t i = 0; i < matrix.size(); ++i) {
     for (std::size_t j = 0; j <= i; ++j) {
@@ -111,8 +111,8 @@ LearnedRuns::Estimate LearnedRuns::At(const RunSettings& settings) const {
   return EstimateOf(mean, variance);
 }
 
-// With the inverse K of the covariance the mean of run i without it is y_i - (K y)_i / K_ii, its
-// variance 1 / K_ii (Rasmussen and Williams 2006, section 5.4.2).
+// With the inverse K of the covariance, the mean of run i without itself is y_i - (K y)_i / K_ii,
+// and its variance 1 / K_ii (Rasmussen and Williams 2006, section 5.4.2).
 std::vector<LearnedRuns::Estimate> LearnedRuns::LeavingOneOut() const {
   std::vector<Estimate> estimates;
   for (std::size_t i = 0; i < runs_.size(); ++i) {

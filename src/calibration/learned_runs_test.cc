@@ -19,22 +19,22 @@ RunSettings Settings(std::int64_t gpus, const std::string& precision = "bf16") {
   return settings;
 }
 
-// With the variances n = 0.045^2, w = 0.022^2 and e = 0.01^2 one run y says (n
-// + w) / (n + w + e) y of its own settings: 0.002509 / 0.002609 = 0.96167.
+// With the variances n = 0.045^2, w = 0.022^2 and e = 0.01^2, one run y predicts (n + w) / (n + w +
+// e) y for its own settings: 0.002509 / 0.002609 = 0.96167.
 TEST(LearnedRuns, OneRunByItself) {
   const LearnedRuns runs({{Settings(8), 0.1, 1}});
   const LearnedRuns::Estimate same = runs.At(Settings(8));
   EXPECT_NEAR(same.log_ratio, 0.096167, 1e-6);
   EXPECT_NEAR(same.known, 0.96167, 1e-5);
-  // What is left of the variance, 0.002509 (1 - 0.96167), and the noise.
+  // The remaining variance, 0.002509 (1 - 0.96167), plus the noise.
   EXPECT_NEAR(same.deviation, std::sqrt(0.002509 * 0.03833 + 0.0001), 1e-6);
   // Two doublings are one length: n exp(-1/2) + w exp(-1/32) = 0.0016973.
   EXPECT_NEAR(runs.At(Settings(32)).log_ratio, 0.1 * 0.0016973 / 0.002609, 1e-5);
-  // So is another kind.
+  // Another kind has the same distance.
   EXPECT_NEAR(runs.At(Settings(8, "fp8")).log_ratio, runs.At(Settings(32)).log_ratio, 1e-12);
 }
 
-// What a profile of before says nothing of tells nothing apart.
+// A setting missing in an older profile makes no difference.
 TEST(LearnedRuns, WhatIsNotKnownIsNoDifference) {
   RunSettings known = Settings(8), unknown = Settings(8);
   known.sizes[static_cast<std::size_t>(RunSize::kNetwork)] = 50'000;
@@ -53,7 +53,7 @@ TEST(LearnedRuns, RepeatsAreKnownBetter) {
   EXPECT_GE(many.At(Settings(8)).deviation, kRepeatDeviation);
 }
 
-// Forty doublings apart nothing is said, and the range is that of the prior.
+// Forty doublings apart, there is no correction, and the deviation is the prior's.
 TEST(LearnedRuns, FarFromAllRunsNothingChanges) {
   const LearnedRuns runs({{Settings(8), 0.2, 1}, {Settings(16), 0.2, 1}});
   const LearnedRuns::Estimate far = runs.At(Settings(std::int64_t{8} << 40));
@@ -73,7 +73,7 @@ std::vector<LearnedRun> SomeRuns() {
   return runs;
 }
 
-// Leaving a run out is estimating it from the others.
+// Leaving a run out equals estimating it from the others.
 RC_GTEST_PROP(LearnedRuns, LeavingOneOutIsEstimatingFromTheOthers, ()) {
   std::vector<LearnedRun> all = SomeRuns();
   RC_PRE(all.size() >= 2U);
@@ -88,7 +88,7 @@ RC_GTEST_PROP(LearnedRuns, LeavingOneOutIsEstimatingFromTheOthers, ()) {
   }
 }
 
-// A further run never makes anything less known.
+// An additional run never reduces knowledge.
 RC_GTEST_PROP(LearnedRuns, MoreRunsAreKnownBetter, ()) {
   std::vector<LearnedRun> all = SomeRuns();
   RC_PRE(all.size() >= 2U);

@@ -19,7 +19,7 @@ KernelCosts Believable() {
   KernelCosts kernels;
   kernels.start_latency = Microseconds(2);
   kernels.launch = Microseconds(5);
-  // 1 GB in a millisecond is the memory's own rate; what caches hold may be faster.
+  // 1 GB in a millisecond is the memory's own rate; data in caches may be faster.
   kernels.memory_curve = {{MiB(1), Nanoseconds(500)}, {Bytes(1'000'000'000), Milliseconds(1)}};
   // 2 x 100 x 1000 x 1000 x 500 flops.
   kernels.attention_forward_surface[kBf16] = {

@@ -17,7 +17,7 @@ namespace {
 constexpr Time kLongestStart = Milliseconds(1);
 constexpr Time kLongestOverhead = Milliseconds(100);
 constexpr Bytes kLargestMemory = GiB(1024);
-// Products reach half of their best speed below this size on any device: 100 Tflop is a tenth of a
+// Products reach half of their best rate below this size on any device: 100 Tflop take a tenth of a
 // second on the fastest one.
 constexpr double kLargestHalfFlops = 1e14;
 constexpr double kLongestHalfLength = 1e5;
@@ -28,14 +28,14 @@ constexpr double kMostVariation = 0.2;
 constexpr double kMostJitter = 1;
 constexpr double kMostWatts = 1e5;
 constexpr double kScatter = 0.8;
-// Beside something else things scatter, but hardly run faster.
+// Concurrent operations scatter, but hardly run faster.
 constexpr double kLeastSlowdown = 0.5;
 constexpr double kMostSlowdown = 1000;
 
 class Checker {
  public:
   void Efficiency(std::string field, double value) {
-    if (value > 0 && value <= 1) return;  // also refuses what is not a number
+    if (value > 0 && value <= 1) return;  // also rejects NaN
     Add(std::move(field), fmt::format("an efficiency lies above 0 and at most at 1: {}", value),
         "it is the achieved part of a peak: 0.75 for 75 %");
   }
@@ -132,7 +132,7 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
   }
 }
 
-// What kernels keep of their rate, by how operands lie and how they go through memory.
+// Checks fractions of rates by operand alignment and access pattern.
 void CheckParts(const KernelCosts& kernels, Checker& checker) {
   for (const auto& [key, part] : {std::pair("gemm_unaligned", kernels.gemm_unaligned),
                                   {"gemm_unaligned_even", kernels.gemm_unaligned_even},
@@ -243,7 +243,7 @@ void CheckMemory(const MemoryCosts& memory, Checker& checker) {
   checker.Size("memory.gemm_workspace", memory.gemm_workspace);
 }
 
-// Points of ascending sizes and of times that do not collapse.
+// Checks that sizes ascend and that times do not collapse.
 void CheckCurve(const Curve& points, const std::string& field, Checker& checker) {
   Bytes largest;
   Time longest;

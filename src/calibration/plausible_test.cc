@@ -122,7 +122,7 @@ TEST(PlausibleTest, LetsMeasurementsScatterButNotCollapse) {
   calibration.collectives[0].points = {{MiB(1), Nanoseconds(101900)},
                                        {MiB(4), Nanoseconds(101500)}};
   EXPECT_EQ(Fields(calibration), Names{});
-  // 79 of 100 is less than the 80 % that are let through, also two points later.
+  // 79 of 100 is less than the allowed 80 %, also two points later.
   calibration.collectives[0].points = {
       {MiB(1), Microseconds(100)}, {MiB(2), Microseconds(90)}, {MiB(4), Microseconds(79)}};
   EXPECT_EQ(Fields(calibration), Names{"collectives[0].points[2]"});

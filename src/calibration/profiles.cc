@@ -74,7 +74,7 @@ std::vector<std::string> FillFrom(const Calibration& defaults, Calibration& prof
 
 namespace {
 
-// No device of today caches as much.
+// More than any present device's cache.
 constexpr Bytes kBeyondCaches = MiB(256);
 
 void CheckTraffic(const Curve& curve, const char* key, Bandwidth bandwidth,
@@ -91,7 +91,7 @@ void CheckTraffic(const Curve& curve, const char* key, Bandwidth bandwidth,
   }
 }
 
-// `products` of queries and keys, half of each under the mask.
+// `products` of queries and keys, half of each masked.
 void CheckAttention(const AttentionSurface& surface, std::int64_t products,
                     const std::string& field, FlopRate peak, std::vector<Fault>& faults) {
   if (peak == FlopRate()) return;
@@ -143,8 +143,8 @@ namespace {
 
 constexpr FlopRate Gigaflops(std::int64_t n) { return FlopRate::FlopsPerSecond(n * 1'000'000'000); }
 
-// Of a compute capability (https://developer.nvidia.com/cuda-gpus) with several profiles the one
-// that most was measured for.
+// Of several profiles of a compute capability (https://developer.nvidia.com/cuda-gpus), the one
+// with the most measurements.
 struct OfCapability {
   int compute_capability;
   StandIn stand_in;
@@ -157,8 +157,8 @@ constexpr OfCapability kByCapability[] = {
     {121, {"sm_120", Gigaflops(209'500)}},
 };
 
-// AMD's: MI325X is a MI300X with more power and memory (gfx942 both), MI355X of the next
-// generation. And types of one compute capability that another profile fits better.
+// AMD's types: MI325X is an MI300X with more power and memory (both gfx942), MI355X is the next
+// generation. Also types that another profile fits better than that of their compute capability.
 struct OfName {
   std::string_view gpu;
   StandIn stand_in;
@@ -166,7 +166,7 @@ struct OfName {
 constexpr OfName kByName[] = {
     {"mi325x", {"mi300x", Gigaflops(1'307'000)}},
     {"mi355x", {"gfx950", Gigaflops(2'516'000)}},
-    // The Workstation Edition: the same chip.
+    // The Workstation Edition has the same chip.
     {"rtx-pro-6000", {"rtx-pro-6000-server", Gigaflops(467'800)}},
 };
 

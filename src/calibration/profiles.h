@@ -13,62 +13,60 @@
 
 namespace stepcast::calibration {
 
-// Which measured table holds for a group.
+// Finds the measured table for a group.
 
-// The table for exactly this key, or null: groups of other shapes say nothing reliable.
+// The table with exactly this key, or null: other group shapes are not reliable.
 const CollectiveTable* FindTable(const std::vector<CollectiveTable>& tables,
                                  CollectiveKind collective, int ranks, int nodes);
 
-// For a group on a flat cluster, whose devices are nodes of their own, wherever they really are:
-// the table for as many nodes as ranks, else the one for the most nodes among those for so many
-// ranks, or null.
+// For a group on a flat cluster, where every device counts as a node wherever it really is. Returns
+// the table for as many nodes as ranks; otherwise, of the tables for that many ranks, the one for
+// the most nodes; or null.
 const CollectiveTable* FindTableOfFlatCluster(const std::vector<CollectiveTable>& tables,
                                               CollectiveKind collective, int ranks);
 
-// Which of the sections that every forecast needs a profile does not have: "kernels", "links",
-// "memory".
+// The required sections that a profile lacks: "kernels", "links", "memory".
 std::vector<std::string_view> MissingSections(const Calibration& profile);
 
-// Takes from `defaults`, the profile of the GPU type, what `profile` lacks: whole sections, what a
-// `kernels` section that was measured leaves out (Complete), hosts' costs by framework, and how far
-// forecasts of anybody's runs are off, which is no measurement of one machine. Returns what was
-// taken of sections: "links", "kernels.memory_efficiency".
+// Fills gaps in `profile` from `defaults`, the profile of the GPU type. These are whole sections,
+// values missing in a measured `kernels` section (Complete), host costs by framework, and residuals
+// between sources, which do not belong to one machine. Returns what was taken of sections: "links",
+// "kernels.memory_efficiency".
 std::vector<std::string> FillFrom(const Calibration& defaults, Calibration& profile);
 
-// What a data sheet says of the device that a profile is used for.
+// A data sheet's figures of the device for which a profile is used.
 struct DeviceSheet {
   Bandwidth memory_bandwidth;
   std::array<FlopRate, kDataTypeCount> peak;  // by DataType; zero: none
   bool separate = true;                       // a host launches its kernels (not host-cpu)
 };
 
-// Figures that this device cannot have, though another may:
-//  * kernels that move 256 MiB or more (no cache holds so much) faster than the memory does;
-//  * attention faster than the peak of its data type;
-//  * launches, or the shortest kernel, in no time at all, where a host launches.
-// Products are compared with the peak by cost::Price (cost.faster-than-device).
+// Figures that are impossible on this device:
+// - kernels that move 256 MiB or more (beyond any cache) faster than the memory;
+// - attention faster than the peak of its data type;
+// - launches, or the shortest kernel, that take no time, if a host launches.
+// Products are not checked: cost::Price compares them with the peak (cost.faster-than-device).
 std::vector<Fault> CheckOnDevice(const KernelCosts& kernels, const DeviceSheet& sheet);
 
-// Profiles of GPU types of which nothing was measured: another type of the same architecture stands
-// in, whose multiprocessors run the same kernels at the same parts of their peak.
+// Stand-in profiles for GPU types without measurements. Another type of the same architecture is
+// used, whose multiprocessors run the same kernels at the same fraction of their peak.
 
-// How much less is known of a GPU type than of the one whose profile stands in for it: its
-// residuals count so many times, but that of memory, which says nothing of the GPU.
+// Factor of a stand-in profile's residuals, except that of memory, which does not depend on the
+// GPU.
 inline constexpr double kStandInResiduals = 2;
 
 struct StandIn {
   std::string_view profile;  // calibration/<profile>.yaml
-  FlopRate peak;             // in 16 bits, of the device that its kernels.power is of
+  FlopRate peak;             // 16-bit peak of the device to which kernels.power refers
 };
 
-// Returns the profile that stands in for a GPU type which has none of its own. It is chosen by
-// compute capability (90 means 9.0), or by name where a device has none (0). The result is empty
-// where no profile of that kind is shipped.
+// The profile that stands in for a GPU type without its own. It is chosen by compute capability (90
+// means 9.0), or by name if a device has none (0). Empty if no suitable profile is shipped.
 std::optional<StandIn> StandInOf(std::string_view gpu, int compute_capability);
 
-// `profile`, which stands in, as that of `gpu`, whose peak in 16 bits is `peak`: it holds for that
-// type, too, and its residuals are kStandInResiduals times as large. The device draws power in
-// proportion to its peak: it has more or fewer multiprocessors, or slower tensor cores.
+// A copy of the stand-in `profile` for `gpu` with the 16-bit peak `peak`. It is then valid for that
+// type too, with residuals multiplied by kStandInResiduals. Power scales with the peak, since the
+// device has more or fewer multiprocessors, or slower tensor cores.
 Calibration AsStandIn(const Calibration& profile, const StandIn& stand_in, std::string_view gpu,
                       FlopRate peak);
 

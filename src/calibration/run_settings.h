@@ -7,29 +7,29 @@
 #include <string>
 #include <string_view>
 
-// What tells one training run from another, where the difference between a measured step and its
-// forecast may depend on it.
+// The settings that distinguish training runs and may affect the difference between a measured step
+// and its forecast.
 namespace stepcast::calibration {
 
-// Settings that are more or less: compared by doublings. 0: not known, or there is none.
+// Numeric settings, compared by doublings. 0: unknown or none.
 enum class RunSize : std::uint8_t {
   kParameters,  // of the model
   kSequenceLength,
   kGpus,
   kMicroBatchSize,
-  kMicroBatches,  // of a step
-  kReplicas,      // groups of ranks that each hold all of the sharded states
+  kMicroBatches,  // in a step
+  kReplicas,      // groups of ranks that each hold all sharded states
   kTensor,
   kContext,
   kPipeline,
   kExpert,
-  kNetwork,     // of a GPU's part of its node's cards, MB/s
+  kNetwork,     // share of a GPU in its node's cards, MB/s
   kPowerLimit,  // of a board, W
   kHostSpeed,   // thousandths of the reference host's
 };
 inline constexpr std::size_t kRunSizes = 13;
 
-// Settings that are equal or not. Empty: not known.
+// Settings that are equal or not. Empty: unknown.
 enum class RunKind : std::uint8_t {
   kGpu,
   kFramework,
@@ -45,11 +45,11 @@ enum class RunKind : std::uint8_t {
 };
 inline constexpr std::size_t kRunKinds = 11;
 
-// Profiles may have been written before these were kept.
+// Older profiles may lack these.
 constexpr bool MayBeUnknown(RunSize size) { return size >= RunSize::kNetwork; }
 constexpr bool MayBeUnknown(RunKind kind) { return kind >= RunKind::kNorm; }
 
-// The names of a profile's file; most are those of a scenario's keys.
+// The names in a profile's file; most are scenario keys.
 constexpr std::string_view Name(RunSize size) {
   constexpr std::string_view kNames[kRunSizes] = {
       "parameters", "sequence_length", "gpus",      "micro_batch_size", "micro_batches",

@@ -16,7 +16,7 @@ TEST(StandIn, IsOfTheSameArchitecture) {
   EXPECT_FALSE(StandInOf("mine", 0).has_value());
 }
 
-// It holds for both types. What is known of times is worth half as much; of memory, as much.
+// The profile is valid for both types. Times are half as certain; memory is as certain.
 TEST(StandIn, IsKnownHalfAsWell) {
   Calibration profile;
   profile.gpus = {"h100-sxm"};
@@ -29,7 +29,7 @@ TEST(StandIn, IsKnownHalfAsWell) {
             (std::vector<Residual>{{"gemm", 0.02, 0.04}, {"source", 0, 0.1}, {"memory", 0, 0.06}}));
 }
 
-// A device of half the peak draws half as much, with every release of the libraries.
+// A device of half the peak draws half the power, with every release of the libraries.
 TEST(StandIn, DrawsInProportionToItsPeak) {
   Calibration profile;
   profile.kernels.emplace().power = {.idle = 60, .products = 700, .memory = 400};

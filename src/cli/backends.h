@@ -10,12 +10,12 @@ namespace stepcast::cli {
 
 using MadeBackend = Result<std::unique_ptr<runtime::Backend>>;
 
-// What `--backend` names: "host", or, in a stepcast that was built with CUDA, "cuda". Libraries
-// take settings from the environment, which this changes: call it while the process has one thread,
-// so before a job is joined. Errors: command.unknown-backend, command.no-cuda.
+// Makes the backend that `--backend` names: "host" or, if stepcast was built with CUDA, "cuda". It
+// changes environment variables for libraries, so call it while the process has one thread, before
+// a job is joined. Errors: command.unknown-backend, command.no-cuda.
 MadeBackend MakeBackend(const std::string& name);
 
-// What this program was built with: "host, cuda, MPI".
+// The backends of this build: "host, cuda, MPI".
 std::string BackendNames();
 
 }  // namespace stepcast::cli

@@ -42,7 +42,7 @@
 namespace stepcast::cli {
 namespace {
 
-// Microbenchmarks are step programs: they measure what step programs hold.
+// The kinds that can be measured: microbenchmarks are step programs, so only their kinds.
 std::optional<CollectiveKind> MeasuredCollectiveKind(std::string_view name) {
   for (const CollectiveKind kind : kMeasuredCollectiveKinds) {
     if (Name(kind) == name) return kind;
@@ -55,8 +55,8 @@ using runtime::Failure;
 using runtime::Job;
 using runtime::Watch;
 
-// Where the measurement stands: on a terminal one line that is overwritten, else a line now and
-// then.
+// Shows the progress of the measurement: an overwritten line on a terminal, otherwise occasional
+// lines.
 class Progress {
  public:
   Progress() : terminal_(::isatty(STDERR_FILENO) == 1) {}
@@ -87,7 +87,7 @@ class Progress {
   bool shown_ = false;
 };
 
-// What is known before anything runs.
+// Everything known before the measurement.
 struct Setting {
   calibrate::Options options;
   std::unique_ptr<runtime::Backend> backend;
@@ -193,7 +193,7 @@ Result<Setting> Prepare(const CalibrateOptions& options, MadeBackend backend) {
   } else {
     faults.insert(faults.end(), timeout.error().begin(), timeout.error().end());
   }
-  // A state that does not exist yet begins with this run.
+  // A state file that does not exist yet starts with this run.
   std::error_code error;
   if (!options.resume.empty() && std::filesystem::exists(options.resume, error)) {
     if (auto text = ReadTextFile(options.resume, faults)) measured.state = std::move(*text);
@@ -202,7 +202,7 @@ Result<Setting> Prepare(const CalibrateOptions& options, MadeBackend backend) {
   return setting;
 }
 
-// The GPU type that the profile is of; empty: not known.
+// The profile's GPU type; empty if unknown.
 std::string GpuType(const CalibrateOptions& options, const runtime::Backend& backend) {
   if (!options.gpu.empty()) return options.gpu;
   if (std::string_view(backend.name()) == "host") return "host-cpu";
@@ -214,7 +214,7 @@ std::string GpuType(const CalibrateOptions& options, const runtime::Backend& bac
   return "";
 }
 
-// Needs MPI to run, where it does: the backend then knows its version.
+// If MPI is used it must run, so that the backend knows its version.
 void DescribeRun(const CalibrateOptions& options, Setting& setting) {
   calibrate::Options& measured = setting.options;
   measured.machine = {{"backend", setting.backend->name()}};
@@ -245,7 +245,7 @@ Attempt<void> WriteFile(const std::string& path, const std::string& text) {
   return {};
 }
 
-// Better known now than after a long measurement; nothing is left behind.
+// Checks now rather than after a long measurement; leaves no file behind.
 std::optional<Outcome> Unwritable(const std::string& path) {
   if (path.empty()) return std::nullopt;
   const auto file = report::OutputFile::Create(path);
@@ -260,7 +260,7 @@ std::optional<Outcome> CheckFiles(const CalibrateOptions& options, const std::st
   return Unwritable(options.resume);
 }
 
-// What one rank does. Does not return when it cannot.
+// The work of one rank. On failure it does not return.
 calibrate::Outcome Measure(const CalibrateOptions& options, const Setting& setting, Job& job,
                            Watch& watch) {
   const int rank = job.place().rank;
@@ -387,7 +387,7 @@ Outcome RunInSession(const CalibrateOptions& options, MadeBackend backend,
 Outcome Calibrate(const CalibrateOptions& options) {
   auto launch = messaging::FindLaunch([](const char* name) { return std::getenv(name); });
   if (!launch) return WrongInput(launch.error());
-  MadeBackend backend = MakeBackend(options.backend);  // it sets variables, and threads follow
+  MadeBackend backend = MakeBackend(options.backend);  // before threads start
   if (launch->launcher == messaging::Launcher::kNone)
     return RunThreads(options, std::move(backend));
   if (options.ranks > 0 && options.ranks != launch->ranks) {

@@ -1,5 +1,6 @@
-// `stepcast calibrate` as a user meets it, on threads of this machine. What is measured is not
-// looked at (the machine may be busy), but that it is there, complete, and of use to a forecast.
+// Runs `stepcast calibrate` like a user, on threads of this machine. The machine may be busy, so
+// measured values are not checked. The test checks that results are present, complete, and usable
+// for a forecast.
 
 #include <filesystem>
 #include <fstream>
@@ -21,7 +22,7 @@ using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Copies into buckets and launches cost something where there is a device.
+// Copies into buckets and launches take time on a device.
 constexpr const char* kPair = R"(stepcast: 1
 model:
   kind: layers
@@ -52,7 +53,7 @@ TEST_F(CalibrateCommandTest, MeasuresWhatAForecastUses) {
   const json document = json::parse(result.output);
   EXPECT_EQ(document["stepcast"], 1);
   EXPECT_EQ(document["profile"], profile);
-  // all-reduce, reduce-scatter, all-gather, all-to-all, and messages of one rank to the other
+  // all-reduce, reduce-scatter, all-gather, all-to-all, and messages from rank to rank
   EXPECT_EQ(document["collectives"].size(), 5u);
   EXPECT_EQ(document["collectives"][0]["points"], 7);
   EXPECT_EQ(document["collectives"][0]["largest_bytes"], 65536);
@@ -71,7 +72,7 @@ TEST_F(CalibrateCommandTest, MeasuresWhatAForecastUses) {
   // Four layers of 3 ms and the optimizer.
   EXPECT_GT(json::parse(forecast.output)["step_time_s"].get<double>(), 0.013);
 
-  // All is known now: nothing is measured again, and the profile is the same but for its date.
+  // Everything is known now: nothing is measured again, and only the profile's date differs.
   const std::string before = Read(state);
   ASSERT_EQ(Run(command).status, 0);
   EXPECT_EQ(Read(state), before);

@@ -20,7 +20,7 @@ namespace {
 using calibration::LearnedRuns;
 using report::RunsReport;
 
-// The profile that is written anew: the file that --profile names, or that of all runs.
+// The profile to be rewritten: the file of --profile, or the one of all runs.
 tl::expected<std::string, Outcome> ProfileToWrite(const CalibrateRunsOptions& options,
                                                   const RunsReport& report) {
   if (!options.profile.empty()) {

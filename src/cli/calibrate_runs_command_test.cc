@@ -10,8 +10,8 @@
 #include "nlohmann/json.hpp"
 #include "src/cli/command_test.h"
 
-// `stepcast calibrate runs` from end to end: a table of measured steps, what is said of it, and
-// forecasts with the profile that it wrote.
+// Tests `stepcast calibrate runs` end to end: a table of measured steps, the report on it, and
+// forecasts with the written profile.
 namespace stepcast::cli {
 namespace {
 
@@ -40,7 +40,7 @@ class CalibrateRunsTest : public CommandTest {
     return json::parse(result.output);
   }
 
-  // Runs that took `ratio` of their forecasts.
+  // Writes runs that took `ratio` of their forecasts.
   void WriteRuns(double ratio) const {
     std::ofstream table(Path("runs.csv"));
     table << "name,scenario,micro_batch_size,step_time_s,reserved,split\n";
@@ -80,7 +80,7 @@ TEST_F(CalibrateRunsTest, ForecastsUseWhatRunsTaught) {
   }
 }
 
-// A row of a sweep is the forecast of its combination, and a search finds the best of all plans.
+// A sweep's row equals the forecast of its combination, and a search finds the best plan.
 TEST_F(CalibrateRunsTest, SweepsAndPlansUseItAsWell) {
   WriteRuns(1.1);
   ASSERT_EQ(
@@ -116,7 +116,7 @@ TEST_F(CalibrateRunsTest, SweepsAndPlansUseItAsWell) {
 }
 
 TEST_F(CalibrateRunsTest, WhatDoesNotHelpIsNotWritten) {
-  // One run says nothing of itself.
+  // A single run cannot predict itself.
   std::ofstream(Path("runs.csv")) << "scenario,step_time\ns.yaml,60 ms\n";
   const ShellResult one =
       Run(fmt::format("calibrate runs {} --output {}", Path("runs.csv"), Path("mine.yaml")));

@@ -2,7 +2,7 @@
 
 namespace stepcast::cli {
 
-// A digest of the code that forecasts come from, the same in all programs of one build.
+// A digest of the forecasting code, equal in all programs of one build.
 const char* CodeDigest();
 
 }  // namespace stepcast::cli

@@ -7,8 +7,8 @@
 #include "src/base/collective_kind.h"
 #include "src/base/diagnostic.h"
 
-// Words of the command line about collectives; `option` is what stands before one ("--op"). What
-// cannot be read is appended: command.unknown-collective, command.bad-quantity.
+// Parses words of the command line about collectives; `option` is the word's option ("--op").
+// Appends mistakes: command.unknown-collective, command.bad-quantity.
 namespace stepcast::cli {
 
 std::optional<CollectiveKind> ReadCollective(const std::string& option, const std::string& word,

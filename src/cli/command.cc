@@ -22,16 +22,16 @@ constexpr const char* kExitStatus =
     "  3  done, and the answer is no: it does not fit in memory, the forecast is too far off\n"
     "  4  done, and the plan fits less probably than --fit-probability asks for\n";
 
-// What the user writes: commands of two words that have a page of their own, such as `validate
-// collectives`, are one word with a hyphen inside, and in no group.
+// The name as the user types it. Commands of two words with a page of their own, such as `validate
+// collectives`, are one hyphenated word outside of any group.
 std::string NameOf(const CLI::App& command) {
   std::string name = command.get_name();
   if (command.get_group().empty()) std::replace(name.begin(), name.end(), '-', ' ');
   return name;
 }
 
-// CLI11's page without what it says twice: types of positionals, what excludes what, and whole
-// descriptions in the list of commands.
+// CLI11's page without repetitions: types of positionals, mutual exclusions, and full descriptions
+// in the list of commands.
 class HelpPage : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* app, std::string name) const override {
@@ -71,7 +71,7 @@ class HelpPage : public CLI::Formatter {
   }
 
  private:
-  // A name, and behind it what it is, which stands below a name that is too long.
+  // A name and its description, which goes below a name that is too long.
   std::string Entry(const std::string& name, const std::string& text) const {
     const std::size_t column = get_column_width();
     std::string out = report::Wrapped(name);
@@ -88,7 +88,7 @@ class HelpPage : public CLI::Formatter {
   }
 };
 
-// "NAME:{ring,tree}" is a type and the words that a value may be.
+// "NAME:{ring,tree}" is a type and its allowed values.
 OptionPage PageOf(const CLI::Option& option) {
   OptionPage page;
   page.argument = option.get_positional();
@@ -110,7 +110,7 @@ OptionPage PageOf(const CLI::Option& option) {
   return page;
 }
 
-// The command's page and those of all below it; `above`: what is typed before its name.
+// Adds the pages of the command and its subcommands. `above`: the words typed before its name.
 void AddPages(const CLI::App& app, const std::string& above, std::vector<CommandPage>& pages) {
   CommandPage page;
   const bool program = app.get_parent() == nullptr;
@@ -127,7 +127,7 @@ void AddPages(const CLI::App& app, const std::string& above, std::vector<Command
   }
 }
 
-// One page for each command; CLI11's own would list the options of the application with it.
+// One page per command; CLI11's own would include the application's options.
 std::string Help(const CLI::App& app) {
   const CLI::App* deepest = &app;
   std::string name = "stepcast";
@@ -135,7 +135,7 @@ std::string Help(const CLI::App& app) {
     deepest = deepest->get_subcommands().front();
     name += " " + deepest->get_name();
   }
-  // The page adds the command's own name.
+  // CLI11 appends the command's own name.
   return deepest->help(deepest == &app ? name : name.substr(0, name.rfind(' ')));
 }
 
@@ -167,8 +167,8 @@ std::vector<std::string> Options(const CLI::App& command) {
   return names;
 }
 
-// Words that are no command and options that the command does not have, found before the parser
-// runs: its own errors name neither the command nor a word that is near.
+// Finds unknown commands and options before the parser runs, since its errors name neither the
+// command nor a similar word.
 Diagnostics UnknownWords(const CLI::App& app, const std::vector<std::string>& arguments) {
   const CLI::App* command = &app;
   std::string path = "stepcast";
@@ -196,7 +196,7 @@ Diagnostics UnknownWords(const CLI::App& app, const std::vector<std::string>& ar
     if (argument.size() < 2 || !argument.starts_with('-')) continue;
     const std::string name = argument.substr(0, argument.find('='));
     if (const CLI::Option* option = command->get_option_no_throw(name); option != nullptr) {
-      // The next word belongs to the option, even if it starts with a dash.
+      // The next word is the option's value, even if it starts with a dash.
       const bool takes_value = option->get_items_expected_max() > 0;
       if (takes_value && name.size() == argument.size()) ++at;
       continue;
@@ -208,7 +208,7 @@ Diagnostics UnknownWords(const CLI::App& app, const std::vector<std::string>& ar
   return faults;
 }
 
-// The command that was asked for.
+// The requested command.
 const CLI::App& Deepest(const CLI::App& app) {
   const CLI::App* deepest = &app;
   while (!deepest->get_subcommands().empty()) deepest = deepest->get_subcommands().front();
@@ -220,8 +220,8 @@ bool IsOutput(const CLI::Option& option) {
   return !option.get_positional() && (type == kFile || type == kFolder);
 }
 
-// What holds for options of every command: none has an empty value, as an unset variable of a
-// script leaves it, and what is written is not what is read.
+// Checks options of every command: no value is empty, as an unset variable in a script would make
+// it, and no output replaces an input.
 Diagnostics WrongValues(const CLI::App& app) {
   Diagnostics faults;
   std::vector<study::NamedPath> inputs, outputs;
@@ -326,7 +326,7 @@ Command Command::AddGroup(const std::string& name, const std::string& about,
 Command Command::AddUnlisted(const std::string& name, const std::string& about,
                              const std::string& footer) {
   const Command command = Add(name, about, footer);
-  // A group without a name keeps the one word out of the overview.
+  // A group with an empty name hides the hyphenated command from the overview.
   command.app_->group("");
   return command;
 }
@@ -411,7 +411,7 @@ Program::Parsed Program::Parse(std::vector<std::string> words) {
     return names;
   };
   try {
-    // CLI11 takes the words last first.
+    // CLI11 takes the words in reverse order.
     app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::CallForHelp&) {
     return {"", {kDone, Help(*app_), ""}};

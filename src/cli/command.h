@@ -15,16 +15,16 @@ class App;
 class Option;
 }  // namespace CLI
 
-// Commands, their options and their pages of help. CLI11 reads the command line; it takes six
-// seconds to include, hence here only command.cc does.
+// Commands, their options and their help pages. CLI11 parses the command line. It takes six seconds
+// to include, so only command.cc does.
 namespace stepcast::cli {
 
-// An option of a command, or a word at a position.
+// An option or a positional argument of a command.
 class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
 
-  // What help pages call the value.
+  // The value's name on help pages.
   Option Type(const std::string& name) const;
   Option Required() const;
   Option Excludes(const Option& other) const;
@@ -33,9 +33,9 @@ class Option {
   Option NotNegative() const;
   Option Probability() const;  // from 0 to 1
   Option OneOf(const std::vector<std::string>& words) const;
-  // One value each time that the option is given, all of which count.
+  // May be given repeatedly; each occurrence adds one value.
   Option Repeated() const;
-  // Values with commas between, in one word.
+  // Values in one word, separated by commas.
   Option Commas() const;
 
  private:
@@ -46,15 +46,15 @@ class Command {
  public:
   explicit Command(CLI::App* app) : app_(app) {}
 
-  // A command below this one. `footer`: the end of its page, above the exit status.
+  // Adds a subcommand. `footer`: the end of its help page, above the exit statuses.
   Command Add(const std::string& name, const std::string& about, const std::string& footer);
-  // One that has others below it and is none by itself.
+  // Adds a command that only groups subcommands.
   Command AddGroup(const std::string& name, const std::string& about, const std::string& footer);
-  // One that the overview leaves out. A hyphen of its name stands for the space that is typed.
+  // Adds a command that the overview leaves out. A hyphen in its name stands for a typed space.
   Command AddUnlisted(const std::string& name, const std::string& about, const std::string& footer);
 
   Option AddFlag(const std::string& name, bool& value, const std::string& help);
-  // "--name", or a position: "NAME".
+  // `name`: "--name", or "NAME" for a positional argument.
   Option AddOption(const std::string& name, std::string& value, const std::string& help);
   Option AddOption(const std::string& name, int& value, const std::string& help);
   Option AddOption(const std::string& name, std::optional<int>& value, const std::string& help);
@@ -66,21 +66,21 @@ class Command {
   Option AddOption(const std::string& name, std::vector<std::string>& value,
                    const std::string& help);
   Option AddOption(const std::string& name, std::vector<int>& value, const std::string& help);
-  // An option that was added before.
+  // An option added earlier.
   Option At(const std::string& name) const;
 
  private:
   CLI::App* app_;
 };
 
-// The types of options that name what a command writes. Files that it reads have others.
+// The value types of output files. Input files have other types.
 inline constexpr const char* kFile = "FILE";
 inline constexpr const char* kFolder = "FOLDER";
 
-// The program, above all commands.
+// The program, the root of all commands.
 class Program {
  public:
-  // `version`: called for --version, gives what is printed.
+  // `version` returns the output of --version.
   Program(std::function<std::string()> version, const std::string& about,
           const std::string& footer);
   ~Program();
@@ -88,15 +88,15 @@ class Program {
   Command Commands();
 
   struct Parsed {
-    // The command that is asked for, "calibrate import"; empty when there is none to run.
+    // The requested command, "calibrate import"; empty if none is to be run.
     std::string command;
-    // Without a command: help, the version, or what is wrong with the words.
+    // If no command is to be run: help, the version, or mistakes in the words.
     Outcome outcome;
   };
-  // Fills the variables of the command's options.
+  // Sets the variables of the command's options.
   Parsed Parse(std::vector<std::string> words);
 
-  // What the pages of help say: the program's own first, each command above those below it.
+  // All help pages: the program's first, and each command before its subcommands.
   std::vector<CommandPage> Pages() const;
 
  private:

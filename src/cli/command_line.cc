@@ -44,13 +44,13 @@ struct InitOptions {
   bool force = false;            // replace that file
 };
 
-// `stepcast init`: a scenario from other programs' configurations. The answer is no where the
-// scenario states a plan that cannot be forecast; it is written all the same.
+// `stepcast init`: makes a scenario from other programs' configurations. Status kAnswerIsNo if the
+// scenario's plan cannot be forecast; the scenario is written all the same.
 Outcome Init(const InitOptions& options);
 
 namespace {
 
-// What keeps the scenario from being forecast, at the places that its values come from.
+// The mistakes that prevent a forecast, at the origins of the scenario's values.
 Diagnostics Obstacles(const foreign::Imported& imported) {
   const scenario::MemoryDocument document(imported.title, imported.scenario.text);
   scenario::InputCache cache;
@@ -139,8 +139,8 @@ void AddInit(Command app, InitOptions& options) {
 // The terminal's width, else $COLUMNS, else 80.
 int StdoutWidth();
 
-// How to draw for stdout: nothing if it is no terminal, unless it is asked for (`forced`). The
-// width is StdoutWidth. Colours only on a terminal that has them, and not where $NO_COLOR is set
+// How to draw on stdout; nothing if it is not a terminal, unless `forced`. The width is
+// StdoutWidth. Colors are used only on a terminal that has them, and not if $NO_COLOR is set
 // (no-color.org).
 std::optional<report::TerminalStyle> StdoutStyle(std::optional<bool> forced);
 
@@ -202,7 +202,7 @@ void AddList(Command app, ListOptions& options) {
   list.AddFlag("--json", options.json, "Print one JSON document");
 }
 
-// The command that answers questions of other programs; it has no options.
+// Adds the command that answers other programs' questions; it has no options.
 void AddServe(Command app);
 
 namespace {
@@ -234,7 +234,7 @@ struct SchemaOptions {
   std::string what;  // scenario, plan, model, topology, gpu
 };
 
-// `stepcast schema`: what a file may hold, as a JSON Schema.
+// `stepcast schema`: the JSON Schema of a kind of file.
 Outcome PrintSchema(const SchemaOptions& options);
 
 Outcome PrintSchema(const SchemaOptions& options) {
@@ -289,14 +289,14 @@ constexpr const char* kMainFooter =
     "$STEPCAST_PROGRESS is 0.\n"
     "\n";
 
-// What the command line asks for, filled by the parser.
+// The parsed command line.
 struct Request {
-  ScenarioFiles files;  // of commands that forecast one plan
+  ScenarioFiles files;  // for commands that forecast one plan
   InitOptions init;
   ListOptions list;
   SchemaOptions schema;
   SimulateOptions simulate;
-  bool timeline = false, no_timeline = false;  // of simulate; neither: if stdout is a terminal
+  bool timeline = false, no_timeline = false;  // of simulate; neither: drawn on a terminal
   MemoryOptions memory;
   ModelImportOptions model_import;
   CompareOptions compare;
@@ -359,7 +359,7 @@ Outcome RunSweep(SweepOptions& options, const RunWork& run_work) {
 }
 
 Outcome RunPlan(PlanOptions& options, const RunWork& run_work) {
-  Diagnostics later;  // the search itself says what is wrong with the time
+  Diagnostics later;  // the search itself reports mistakes in the time
   SearchProgressLine line(study::ReadWithin(options.within, later));
   options.progress = [&](const planner::SearchProgress& progress) { line.Show(progress); };
   return Plan(options, run_work);
@@ -408,7 +408,7 @@ Outcome RunCalibrate(CalibrateOptions& options, const std::vector<std::string>& 
   return hardware.calibrate(options);
 }
 
-// Forecasts of scenarios, and searches over them; none: another command.
+// Runs commands that forecast or search; nothing for other commands.
 std::optional<Outcome> RunForecast(std::string_view command, Request& request,
                                    const HardwareAccess& hardware) {
   if (command == "simulate") return RunSimulate(request);
@@ -432,7 +432,7 @@ std::optional<Outcome> RunForecast(std::string_view command, Request& request,
   return std::nullopt;
 }
 
-// Forecasts against what was measured; none: another command.
+// Runs commands that compare forecasts with measurements; nothing for other commands.
 std::optional<Outcome> RunValidation(std::string_view command, Request& request,
                                      const HardwareAccess& hardware) {
   if (command == "validate collectives") {
@@ -450,7 +450,7 @@ std::optional<Outcome> RunValidation(std::string_view command, Request& request,
 }  // namespace
 
 Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess& hardware) {
-  const FilesRead files;  // none of which an output may replace
+  const FilesRead files;  // no output may replace these
   report::SetTextWidth(static_cast<std::size_t>(StdoutWidth()));
   if (arguments.size() > 1 && arguments[0] == "validate" &&
       (arguments[1] == "collectives" || arguments[1] == "published")) {
@@ -465,7 +465,7 @@ Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess&
   Program program([&] { return VersionText(hardware.backends()); }, kAbout, kMainFooter);
   Request request;
   Describe(program.Commands(), request);
-  // What follows are words of a command line that is being typed, and not this one's.
+  // The following words belong to a command line that is being typed, not to this one.
   if (!arguments.empty() && arguments[0] == kComplete) {
     arguments.erase(arguments.begin());
     return {kDone, Completions(program.Pages(), NamesByType(), arguments), ""};

@@ -8,8 +8,7 @@
 
 namespace stepcast::cli {
 
-// What the words of a command line ask for, done: a command's outcome, a page of help, or what is
-// wrong with them.
+// Runs a command line. The outcome is that of a command, a help page, or mistakes in the words.
 Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess& hardware);
 
 }  // namespace stepcast::cli

@@ -22,17 +22,17 @@
 
 namespace stepcast::cli {
 
-// The options of commands that forecast one scenario, or two.
+// Options of commands that forecast one or two scenarios.
 
 struct SimulateOptions {
   std::string scenario;
   std::vector<std::string> set;  // "KEY=VALUE"
-  std::string network;           // "analytic", "flow", "message"; empty: as the scenario says
+  std::string network;           // "analytic", "flow", "message"; empty: from the scenario
   bool json = false;
   std::string trace;      // file to write; empty: none
-  int trace_steps = 1;    // that traces hold
-  std::string trace_dir;  // folder for a trace that analysers of ranks read; empty: none
-  std::optional<report::TerminalStyle> timeline;  // draw the step below the forecast
+  int trace_steps = 1;    // number of steps in traces
+  std::string trace_dir;  // folder of traces for rank analyzers; empty: none
+  std::optional<report::TerminalStyle> timeline;  // draws the step below the forecast
   std::string report;                             // HTML page to write; empty: none
   bool program = false;                           // print the step program instead of the forecast
   EmitOptions emit;
@@ -43,11 +43,11 @@ struct SimulateOptions {
 Outcome Simulate(const SimulateOptions& options);
 
 struct CompareOptions : study::ComparisonQuestion {
-  std::string memory;  // what PyTorch says of a job's memory, in the place of B; empty: B
+  std::string memory;  // PyTorch's measurement of a job's memory, instead of B
   bool json = false;
 };
 
-// Two plans; or the memory of one beside what was measured.
+// Compares two plans, or one plan's memory with a measurement.
 Outcome Compare(const CompareOptions& options);
 
 struct CollectiveOptions {
@@ -56,11 +56,11 @@ struct CollectiveOptions {
   std::string op = "all_reduce";
   std::string from = "1 KiB";  // sizes double from here ...
   std::string to = "8 GiB";    // ... to here
-  std::string group;           // of the plan; empty: ranks and nodes
+  std::string group;           // of the plan; empty: use ranks and nodes
   std::optional<int> ranks;    // default: all of the nodes
   std::optional<int> nodes;    // default: all of the cluster
-  bool siblings = false;       // all groups like it at the same time
-  std::string network;         // "analytic", "flow", "message"; empty: as the scenario says
+  bool siblings = false;       // all sibling groups at the same time
+  std::string network;         // "analytic", "flow", "message"; empty: from the scenario
   bool json = false;
   bool csv = false;
 };
@@ -74,7 +74,7 @@ struct ExplainOptions {
   std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
 
-// `stepcast explain`: why the step takes as long as it does. Status 3 if it does not fit in memory.
+// `stepcast explain`: why the step takes its time. Status 3 if it does not fit in memory.
 Outcome Explain(const ExplainOptions& options);
 
 struct MemoryOptions : study::MemoryQuestion {
@@ -82,11 +82,12 @@ struct MemoryOptions : study::MemoryQuestion {
   std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
 
-// The answer is no when the scenario's own stage does not fit; with `max_micro_batch`, when no
-// micro-batch fits there.
+// Status kAnswerIsNo if the scenario's own stage does not fit, or with `max_micro_batch` if no
+// micro-batch fits.
 Outcome Memory(const MemoryOptions& options);
 
-// `timeline`, `no_timeline`: whether the step is drawn; neither: if stdout is a terminal.
+// `timeline`, `no_timeline`: whether to draw the step; if neither is set, it is drawn on a
+// terminal.
 void AddSimulate(Command app, ScenarioFiles& files, SimulateOptions& options, bool& timeline,
                  bool& no_timeline);
 void AddMemory(Command app, ScenarioFiles& files, MemoryOptions& options);
@@ -96,70 +97,70 @@ void AddCollective(Command app, CollectiveOptions& options);
 
 struct CalibrateRunsOptions {
   std::string runs;      // a table, or published steps
-  std::string scenario;  // of runs of a table that name none
+  std::string scenario;  // for runs in a table without a scenario
   std::vector<std::string> set;
-  std::string profile;  // which profile is written anew; empty: the one that all runs have
-  std::string output;   // empty: none is written
+  std::string profile;  // profile to be rewritten; empty: the one of all runs
+  std::string output;   // empty: no profile is written
   bool json = false;
 };
 
-// Learns from measured steps what forecasts leave out, says how well it predicts each run from the
-// others, and writes a profile that forecasts use.
+// Learns from measured steps the errors of forecasts, and reports how well each run is predicted
+// from the others. Writes a profile that forecasts use.
 Outcome CalibrateRuns(const CalibrateRunsOptions& options);
 
-// The options of commands that measure, or hold forecasts to what was measured.
+// Options of commands that measure, or compare forecasts with measurements.
 
 struct CalibrateImportOptions {
   std::vector<std::string> logs;
-  std::string op;                     // empty: as the logs tell
+  std::string op;                     // empty: from the logs
   std::optional<int> ranks;           // likewise
   std::optional<int> ranks_per_node;  // likewise
   bool in_place = false;
-  bool keep_noise = false;  // times that fall with the size become means
-  std::string gpu;          // the GPU type; empty: as the logs tell
-  std::string name;         // empty: that of the first log
+  bool keep_noise = false;  // replaces times that fall with size by means
+  std::string gpu;          // the GPU type; empty: from the logs
+  std::string name;         // empty: the first log's name
   std::string output;       // empty: stdout
 };
 
-// Writes a calibration profile whose tables are what nccl-tests measured.
+// Writes a calibration profile with tables measured by nccl-tests.
 Outcome CalibrateImport(const CalibrateImportOptions& options);
 
 struct ImportAtlasOptions {
   std::string folder;  // of the tables (validate/kernel_tables.h)
-  std::string gpu;     // one GPU type alone; empty: all that have a table and a profile
-  std::string source;  // whose measurements; empty: the folder's name
-  std::string output;  // a folder for the rates, GPU.yaml; empty: none are written
+  std::string gpu;     // only this GPU type; empty: all with a table and a profile
+  std::string source;  // source of the measurements; empty: the folder's name
+  std::string output;  // folder for the fitted rates, GPU.yaml; empty: none
 };
 
-// Holds forecasts of kernels to tables of measured ones, and fits rates to the tables. The name is
-// that of the command line, "calibrate import atlas".
+// Compares forecasts of kernels with measured tables, and fits rates to the tables. On the command
+// line the name is "calibrate import atlas".
 inline constexpr const char* kImportAtlas = "calibrate-import-atlas";
 Outcome ImportAtlas(const ImportAtlasOptions& options);
 void AddImportAtlas(Command app, ImportAtlasOptions& options);
 
 struct ValidatePublishedOptions {
-  std::string source;  // one source alone; empty: all
+  std::string source;  // only this source; empty: all
   bool json = false;
   bool csv = false;
   std::string html;    // a page to write; empty: none
-  std::string update;  // a document whose section is written anew; empty: none
+  std::string update;  // a document whose section is rewritten; empty: none
 };
 
-// Published training steps against forecasts. The answer is no when check rows miss what is aimed
-// at (validate/published.h).
+// Compares published training steps with forecasts. Status kAnswerIsNo if check rows miss the
+// targets (validate/published.h).
 Outcome ValidatePublished(const ValidatePublishedOptions& options);
 
 struct ValidateCollectivesOptions {
   bool json = false;
   bool csv = false;
-  std::string update;  // a document whose section is written anew; empty: none
+  std::string update;  // a document whose section is rewritten; empty: none
 };
 
-// Published measurements of collectives against forecasts. The answer is no when held-back points
-// miss what is aimed at (validate/collectives.h).
+// Compares published collectives with forecasts. Status kAnswerIsNo if held-back points miss the
+// targets (validate/collectives.h).
 Outcome ValidateCollectives(const ValidateCollectivesOptions& options);
 
-// What `validate collectives` and `validate published` are called inside.
+// The internal names of `validate collectives` and `validate published`.
 inline constexpr const char* kValidateCollectives = "validate-collectives";
 inline constexpr const char* kValidatePublished = "validate-published";
 
@@ -167,32 +168,32 @@ void AddExecute(Command app, ExecuteOptions& options);
 void AddValidate(Command app, ValidateOptions& options);
 void AddValidateCollectives(Command app, ValidateCollectivesOptions& options);
 void AddValidatePublished(Command app, ValidatePublishedOptions& options);
-// --backend is required, but not by `import` and `runs`: RunCommandLine sees to it.
+// --backend is required, except by `import` and `runs`; RunCommandLine checks this.
 void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions& import_options,
                   CalibrateRunsOptions& runs_options);
 
-// The options of commands about models and topologies.
+// Options of commands about models and topologies.
 
 struct TopologyImportOptions {
-  std::string file;       // NCCL's XML, or what nvidia-smi topo -m printed
-  std::string gpu;        // empty: as the file tells
-  std::string nic_speed;  // empty: as the file tells
-  std::string nics;       // names with commas between them, or "all"; empty: by rule
-  std::string nvlink;     // "assume" or "none", where the file lists none; empty: refuse
-  std::string name;       // empty: the file's
+  std::string file;       // NCCL's XML, or output of nvidia-smi topo -m
+  std::string gpu;        // empty: from the file
+  std::string nic_speed;  // empty: from the file
+  std::string nics;       // names separated by commas, or "all"; empty: by rule
+  std::string nvlink;     // "assume" or "none", if the file lists none; empty: refuse
+  std::string name;       // empty: the file's name
   std::string output;     // empty: stdout
 };
 
-// Writes a topology file; what the input did not tell is said on stderr, and in the file.
+// Writes a topology file. Facts missing in the input are listed on stderr and in the file.
 Outcome TopologyImport(const TopologyImportOptions& options);
 
 struct TopologyShowOptions {
   std::string file;                   // topologies/*.yaml
-  std::optional<std::int64_t> nodes;  // default: two with a fabric, else one
+  std::optional<std::int64_t> nodes;  // default: two with a fabric, otherwise one
   bool dot = false;                   // Graphviz instead of text
   bool json = false;                  // one JSON document instead of text
-  bool links = false;                 // what a collective puts on each link
-  std::string op = "all_reduce";      // that collective
+  bool links = false;                 // the load of a collective on each link
+  std::string op = "all_reduce";      // the collective
   std::string size = "1 GiB";         // and its size
 };
 
@@ -200,26 +201,26 @@ Outcome TopologyShow(const TopologyShowOptions& options);
 
 struct ModelImportOptions {
   std::string kineto;                // a trace of torch.profiler
-  std::optional<std::int64_t> step;  // nothing: the one of median duration
-  std::string model;                 // the one that was traced; empty: the trace has shapes
-  std::string name;                  // empty: the file's
+  std::optional<std::int64_t> step;  // nothing: the step of median duration
+  std::string model;                 // the traced model; empty: the trace has shapes
+  std::string name;                  // empty: the file's name
   std::string output;                // empty: stdout
 };
 
-// Writes a layer list; what the trace did not tell is said on stderr, and in the file.
+// Writes a layer list. Facts missing in the trace are listed on stderr and in the file.
 Outcome ModelImport(const ModelImportOptions& options);
 
 void AddModel(Command app, ModelImportOptions& options);
 void AddTopology(Command app, TopologyShowOptions& options, TopologyImportOptions& import_options);
 
-// The options of commands that print what other programs read of the pages of help.
+// Options of commands that convert help pages for other programs.
 
-// A command's page for man(1), section 1, in the macros of man(7): what its page of help says.
-// `pages`: of all commands, the program's first.
+// A command's help page as a page for man(1), section 1, in the macros of man(7). `pages`: those of
+// all commands, the program's first.
 std::string ManualPage(const CommandPage& page, const std::vector<CommandPage>& pages,
                        const std::string& version);
 
-// "stepcast-calibrate-import" of "calibrate import".
+// "stepcast-calibrate-import" for "calibrate import".
 std::string ManualName(const std::string& command);
 
 struct CompletionOptions {
@@ -228,7 +229,7 @@ struct CompletionOptions {
 
 struct ManualOptions {
   std::vector<std::string> command;  // "calibrate", "import"; empty: the program itself
-  bool list = false;                 // the names of all pages, instead of one
+  bool list = false;                 // print the names of all pages instead of one page
 };
 
 void AddCompletion(Command app, CompletionOptions& options);
@@ -244,9 +245,9 @@ struct ScheduleOptions {
   std::optional<int> micro_batches;
   std::string schedule = "1f1b";
   std::optional<int> virtual_stages;  // chunks of layers a stage
-  std::optional<int> group;           // micro-batches that a chunk runs before the next one does
-  std::string csv;                    // a file of actions in the place of these five; empty: none
-  int forward = 1, backward_input = 1, backward_weight = 1;  // slots of a pass
+  std::optional<int> group;           // micro-batches that run through a chunk before the next
+  std::string csv;                    // actions that replace the settings above; empty: none
+  int forward = 1, backward_input = 1, backward_weight = 1;  // durations of passes, in slots
   std::string print = "drawing";                             // or list, csv
   bool json = false;
   report::TerminalStyle style;
@@ -256,39 +257,38 @@ Outcome DrawSchedule(const ScheduleOptions& options);
 
 void AddSchedule(Command app, ScheduleOptions& options);
 
-// The options of commands that forecast many plans.
+// Options of commands that forecast many plans.
 
 struct PlanOptions : study::PlanQuestion {
-  std::string why_not;  // of `why` or `why_layout`, whichever it is
-  bool port = false;    // carries the scenario's plan over to the topology `to`
+  std::string why_not;  // value of `why` or `why_layout`
+  bool port = false;    // ports the scenario's plan to the topology `to`
   std::string to;
-  std::optional<std::int64_t> to_nodes;  // how many nodes it has there
-  std::string store;  // a file that keeps bounds and forecasts from run to run; empty: none
+  std::optional<std::int64_t> to_nodes;  // number of nodes there
+  std::string store;                     // a file that keeps bounds and forecasts; empty: none
   bool json = false;
   bool csv = false;
   std::string report;                     // HTML page to write; empty: none
-  EmitOptions emit;                       // the best plan
-  std::optional<double> fit_probability;  // the best plan's; below it the status is kMayNotFit
+  EmitOptions emit;                       // emits the best plan
+  std::optional<double> fit_probability;  // of the best plan; below it the status is kMayNotFit
 };
 
-// Exits with "the answer is no" when no plan fits and meets the deadline. Wrong input is what no
-// plan cures, as with sweep. Under mpirun all ranks work, and rank 0 decides, keeps the store and
-// has the output (hardware_commands.h).
+// Status kAnswerIsNo if no plan fits and meets the deadline. Status kWrongInput only for mistakes
+// that every plan in the space would have, as with sweep. Under mpirun all ranks work, and rank 0
+// decides, keeps the store and prints (hardware_commands.h).
 Outcome Plan(const PlanOptions& options, const RunWork& run_work);
 
 struct SweepOptions : study::SweepQuestion {
-  std::string store;  // a file that keeps results from run to run; empty: none
-  int threads = 0;    // of each process; 0: one for each core that it may use
+  std::string store;  // a file that keeps results; empty: none
+  int threads = 0;    // per process; 0: one per usable core
   bool json = false;
   bool jsonl = false;
   bool csv = false;
   std::string report;  // HTML page to write; empty: none
 };
 
-// Wrong input is what no combination cures: a file that cannot be read, a mistake that is there
-// without --vary too, a key that does not exist. Combinations that are illegal by themselves are
-// rows. Under mpirun all ranks work, and rank 0 keeps the store and has the output
-// (hardware_commands.h).
+// Status kWrongInput only for mistakes that every combination has: an unreadable file, a mistake
+// that exists without --vary too, or an unknown key. Other illegal combinations are rows. Under
+// mpirun all ranks work, and rank 0 keeps the store and prints (hardware_commands.h).
 Outcome Sweep(const SweepOptions& options, const RunWork& run_work);
 
 void AddSweep(Command app, SweepOptions& options);
@@ -299,16 +299,16 @@ struct ListOptions {
   bool json = false;
 };
 
-// `stepcast list`: what can be named in a scenario, and on the command line.
+// `stepcast list`: names for scenarios and for the command line.
 Outcome List(const ListOptions& options);
 
-// What shells offer for values, by the type of the option (completion.h): keys with an equals sign
-// behind them, and the models and topologies that come along.
+// Completions of values by option type (completion.h): keys followed by an equals sign, and the
+// shipped models and topologies.
 std::map<std::string, std::vector<std::string>> NamesByType();
 
-// Answers questions (formats/question.h) that come on stdin, a line each, on stdout, in their
-// order, until stdin ends. Each is written as soon as it is known: this command alone prints by
-// itself.
+// Answers questions (formats/question.h) from stdin, one per line, on stdout in order, until stdin
+// ends. Each answer is written as soon as it is ready. Unlike all other commands, this one prints
+// directly.
 Outcome Serve();
 
 }  // namespace stepcast::cli

@@ -10,7 +10,7 @@
 
 namespace stepcast::cli {
 
-// The binary as a user meets it, with a folder for each test's files.
+// Runs the binary like a user, with a folder for each test's files.
 class CommandTest : public testing::Test {
  protected:
   void SetUp() override;
@@ -19,10 +19,10 @@ class CommandTest : public testing::Test {
   // A path in the folder.
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
   static ShellResult Run(const std::string& arguments);
-  // Names of what is in the folder, sorted.
+  // Names of the folder's files, sorted.
   std::vector<std::string> Files() const;
   static std::string Read(const std::string& path);
-  // A text without its line breaks, whose places depend on how long the folder's name is.
+  // A text without line breaks, whose positions depend on the length of the folder's name.
   static std::string OneLine(const std::string& text);
 
   static constexpr const char* kBinary = "src/cli/stepcast";

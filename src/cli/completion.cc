@@ -11,7 +11,7 @@
 namespace stepcast::cli {
 namespace {
 
-// Each script calls `stepcast complete WORD...`, and gives the words that begin as the last one.
+// Each script calls `stepcast complete WORD...` and offers the words with the last word's prefix.
 constexpr const char* kBash =
     R"(# Completion of stepcast for bash: source this, or put it where bash-completion looks.
 _stepcast() {
@@ -85,7 +85,7 @@ end
 complete -c stepcast -f -a '(__stepcast_complete)'
 )";
 
-// The page of the command that words begin with, and how many of them name it.
+// The page of the command at the start of the words, and the number of words that name it.
 std::pair<const CommandPage*, std::size_t> PageOf(const std::vector<CommandPage>& pages,
                                                   const std::vector<std::string>& words) {
   const CommandPage* page = &pages.front();
@@ -121,14 +121,14 @@ class Offer {
   void Add(const std::string& word, const std::string& help) {
     if (word.starts_with(begin_)) text_ += help.empty() ? word + "\n" : word + "\t" + help + "\n";
   }
-  // Of an option or argument; `before` the value: "--json=".
+  // Adds values of an option or argument; `before`: text before the value, "--json=".
   void AddValues(const OptionPage& option, const std::string& before) {
     for (const std::string& word : option.words) Add(before + word, "");
     const auto names = names_.find(option.type);
     if (names != names_.end()) {
       for (const std::string& name : names->second) Add(before + name, "");
     }
-    // A key is no file; its value may be one.
+    // A key is not a file name; its value may be one.
     const bool key =
         option.type.starts_with("KEY=") && begin_.find('=', before.size()) == begin_.npos;
     if (option.words.empty() && !key) text_ += std::string(kFilesToo) + "\n";
@@ -161,7 +161,7 @@ std::string Completions(const std::vector<CommandPage>& pages, const Names& name
   const std::string& last = words.back();
   const auto [page, used] = PageOf(pages, words);
   Offer offer(last, names);
-  // The value of an option: in the word behind it, or behind its equals sign.
+  // The value of an option, in the next word or after its equals sign.
   if (words.size() >= 2 && words.size() - 1 > used) {
     const OptionPage* option = FindOption(*page, words[words.size() - 2]);
     if (option != nullptr && !option->type.empty()) {
@@ -184,7 +184,7 @@ std::string Completions(const std::vector<CommandPage>& pages, const Names& name
     }
     return offer.Take();
   }
-  // A command below this one, as long as no other word stands between.
+  // A subcommand, if no other word precedes it.
   if (words.size() - 1 == used) {
     const std::string above = page->name.empty() ? "" : page->name + " ";
     for (const CommandPage& other : pages) {

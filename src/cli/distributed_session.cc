@@ -31,7 +31,7 @@ Diagnostic WrongOption(const char* code, const char* option, std::string message
   return {code, {option, 0, 0}, std::move(message), std::move(hint)};
 }
 
-// What another rank gives as its status; failed, where that is none.
+// The status sent by another rank; failed if it is invalid.
 ExitStatus StatusOf(std::uint64_t status) {
   return status <= kMayNotFit ? static_cast<ExitStatus>(status) : kFailed;
 }
@@ -41,7 +41,7 @@ ExitStatus StatusOf(const std::string& text) {
   return error == std::errc() ? StatusOf(status) : kFailed;
 }
 
-// What keeps the ranks from running is a failure, whatever another rank says.
+// If ranks could not run, the status is a failure, whatever another rank sends.
 ExitStatus FailureOf(ExitStatus status) { return status == kDone ? kFailed : status; }
 
 }  // namespace
@@ -152,7 +152,7 @@ ExitStatus DistributedSession::End(ExitStatus status) {
   watch_->Finish();
   job_.reset();
   if (runtime::MpiSession* session = runtime::MpiSession::Current()) session->Finish();
-  // What this rank has failed with, it does not take for done.
+  // A rank that failed itself never exits with success.
   return status == kDone ? StatusOf(agreed) : FailureOf(StatusOf(agreed));
 }
 

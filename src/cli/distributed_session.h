@@ -14,19 +14,19 @@
 #include "src/runtime/job.h"
 #include "src/runtime/watch.h"
 
-// What commands that run on several ranks have in common.
+// The common part of commands that run on several ranks.
 namespace stepcast::cli {
 
-// For Watch::End: says the sentence and removes unfinished files.
+// For Watch::End: prints the sentence and removes unfinished files.
 void SayAtTheEnd(int status, const std::string& sentence);
 
-// A sentence for the user that belongs to no outcome, on stderr at once.
+// Prints a sentence on stderr at once, outside of any outcome.
 void Say(const std::string& sentence);
 
-// The value of --timeout. Errors: command.bad-quantity.
+// Parses the value of --timeout. Errors: command.bad-quantity.
 Result<std::chrono::milliseconds> ReadTimeout(const std::string& text);
 
-// One rank of several processes. What fails between ranks ends the process (runtime/watch.h).
+// One rank of several processes. A failure between ranks ends the process (runtime/watch.h).
 class DistributedSession {
  public:
   explicit DistributedSession(std::unique_ptr<runtime::Job> job) : job_(std::move(job)) {}
@@ -38,21 +38,21 @@ class DistributedSession {
   runtime::Watch& watch() { return *watch_; }
   int rank() const { return job_->place().rank; }
 
-  // For naming operations: the classes of ranks' programs, and which of them a rank has.
+  // Programs of rank classes and the class of each rank, for naming operations.
   void SetPrograms(std::vector<program::Program> programs,
                    const std::vector<std::size_t>& program_of_rank);
   const std::vector<program::Program>& programs() const { return programs_; }
 
-  // What the lowest rank that cannot take part has to say, at all ranks, with words at rank 0
-  // alone: a failure. Nothing if all can.
+  // The failure of the lowest rank that cannot take part, at all ranks; only rank 0 has its text.
+  // Nothing if all ranks can take part.
   std::optional<Outcome> Agree(const std::optional<Outcome>& own);
 
-  // Whether all ranks say the same: the lowest that does not, as "rank 3 on 'host'", at rank 0;
-  // else, and at all others, nothing.
+  // Compares `own` between ranks. At rank 0, returns the lowest rank that differs, as "rank 3 on
+  // 'host'"; at other ranks, or if none differs, an empty string.
   std::string FirstThatDiffers(const std::string& own);
 
-  // When rank 0 has said everything, all go, with its status. Signals mean nothing from there on:
-  // launchers terminate the other ranks as soon as the first ends with a status that is not 0.
+  // All ranks end with rank 0's status, once it has printed everything. Signals are ignored from
+  // here on: launchers terminate the other ranks when one ends with a nonzero status.
   ExitStatus End(ExitStatus status);
 
  private:
@@ -61,7 +61,7 @@ class DistributedSession {
 
   std::unique_ptr<runtime::Job> job_;
   std::vector<program::Program> programs_;
-  std::unique_ptr<runtime::Watch> watch_;  // ends before what it looks at
+  std::unique_ptr<runtime::Watch> watch_;  // ends before the members that it watches
 };
 
 }  // namespace stepcast::cli

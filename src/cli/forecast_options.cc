@@ -90,7 +90,7 @@ Outcome Simulate(const SimulateOptions& options) {
   OptionalOutput page;
   if (auto failed = page.Create(options.report)) return *failed;
 
-  // Without what shows the run its figures are enough.
+  // Without outputs that show the run, its figures suffice.
   const bool timeline = options.timeline && !options.json;
   const bool shown =
       timeline || !options.trace.empty() || !options.trace_dir.empty() || !options.report.empty();

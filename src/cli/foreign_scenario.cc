@@ -40,7 +40,7 @@ std::string ImportMessages(const foreign::Imported& imported) {
 
 namespace {
 
-// The model that a family's own file reads: of --model, or the question's.
+// The model read by a family's own file, from --model or from the question.
 std::string OfFamily(const ScenarioFiles& files) {
   const std::string& config = files.model.empty() ? files.files.front() : files.model;
   return fmt::format("{{config: {}, family: {}}}", YamlQuoted(config), YamlQuoted(files.family));
@@ -52,7 +52,7 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
               const std::function<Outcome()>& command) {
   if (files.files.size() == 1 && !foreign::IsOfAnotherProgram(files.files.front())) {
     scenario = files.files.front();
-    // Behind the others: the options of their own name the same keys.
+    // Added last, since these options set keys that the others may set too.
     const auto add = [&set](const char* key, const std::string& value) {
       if (!value.empty()) set.push_back(fmt::format("{}={}", key, value));
     };

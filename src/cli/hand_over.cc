@@ -49,7 +49,7 @@ Outcome Missing(const fs::path& folder, const std::string& need) {
                             kProgram, kProgram)}});
 }
 
-// Returns where that is not possible.
+// Returns only on failure.
 Outcome HandOver(std::vector<std::string> arguments, const std::string& need) {
   const fs::path folder = OwnFolder();
   const std::string program = (folder / kProgram).string();
@@ -58,7 +58,7 @@ Outcome HandOver(std::vector<std::string> arguments, const std::string& need) {
   return Failed(fmt::format("cannot start {}: {}", program, std::strerror(errno)));
 }
 
-// What the program prints, where it can be started and exits with 0.
+// The program's output if it starts and exits with 0; otherwise empty.
 std::string OutputOf(const std::string& program, std::vector<std::string> arguments) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return "";
@@ -110,12 +110,12 @@ HardwareAccess HandedOver(std::vector<std::string> arguments) {
           [run](const WorkCommand& command) {
             const auto launch =
                 messaging::FindLaunch([](const char* name) { return std::getenv(name); });
-            // Work of this kind needs no launcher: torchrun's variables are ignored.
+            // This work needs no launcher, so torchrun's variables are ignored.
             const bool ranks =
                 launch && launch->launcher == messaging::Launcher::kMpi && launch->ranks > 1;
             if (!ranks) return RunOnThreads(command);
             Outcome outcome = run("a sweep or search on several ranks");
-            if (launch->rank > 0) outcome.messages.clear();  // rank 0 says it
+            if (launch->rank > 0) outcome.messages.clear();  // only rank 0 prints them
             return outcome;
           },
       .backends = Backends,

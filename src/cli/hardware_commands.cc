@@ -32,7 +32,7 @@ namespace {
 
 using runtime::Failure;
 
-// What a rank does that has an understanding with all others.
+// Runs this rank's work after all ranks have agreed on options and input files.
 Outcome TakePart(const WorkCommand& command, DistributedSession& session) {
   const auto fail = [&](const Failure& failure) { session.watch().Fail(session.rank(), failure); };
   const int threads = command.threads > 0
@@ -57,7 +57,7 @@ Outcome RunInSession(const WorkCommand& command, DistributedSession& session,
                      std::unique_ptr<runtime::StartLimit> limit) {
   if (auto watched = session.StartWatch({}); !watched) return Failed(watched.error().message);
   limit.reset();
-  // Nothing that a rank does here takes a known time, so that none is taken for a hang.
+  // Forecasts have no expected duration, so the watch must not report a hang in this stage.
   session.watch().SetStage(session.rank(), runtime::Stage::kForecasting);
   std::optional<Outcome> end = command.prepare();
   if (end = session.Agree(end); end) return std::move(*end);
@@ -79,7 +79,7 @@ Outcome RunInSession(const WorkCommand& command, DistributedSession& session,
 
 Outcome RunDistributed(const WorkCommand& command) {
   const auto launch = messaging::FindLaunch([](const char* name) { return std::getenv(name); });
-  // Work of this kind needs no launcher: torchrun's variables are ignored.
+  // This work needs no launcher, so torchrun's variables are ignored.
   const bool ranks = launch && launch->launcher == messaging::Launcher::kMpi && launch->ranks > 1;
   if (!ranks) return RunOnThreads(command);
   auto limit = std::make_unique<runtime::StartLimit>(*launch);
@@ -135,7 +135,8 @@ Result<double> Share(std::string_view text) {
        .hint = "write for example '10%'"}});
 }
 
-// What was forecast and what was measured are devices of two kinds; nothing where they may be one.
+// A sentence if the forecast and the measurement are for different kinds of devices; nothing if
+// they may be equal.
 std::optional<std::string> OtherDevice(const scenario::Scenario& scenario,
                                        const validate::Execution& execution) {
   constexpr std::string_view kHost = "host-cpu";

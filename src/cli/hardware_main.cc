@@ -22,8 +22,7 @@ HardwareAccess OwnHardware(const std::vector<std::string>& /*arguments*/) {
 }  // namespace stepcast::cli
 
 int main(int count, char** words) {
-  // Variables that libraries read. Later, when there are threads, nothing may change the
-  // environment.
+  // Variables for libraries. Later, when there are threads, the environment must not change.
   ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
   ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   return stepcast::cli::RunProcess(count, words,

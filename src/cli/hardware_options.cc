@@ -28,7 +28,7 @@
 namespace stepcast::cli {
 namespace {
 
-// "h100" of "logs/h100.txt".
+// "h100" for "logs/h100.txt".
 
 }  // namespace
 
@@ -64,15 +64,15 @@ Outcome CalibrateImport(const CalibrateImportOptions& options) {
   return outcome;
 }
 
-// The section of a document that --update names, if it does: what stands between the lines
-// '<!-- NAME: begin -->' and '<!-- NAME: end -->'.
+// The optional section of a document that --update names: the text between the lines '<!-- NAME:
+// begin -->' and '<!-- NAME: end -->'.
 class DocumentSection {
  public:
-  // Before the work, so that a document without the section is noticed at once. An outcome is a
-  // failure.
+  // Call this before the work, so that a document without the section is reported at once. An
+  // outcome is a failure.
   std::optional<Outcome> Open(const std::string& path, const std::string& name);
-  // Writes the section anew, and leaves the rest as it was when the document was opened. Makes the
-  // content only where a document is asked for.
+  // Rewrites the section; the rest stays as it was when the document was opened. Calls `content`
+  // only if a document is requested.
   std::optional<Outcome> Write(const std::function<std::string()>& content);
 
  private:
@@ -391,7 +391,7 @@ void AddValidate(Command app, ValidateOptions& options) {
 }
 
 void AddValidateCollectives(Command app, ValidateCollectivesOptions& options) {
-  // A group without a name keeps the one word out of the overview.
+  // An empty group name hides the hyphenated command from the overview.
   Command collectives =
       app.AddUnlisted(kValidateCollectives, kValidateCollectivesAbout, kValidateCollectivesFooter);
   Option collectives_json =
@@ -417,7 +417,7 @@ void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions
                   CalibrateRunsOptions& runs_options) {
   Command command = app.Add("calibrate", kCalibrateAbout, kCalibrateFooter);
   constexpr int kMostRanks = 4096;
-  // Required, but not by `import` and `runs`: RunCommandLine sees to it.
+  // Required, except by `import` and `runs`; RunCommandLine checks this.
   command.AddOption("--backend", options.backend, "What to measure: host or cuda").Type("NAME");
   command.AddFlag("--quick", options.quick, "Coarser, less often repeated, under two minutes");
   command.AddOption("--time", options.time, "Measure for about so long (20 min; quick: 90 s)")

@@ -9,22 +9,22 @@
 
 namespace stepcast::cli {
 
-// What the command line asks of the commands that run on hardware. The structs know nothing of how
-// it is done, so that a program which hands these commands over can read their options, too.
+// Options of commands that run on hardware. These structs do not depend on the implementation, so a
+// program that hands the commands over can parse them too.
 
-// What `execute` and `validate` have in common.
+// Options common to `execute` and `validate`.
 struct HardwareOptions {
   std::string scenario;
   std::vector<std::string> set;  // "KEY=VALUE"
   std::string backend;           // "host" or "cuda"
-  int steps = 5;                 // that are measured
+  int steps = 5;                 // measured steps
   int warmup = 2;
-  bool barrier = false;  // as if the scenario said training.step_barrier
+  bool barrier = false;  // like training.step_barrier
   bool graph = false;
-  bool caching_pool = false;     // buffers as PyTorch's caching allocator places them
-  bool check = false;            // small-integer gradients; compare the parameters afterwards
-  std::string timeout = "60 s";  // a hang is when no operation finishes for that long
-  Diagnostics faults;            // of the command line, found before; reported with the others
+  bool caching_pool = false;     // places buffers like PyTorch's caching allocator
+  bool check = false;            // small-integer gradients; compares parameters afterward
+  std::string timeout = "60 s";  // without a finished operation for this time, the run hangs
+  Diagnostics faults;            // mistakes found on the command line, reported with the others
 };
 
 struct ExecuteOptions {
@@ -45,25 +45,24 @@ struct ValidateOptions {
 struct CalibrateOptions {
   std::string backend;  // "host" or "cuda"
   bool quick = false;
-  std::string time;                      // how long to measure; empty: as calibrate.h says
+  std::string time;                      // duration of the measurement; empty: see calibrate.h
   std::vector<std::string> only;         // parts; empty: all
   std::vector<std::string> types;        // data types; empty: fp32, bf16
-  std::vector<std::string> collectives;  // kinds; empty: as calibrate.h says
-  std::string from, to;                  // sizes of collectives; empty: as calibrate.h says
-  std::vector<int> groups;               // sizes of groups; empty: all that there are
-  std::string gpu;                       // the GPU type; empty: as the backend's device tells
+  std::vector<std::string> collectives;  // kinds; empty: see calibrate.h
+  std::string from, to;                  // sizes of collectives; empty: see calibrate.h
+  std::vector<int> groups;               // sizes of groups; empty: all that are possible
+  std::string gpu;                       // the GPU type; empty: from the backend's device
   std::string output;                    // empty: <host>.yaml
   std::string resume;                    // the state file; empty: none
-  int ranks = 0;                         // threads, without a launcher; 0: a rank a core
+  int ranks = 0;                         // threads, without a launcher; 0: one rank per core
   std::string timeout = "120 s";
   bool json = false;
   std::string command;  // the whole command line, for the provenance
   std::string version;  // of stepcast
 };
 
-// The commands that need hardware or several processes, which two programs share: stepcast-hardware
-// runs them, and stepcast, which links neither MPI nor a backend, starts stepcast-hardware for them
-// (process.h).
+// The commands that need hardware or several processes. stepcast-hardware runs them. stepcast links
+// neither MPI nor a backend, so it starts stepcast-hardware for them (process.h).
 
 struct HardwareAccess {
   std::function<Outcome(const ExecuteOptions&)> execute;
@@ -71,7 +70,7 @@ struct HardwareAccess {
   std::function<Outcome(const CalibrateOptions&)> calibrate;
   // For sweeps and searches.
   RunWork run_work;
-  // What --version says of the backends: "host, cuda, MPI".
+  // The backends for --version: "host, cuda, MPI".
   std::function<std::string()> backends;
 };
 

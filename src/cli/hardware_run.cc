@@ -44,7 +44,7 @@ using runtime::Job;
 using runtime::Watch;
 using validate::RankRun;
 
-// What is known before anything runs.
+// Everything known before the run.
 struct Setting {
   scenario::Scenario scenario;
   std::unique_ptr<runtime::Backend> backend;
@@ -106,7 +106,7 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
                                  "forecast and not executed",
                       .hint = "take a model whose layers all have attention"});
   }
-  // A message carries the values that a check follows in its first four bytes.
+  // A message's first four bytes carry the values for the check.
   const auto* list = scenario ? std::get_if<model::LayerList>(&scenario->model->source) : nullptr;
   if (options.check && list != nullptr && scenario->plan.parallelism.pipeline > 1 &&
       std::any_of(list->layers.begin(), list->layers.end(),
@@ -144,15 +144,15 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
   return setting;
 }
 
-// As the rank's kind of node has it.
+// The scenario of the rank's kind of node.
 scenario::Scenario KindOf(const Setting& setting, int rank) {
   return scenario::OfKind(setting.scenario, scenario::KindOfRank(setting.scenario, rank));
 }
 
-// The programs of all ranks: one for each kind of node and each label.
+// The programs of all ranks: one for each kind of node and label.
 struct Programs {
   std::vector<program::Program> classes;
-  std::vector<std::size_t> of_rank;  // which of them
+  std::vector<std::size_t> of_rank;  // which entry each rank has
 };
 
 Programs ProgramsOf(const Setting& setting) {
@@ -172,7 +172,7 @@ Programs ProgramsOf(const Setting& setting) {
   return programs;
 }
 
-// What one rank does, from its program to the gathered results (at rank 0).
+// The work of one rank, from its program to the gathered results (at rank 0).
 Attempt<std::vector<RankYield>> RunRank(const HardwareOptions& options, const Setting& setting,
                                         const program::Program& program,
                                         const Programs& all_programs, Job& job, Watch& watch) {
@@ -186,7 +186,8 @@ Attempt<std::vector<RankYield>> RunRank(const HardwareOptions& options, const Se
   {
     auto device = setting.backend->MakeDevice(program, job, device_options);
     if (!device) return tl::unexpected(device.error());
-    // Said while the device stands: its end waits for what runs on it, which may wait for partners.
+    // Reports the failure before the device is destroyed, since its destructor waits for running
+    // work, which may wait for partners.
     const auto fail = [&](const Failure& failure) { watch.Fail(place.rank, failure); };
     const runtime::ExecuteOptions execute_options{
         .warmup_steps = options.warmup,
@@ -241,7 +242,7 @@ std::vector<RankYield> RunRankOrFail(const HardwareOptions& options, const Setti
   watch.Fail(rank, failure);
 }
 
-// A rank on a slow device takes longer for kernels of given time; real ones take what they take.
+// Lengthens kernels of given time on a slow device. Real kernels are not changed.
 void SlowDown(const std::vector<scenario::SlowDevice>& slow_devices, int rank,
               program::Program& program) {
   for (const scenario::SlowDevice& slow : slow_devices) {
@@ -262,14 +263,15 @@ program::Program LowerFor(const Setting& setting, int rank) {
   return program;
 }
 
-// Of what all ranks must agree on, lest they wait for each other with different things in mind:
-// the program, of rank 0 because the ranks' own differ, and how often it is run.
+// Text that all ranks must agree on, or they would wait for each other in vain: rank 0's program,
+// since the ranks' own programs differ, and how often it runs.
 std::string Fingerprint(const HardwareOptions& options, const program::Program& of_rank_0) {
   return fmt::format("{:x} {} {} {} {} {}", std::hash<std::string>()(program::Dump(of_rank_0)),
                      options.backend, options.steps, options.warmup, options.check, options.graph);
 }
 
-// A sentence when the plan did not train as plain data parallelism does; else what was compared.
+// An error if the plan did not train like plain data parallelism; otherwise a sentence about the
+// comparison.
 tl::expected<std::string, std::string> Check(const HardwareOptions& options, const Setting& setting,
                                              const std::vector<RankYield>& yields) {
   std::vector<std::string> weights;
@@ -333,7 +335,7 @@ Outcome RunThreads(const HardwareOptions& options, const HardwareReport& report,
   std::vector<RankYield> yields;
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
-    // The ranks that run wait for the others: without one there is no way but the end.
+    // Running ranks wait for the others, so if one is missing the process must end.
     try {
       threads.emplace_back([&, rank] {
         auto all = RunRankOrFail(options, setting, programs[rank], named, *jobs[rank], *watch);
@@ -388,7 +390,7 @@ Outcome RunOnHardware(const HardwareOptions& options, const HardwareReport& repo
   auto launch = messaging::FindLaunch([](const char* name) { return std::getenv(name); });
   if (!launch) return WrongInput(launch.error());
   const runtime::WatchOptions watch_options = WatchOptionsOf(options);
-  MadeBackend backend = MakeBackend(options.backend);  // it sets variables, and threads follow
+  MadeBackend backend = MakeBackend(options.backend);  // before threads start
   if (launch->launcher == Launcher::kNone) {
     const auto setting = Prepare(options, *launch, std::move(backend));
     if (!setting) return WrongInput(setting.error());

@@ -32,7 +32,7 @@ using calibration::KernelCosts;
 using validate::MeasuredKernel;
 using validate::RateErrors;
 
-// The generation of attention that serving runs on the device, and training with it.
+// The generation of attention in serving and training on this device.
 std::uint8_t GenerationOf(const topology::Gpu& gpu) {
   constexpr std::uint8_t kFlash2 = 2, kFlash3 = 3, kCudnn = 4;
   constexpr int kHopper = 9, kBlackwell = 10;
@@ -40,7 +40,7 @@ std::uint8_t GenerationOf(const topology::Gpu& gpu) {
   return major == kBlackwell ? kCudnn : major == kHopper ? kFlash3 : kFlash2;
 }
 
-// The rates that the newest libraries reach by a profile.
+// A profile's rates with the newest libraries.
 const KernelCosts& Newest(const calibration::Calibration& profile) {
   return profile.kernel_releases.empty() ? *profile.kernels : profile.kernel_releases.back().costs;
 }
@@ -59,16 +59,16 @@ std::string PerCentOf(const RateErrors& errors) {
                                         report::kHundred * errors.bias);
 }
 
-// One line of the report, and of the comments of the rates.
+// A line of the report, and of the comments in the rates file.
 struct Line {
   std::string gpu, what;
   std::size_t rows = 0;
   RateErrors old;
-  std::optional<RateErrors> checked;  // of one half of the shapes, by a fit to the other
+  std::optional<RateErrors> checked;  // on one half of the shapes, with a fit to the other
   RateErrors fitted;
 };
 
-// Fits what the tables of one GPU type hold.
+// Fits the tables of one GPU type.
 class Import {
  public:
   Import(const topology::Gpu& gpu, KernelCosts old) : gpu_(gpu), old_(std::move(old)), new_(old_) {}
@@ -94,7 +94,7 @@ class Import {
   }
 
   void Power(const validate::KernelTables& tables) {
-    constexpr double kIdle = 0.14;  // of the limit, as B200 and H100 draw at rest
+    constexpr double kIdle = 0.14;  // fraction of the limit drawn at rest by B200 and H100
     if (new_.power.idle == 0) new_.power.idle = std::round(kIdle * gpu_.power_limit);
     for (const auto& [type, rows] : tables.sustained) {
       const double watts = validate::FitWatts(rows, gpu_, new_, type);
@@ -118,7 +118,7 @@ class Import {
     Report(fmt::format("attention {}", calibration::kFusedNames[flash - 1U]), rows, checked, 0);
   }
 
-  // Figures that were fitted, and no others.
+  // Only the fitted figures.
   report::Rates Rates(const std::string& source, const validate::KernelTables& tables,
                       std::uint8_t flash) const {
     report::Rates rates{.name = gpu_.name, .source = source, .comments = {}, .costs = {}};
@@ -158,7 +158,7 @@ class Import {
   std::vector<Line> lines_;
 };
 
-// Of errors on points from `least` bytes on.
+// The mean error of points of at least `least` bytes.
 RateErrors MeanError(const validate::CollectiveAccuracy& accuracy, Bytes least, bool held_back) {
   RateErrors errors;
   for (const validate::CollectivePoint& point : accuracy.points) {
@@ -174,11 +174,11 @@ RateErrors MeanError(const validate::CollectiveAccuracy& accuracy, Bytes least, 
   return errors;
 }
 
-// A topology whose nodes hold such GPUs: the one with most of them, of these the first by name.
+// A topology with this GPU type: the one with the most GPUs, and of these the first by name.
 struct Machine {
   std::string topology;  // relative to the data root
   bool nvlink = false;
-  Bandwidth inside;  // all NVLinks of a GPU, or its PCIe link, one direction
+  Bandwidth inside;  // all NVLinks of a GPU, or its PCIe link, in one direction
 };
 std::optional<Machine> MachineOf(const std::string& gpu) {
   std::vector<std::string> names;
@@ -209,7 +209,7 @@ std::optional<Machine> MachineOf(const std::string& gpu) {
   return machine;
 }
 
-// Holds NCCL's table against the profile, and against its own other half; writes it if asked to.
+// Compares NCCL's table with the profile, and with the table's other half. Writes it if requested.
 std::optional<Outcome> Collectives(const ImportAtlasOptions& options, const topology::Gpu& gpu,
                                    const std::string& source, report::Table& table) {
   const auto machine = MachineOf(gpu.name);
@@ -252,7 +252,7 @@ std::optional<Outcome> Collectives(const ImportAtlasOptions& options, const topo
   return std::nullopt;
 }
 
-// GPU types that have a table in `folder`.
+// The GPU types with a table in `folder`.
 std::vector<std::string> GpusOf(const std::string& folder) {
   std::vector<std::string> gpus;
   std::error_code missing;

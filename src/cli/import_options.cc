@@ -34,9 +34,9 @@
 namespace stepcast::cli {
 namespace {
 
-// "dgx" of "dumps/dgx.xml".
+// "dgx" for "dumps/dgx.xml".
 
-// Of "mlx5_0,mlx5_3".
+// The names in "mlx5_0,mlx5_3".
 std::vector<std::string> NamesIn(std::string_view list) {
   std::vector<std::string> names;
   while (!list.empty()) {
@@ -104,7 +104,7 @@ Outcome TopologyImport(const TopologyImportOptions& options) {
 
 namespace {
 
-// Two nodes show how a fabric joins them.
+// Two nodes show how a fabric connects them.
 std::optional<std::int64_t> DefaultNodes(const scenario::Topology& topology) {
   const auto* nodes = std::get_if<scenario::NodeDescription>(&topology.description);
   if (nodes == nullptr) return std::nullopt;
@@ -163,7 +163,7 @@ Outcome TopologyShow(const TopologyShowOptions& options) {
 
 namespace {
 
-// "rank0" of "traces/rank0.pt.trace.json.gz".
+// "rank0" for "traces/rank0.pt.trace.json.gz".
 std::string NameOfTrace(std::string_view path) {
   path = path.substr(path.rfind('/') + 1);
   for (const std::string_view ending : {".gz", ".json", ".trace", ".pt"}) {
@@ -193,7 +193,7 @@ Outcome ModelImport(const ModelImportOptions& options) {
   if (!sizes) return WrongInput(sizes.error());
   const auto step = formats::ParseKineto([&trace] { return trace->Next(); }, options.kineto,
                                          options.step, *sizes);
-  if (!faults.empty()) return WrongInput(faults);  // the text ended before its end
+  if (!faults.empty()) return WrongInput(faults);  // the trace file is truncated
   if (!step) return WrongInput(step.error());
   const std::string name = options.name.empty() ? NameOfTrace(options.kineto) : options.name;
   Outcome outcome = PutText(options.output, report::LayerListYaml(name, *step));

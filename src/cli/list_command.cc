@@ -71,7 +71,7 @@ Result<Listing> Topologies() {
   return listing;
 }
 
-// What the kernels of a GPU type's profile were measured on, or which profile stands in for it.
+// The source of a GPU type's kernel measurements, or the profile that replaces them.
 Result<std::string> ProfileOf(const topology::Gpu& gpu) {
   const auto path = scenario::FindInput(fmt::format("calibration/{}.yaml", gpu.name), "");
   if (!path) {
@@ -133,7 +133,7 @@ Result<Listing> Frameworks() {
   return listing;
 }
 
-// What a place takes that documents say nothing of.
+// The allowed values of a key without documentation.
 std::string ValuesOf(const scenario::Schema& schema) {
   using Kind = scenario::SchemaValue::Kind;
   std::vector<std::string> values;
@@ -182,8 +182,8 @@ std::string ValuesOf(const scenario::Schema& schema) {
   return fmt::format("{}", fmt::join(values, ", or "));
 }
 
-// The keys of a mapping and of mappings in it; those of files that a mapping may stand for have
-// schemas of their own (stepcast schema model, topology).
+// The keys of a mapping and of its nested mappings. Mappings that may be files have separate
+// schemas (stepcast schema model, topology).
 void AddSettings(const scenario::Schema& mapping, const std::string& path, Listing& listing) {
   for (const scenario::Schema::Key& key : mapping.keys()) {
     const scenario::Schema& value = *key.value;
@@ -201,7 +201,7 @@ void AddSettings(const scenario::Schema& mapping, const std::string& path, Listi
   }
 }
 
-// Everything that a scenario file takes.
+// All keys of a scenario file.
 Listing Settings() {
   Listing listing{.name = "settings",
                   .columns = {{"setting", "key"}, {"default", "default"}, {"values", "values"}},
@@ -224,7 +224,7 @@ Listing Recipes() {
   return listing;
 }
 
-// Its settings are many: below each recipe.
+// Each recipe has many settings, so they are listed below it.
 std::string RecipesText(const Listing& listing) {
   std::string text;
   for (const auto& row : listing.rows) {
@@ -239,7 +239,7 @@ std::string RecipesText(const Listing& listing) {
   return text + "\n" + listing.footer + "\n";
 }
 
-// Values are sentences: below each setting, not in a column.
+// Descriptions are sentences, so they are listed below each setting.
 std::string SettingsText(const Listing& listing) {
   std::string text;
   for (const auto& row : listing.rows) {

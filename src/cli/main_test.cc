@@ -1,4 +1,4 @@
-// The binary as a user meets it: exit status, what goes to stdout and what to stderr, files.
+// Runs the binary like a user: exit status, stdout, stderr and files.
 
 #include <algorithm>
 #include <cstdint>
@@ -73,7 +73,7 @@ TEST_F(MainTest, HelpAndVersionAreDone) {
                                                     "backends host[^\n]*\n"));
 }
 
-// A copy of the program in a folder of its own, beside which a test puts what it likes.
+// A copy of the program in a separate folder, to which tests add other programs.
 class HandOverTest : public MainTest {
  protected:
   void SetUp() override {
@@ -102,7 +102,7 @@ TEST_F(HandOverTest, SaysWhereToGetTheOtherProgram) {
     EXPECT_THAT(result.messages, HasSubstr(fs::canonical(folder_).string())) << arguments;
   }
   EXPECT_THAT(RunCopy("--version").output, HasSubstr("backends none: stepcast-hardware is not in"));
-  // A forecast needs no other program.
+  // A forecast needs no second program.
   EXPECT_EQ(RunCopy("simulate " + Path("toy.yaml")).status, 0);
 }
 
@@ -112,12 +112,12 @@ TEST_F(HandOverTest, TheOtherProgramGetsTheSameWordsAndItsStatusIsTheAnswer) {
   EXPECT_EQ(result.status, 3);
   EXPECT_EQ(result.output, "[execute]\n[a b.yaml]\n[--backend]\n[host]\n[--set]\n[x.y=1 ms]\n");
   EXPECT_EQ(result.messages, "failed\n");
-  // Mistakes of the command line are found before.
+  // Mistakes on the command line are found first.
   EXPECT_THAT(RunCopy("execute a.yaml --bakend host").messages, HasSubstr("--backend"));
   EXPECT_THAT(RunCopy("--version").output, HasSubstr("cannot start"));
 }
 
-// Ranks of mpirun become the program that has MPI; a rank that is alone stays what it is.
+// Under mpirun the program with MPI takes over; a single rank does not need it.
 TEST_F(HandOverTest, SweepsOnSeveralRanksAreHandedOver) {
   PutBeside("echo \"rank of $OMPI_COMM_WORLD_SIZE\"\n");
   const std::string sweep = fmt::format("{} sweep {} --vary data_parallel.zero_stage=0,1",
@@ -133,7 +133,7 @@ TEST_F(HandOverTest, SweepsOnSeveralRanksAreHandedOver) {
   const ShellResult second =
       Shell("export OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1\n" + sweep);
   EXPECT_EQ(second.status, 2);
-  EXPECT_EQ(second.messages, "");  // rank 0 has said it
+  EXPECT_EQ(second.messages, "");  // rank 0 has printed it
 }
 
 TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
@@ -199,7 +199,7 @@ TEST_F(MainTest, SetOverridesAndResolvedEchoesIt) {
   EXPECT_EQ(resolved.at("data_parallel").at("bucket_size"), "1 MiB");
 }
 
-// As what `calibrate --output here.yaml` has written.
+// The file is the output of `calibrate --output here.yaml`.
 TEST_F(MainTest, SetNamesFilesOfTheWorkingDirectory) {
   fs::create_directory(Path("here"));
   std::ofstream(Path("here/mine.yaml")) << "name: mine\nprovenance: {machine: lab}\n";
@@ -209,7 +209,7 @@ TEST_F(MainTest, SetNamesFilesOfTheWorkingDirectory) {
       Path("here"), kBinary);
   const ShellResult found = Shell(simulate + "mine.yaml");
   ASSERT_EQ(found.status, 0) << found.messages;
-  // Absolute, so that it means the same from everywhere.
+  // Absolute, so that it is valid in every folder.
   const std::string profile = json::parse(found.output).at("resolved").at("calibration");
   EXPECT_THAT(profile, StartsWith("/"));
   EXPECT_TRUE(fs::equivalent(profile, Path("here/mine.yaml"))) << profile;
@@ -246,7 +246,7 @@ TEST_F(MainTest, WhatDoesNotFitIsPrintedAndExitsWith3) {
   EXPECT_EQ(json::parse(swept.output).at("rows").at(0).at("status"), "does_not_fit");
 }
 
-// A device that has little more than the forecast needs: the probability is 1/2 and a little.
+// The device has little more memory than the forecast needs: the probability is slightly above 1/2.
 TEST_F(MainTest, WhatMayNotFitIsWarnedOfAndExitsWith4WhereAsked) {
   const std::string step =
       "scenarios/gpt2-ddp/scenario.yaml --set parallelism.data=2 --set cluster.nodes=null --set "
@@ -277,7 +277,7 @@ TEST_F(MainTest, WhatMayNotFitIsWarnedOfAndExitsWith4WhereAsked) {
     EXPECT_FALSE(asked.output.empty());
     EXPECT_THAT(asked.messages, HasSubstr("less than --fit-probability 0.9"));
     EXPECT_EQ(Run(command + tight + "--fit-probability 0.5").status, 0);
-    // What does not fit by the forecast goes before.
+    // A forecast that does not fit has priority.
     EXPECT_EQ(Run(command + on(reserved / 2) + "--fit-probability 0.9").status, 3);
   }
   EXPECT_EQ(Run("simulate " + tight + "--fit-probability 90").status, 2);
@@ -322,7 +322,7 @@ TEST_F(MainTest, ATraceIsWholeOrNotThere) {
   EXPECT_THAT(Files(), testing::ElementsAre("toy.yaml", "trace.json"));
 }
 
-// Viewers nest slices of one track; streams and the host do one thing at a time.
+// Viewers nest slices of one track, so streams and host must do one thing at a time.
 TEST_F(MainTest, SlicesOfARealTraceDoNotOverlap) {
   const ShellResult result =
       Run("simulate scenarios/gpt2-ddp/scenario.yaml --json --trace " + Path("gpt2.json"));
@@ -350,8 +350,8 @@ TEST_F(MainTest, SlicesOfARealTraceDoNotOverlap) {
       EXPECT_GE(slices[i].first, slices[i - 1].second - kPicosecond) << "track " << track;
     }
   }
-  // Categories change one after the other, so the counters may pass through a sum that never was;
-  // they cannot miss the peak.
+  // Categories change one by one, so counters may pass through sums that never existed. They cannot
+  // miss the peak.
   EXPECT_GE(peak, json::parse(result.output).at("memory").at("peak_bytes").get<double>());
 }
 
@@ -377,7 +377,7 @@ TEST_F(MainTest, AReportIsWholeOrNotThere) {
   EXPECT_THAT(Files(), testing::ElementsAre("page.html", "toy.yaml"));
 }
 
-// Wherever a command writes to: known before the work, the same answer, and a hint.
+// For every command's output: found before the work, with the same answer and a hint.
 TEST_F(MainTest, AFolderThatDoesNotExistIsAMistake) {
   const std::string toy = Path("toy.yaml");
   const std::vector<std::string> commands = {
@@ -405,7 +405,7 @@ TEST_F(MainTest, AFolderThatDoesNotExistIsAMistake) {
     EXPECT_EQ(result.output, "") << command;
     EXPECT_THAT(result.messages, HasSubstr("hint: ")) << command;
   }
-  // A plan replaces its folder: not the one that the shell is in.
+  // A plan replaces its folder, but never the working directory.
   fs::create_directory(Path("here"));
   const ShellResult here = Shell(fmt::format(
       "binary=$PWD/{} && cd {} && $binary simulate {} --emit .", kBinary, Path("here"), toy));
@@ -446,7 +446,7 @@ TEST_F(MainTest, PlansThatCannotMeanAnythingExitWith2) {
   }
 }
 
-// Every plan has a verdict; settings that some frameworks lack are named.
+// Every plan has a verdict; settings missing in some frameworks are named.
 TEST_F(MainTest, PlanAccountsForEveryPlan) {
   const std::string plan = "plan " + Path("toy.yaml") +
                            " --framework ddp,fsdp2 --vary data_parallel.prefetch=1,null --best 1 ";
@@ -463,7 +463,7 @@ TEST_F(MainTest, PlanAccountsForEveryPlan) {
                 best.at("reserved_bytes").get<std::int64_t>() -
                 best.at("outside_bytes").get<std::int64_t>(),
             best.at("free_bytes"));
-  // What is missing includes what is to stay free, in all that says so.
+  // All outputs include the headroom in missing memory.
   const json lacking = json::parse(Run(plan + "--headroom 99.9% --json").output);
   const json& nearest = lacking.at("nearest").at(0);
   EXPECT_EQ(nearest.at("lacks_bytes").get<std::int64_t>(),
@@ -472,8 +472,8 @@ TEST_F(MainTest, PlanAccountsForEveryPlan) {
   EXPECT_THAT(nearest.at("reason").get<std::string>(), HasSubstr("headroom included"));
 }
 
-// A step of four micro-batches has four times the tokens of one and costs less than four times as
-// much, for the update comes once: it is the better plan, though its step is longer.
+// A step of four micro-batches has four times the tokens of one. It costs less than four times as
+// much, since the update comes once. It is the better plan, though its step is longer.
 TEST_F(MainTest, PlansOfUnequalTokensAreComparedByTokens) {
   const ShellResult result = Run(
       "plan " + Path("toy.yaml") +
@@ -489,7 +489,7 @@ TEST_F(MainTest, NoMicroBatchThatFitsIsANo) {
   const std::string memory =
       "memory scenarios/gpt2-ddp/scenario.yaml --max-micro-batch --set model=models/";
   EXPECT_EQ(Run(memory + "gpt3-175b.yaml").status, 3);
-  // Its own micro-batch does not fit, and smaller ones do.
+  // The scenario's own micro-batch does not fit, but smaller ones do.
   EXPECT_EQ(Run(memory + "gpt2.yaml --set training.micro_batch_size=1000").status, 0);
 }
 
@@ -525,7 +525,7 @@ TEST_F(MainTest, OutputThatCannotBeWrittenIsAFailure) {
   EXPECT_EQ(closed.status, 1);
 }
 
-// `stepcast sweep ... | head` closes the pipe early, and nothing went wrong.
+// `stepcast sweep ... | head` closes the pipe early, which is not a failure.
 TEST_F(MainTest, AReaderThatLeavesIsNoFailure) {
   const std::string simulate = fmt::format("{} simulate {}", kBinary, Path("toy.yaml"));
   const ShellResult gone = Shell("{ sleep 1; " + simulate + "; echo \"status $?\" >&2; } | true");
@@ -610,8 +610,8 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
   }
 }
 
-// null is the default, whether or not the scenario has the key, first or last; a value that another
-// one makes right is none of its own.
+// null means the default, whether or not the scenario has the key, and in any position. A value may
+// be illegal unless another varied key allows it.
 TEST_F(MainTest, SweepTakesDefaultsAndWhatAnotherKeyAllows) {
   const auto rows = [&](const std::string& arguments) {
     const ShellResult result = Run("sweep " + Path("toy.yaml") + " --json " + arguments);
@@ -636,7 +636,7 @@ TEST_F(MainTest, SweepTakesDefaultsAndWhatAnotherKeyAllows) {
   EXPECT_EQ(topologies.at(1).at("status"), "ok");
 }
 
-// The critical path is the whole step; what is named at the peak is the whole peak.
+// The critical path adds up to the step; the contents at the peak add up to the peak.
 TEST_F(MainTest, ExplainAddsUp) {
   const ShellResult result = Run("explain " + Path("toy.yaml") + " --json");
   ASSERT_EQ(result.status, 0) << result.messages;
@@ -684,7 +684,7 @@ TEST_F(MainTest, MemoryShowsEveryStage) {
   }
 }
 
-// Questions on stdin, an answer to each on a line of its own, in their order.
+// Questions on stdin are answered in order, one line each.
 TEST_F(MainTest, ServeAnswersEachLine) {
   std::ofstream(Path("questions"))
       << R"({"id": 1, "ask": "simulate", "scenario": ")" << Path("toy.yaml") << "\"}\n"

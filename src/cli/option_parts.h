@@ -9,41 +9,41 @@
 #include "src/cli/outputs.h"
 #include "src/study/training_question.h"
 
-// What the commands' options have in common.
+// Options that several commands share.
 namespace stepcast::cli {
 
-// An option that takes one word at a time and may be given as often as needed.
+// An option with one word, which may be given repeatedly.
 Option AddRepeated(Command command, const std::string& name, std::vector<std::string>& values,
                    const std::string& type, const std::string& help);
-// An option with a whole number from `least` to `most`.
+// An option with an integer from `least` to `most`.
 Option AddCount(Command command, const std::string& name, int& value, int least, int most,
                 const std::string& help);
 Option AddCount(Command command, const std::string& name, std::optional<int>& value, int least,
                 int most, const std::string& help);
-// An option that names a file that the command writes.
+// An option that names an output file.
 Option AddOutput(Command command, const std::string& name, std::string& file,
                  const std::string& help);
-// --output, of a command that writes to stdout without it.
+// --output, for a command that otherwise writes to stdout.
 Option AddOutput(Command command, std::string& file);
 
 // The scenario and --set.
 void AddScenario(Command command, std::string& scenario, std::vector<std::string>& set);
-// The same of a command that also takes other programs' configurations, with the options that say
-// what these leave open.
+// The same for a command that also takes other programs' configurations, with the options for their
+// missing values.
 void AddScenarioFiles(Command command, ScenarioFiles& files, std::vector<std::string>& set);
-// The latter alone.
+// Only those additional options.
 void AddImport(Command command, ScenarioFiles& files);
-// An option that also writes a page for people to look at.
+// An option that also writes an HTML page.
 Option AddReport(Command command, std::string& report);
-// An option that also writes a folder of traces, one of each rank that has a timeline.
+// An option that also writes a folder of traces, one for each rank with a timeline.
 Option AddTraceFolder(Command command, std::string& folder);
-// --network, how closely collectives are followed.
+// --network, the fidelity of collectives.
 Option AddNetwork(Command command, std::string& network, const std::string& help);
-// --json or --csv; of --json.
+// --json and --csv, which exclude each other. Returns --json.
 Option AddJsonAndCsv(Command command, bool& json, bool& csv);
-// --tokens, --deadline, --price and --availability: the training that a step is one of.
+// --tokens, --deadline, --price and --availability, which describe the training.
 void AddTraining(Command command, study::TrainingQuestion& training);
-// --fit-probability, of a command that answers whether one plan fits.
+// --fit-probability, for a command that reports whether one plan fits.
 void AddFitProbability(Command command, std::optional<double>& probability);
 // --emit and --force.
 void AddEmit(Command command, EmitOptions& options);

@@ -15,7 +15,7 @@
 namespace stepcast::cli {
 namespace {
 
-// A handler may neither allocate nor lock: the end of the line is made beforehand.
+// A signal handler may neither allocate nor lock, so the end of the line is prepared beforehand.
 std::array<char, 5000> rest{};
 std::atomic<std::size_t> rest_size{0};
 std::atomic<const std::atomic<std::int64_t>*> results{nullptr};

@@ -20,7 +20,7 @@ TEST(OutputFailureTest, ASlipInANameIsWrongInput) {
   EXPECT_EQ(nowhere.status, kWrongInput);
   EXPECT_THAT(nowhere.messages, HasSubstr("does not exist: '" + folder + "/none'"));
   EXPECT_THAT(nowhere.messages, HasSubstr("hint: make it first"));
-  // What stands where the folder should be is a file.
+  // The folder's name belongs to a file.
   EXPECT_EQ(CannotCreate(folder + "/file/page.html", "cannot create it").status, kWrongInput);
   EXPECT_THAT(CannotCreate(folder, "cannot create it").messages, HasSubstr("this is a folder"));
 

@@ -31,7 +31,7 @@ std::optional<Outcome> OptionalOutput::Write(const std::function<std::string()>&
 std::optional<Outcome> OptionalOutput::WriteBy(
     const std::function<tl::expected<void, std::string>(report::OutputFile&)>& put) {
   if (!file_) return std::nullopt;
-  // Some files are read only during the work.
+  // Checked again, since some input files are read only during the work.
   if (auto wrong = study::ReplacesInput(path_)) return WrongInput({*std::move(wrong)});
   auto written = put(*file_);
   if (written) written = file_->Commit();
@@ -107,7 +107,7 @@ std::optional<Outcome> TraceFolder::Create(const std::string& path) {
   if (error == std::errc::no_such_file_or_directory) {
     if (auto missing = NoFolderFor(path)) return missing;
   }
-  // What is in the way is a file, and so a slip in the name.
+  // A file is in the way, so the name is mistyped.
   if (error == std::errc::not_a_directory || error == std::errc::file_exists ||
       (!error && !std::filesystem::is_directory(path, error))) {
     return WrongInput(

@@ -15,16 +15,16 @@
 
 namespace stepcast::cli {
 
-// A file that an option names, if it does: a page, a trace, a document. It appears when it is
-// complete, and replaces no file that was read.
+// An optional output file: a page, a trace, a document. It appears when it is complete, and never
+// replaces an input file.
 class OptionalOutput {
  public:
-  // Before the work, so that a folder that does not exist is noticed at once. An outcome is a
+  // Call this before the work, so that a missing folder is reported at once. An outcome is a
   // failure.
   std::optional<Outcome> Create(const std::string& path);
-  // Makes the text only where a file is asked for.
+  // Calls `text` only if a file is requested.
   std::optional<Outcome> Write(const std::function<std::string()>& text);
-  // Lets `put` write piece by piece, only where a file is asked for. The error is a sentence.
+  // Lets `put` write piece by piece if a file is requested. Its error is a sentence.
   std::optional<Outcome> WriteBy(
       const std::function<tl::expected<void, std::string>(report::OutputFile&)>& put);
 
@@ -33,24 +33,24 @@ class OptionalOutput {
   std::optional<report::OutputFile> file_;
 };
 
-// Why a file that was asked for cannot be made: a slip in its name, a folder that is not there or
-// the name of one, is wrong input with a hint; anything else failed, as `failure` says.
+// Why a requested file cannot be created. A mistyped name, or a missing folder, is wrong input with
+// a hint; anything else is `failure`.
 Outcome CannotCreate(const std::string& path, const std::string& failure);
 
-// The folder that `path`, a file or a folder, is to be made in does not exist: an outcome if so.
+// An outcome if the folder in which `path` is to be created does not exist.
 std::optional<Outcome> NoFolderFor(const std::string& path);
 
-// Puts `text` into `file`, complete or not at all, or on stdout when `file` is empty.
+// Writes `text` to `file`, completely or not at all, or to stdout if `file` is empty.
 Outcome PutText(const std::string& file, std::string text);
 
-// The file that --trace names, if it does. It appears when it is complete.
+// The optional output file of --trace. It appears when it is complete.
 class TraceFile {
  public:
-  // Before the work. An outcome is a failure.
+  // Call this before the work. An outcome is a failure.
   std::optional<Outcome> Create(const std::string& path) { return file_.Create(path); }
   std::optional<Outcome> Write(std::span<const report::TraceProcess> processes,
                                const report::TraceSubject& subject);
-  // The trace of a forecast.
+  // Writes the trace of a forecast.
   std::optional<Outcome> Write(const forecast::Run& run, const report::TraceSubject& subject,
                                int steps);
 
@@ -58,13 +58,13 @@ class TraceFile {
   OptionalOutput file_;
 };
 
-// The folder that --trace-dir names, if it does: a trace of each rank, "rank-0.json" and so on, as
-// Holistic Trace Analysis reads them. Each file appears when it is complete.
+// The optional folder of --trace-dir, with a trace per rank, "rank-0.json" and so on, for Holistic
+// Trace Analysis. Each file appears when it is complete.
 class TraceFolder {
  public:
-  // Before the work: makes the folder where it is missing. An outcome is a failure.
+  // Call this before the work: makes the folder if it is missing. An outcome is a failure.
   std::optional<Outcome> Create(const std::string& path);
-  // Each process is a rank, its id the rank's number, in a file of its own.
+  // Writes one file per process; a process is a rank and its id the rank's number.
   std::optional<Outcome> Write(const std::vector<report::TraceProcess>& processes,
                                const std::string& scenario, int ranks);
 
@@ -72,23 +72,24 @@ class TraceFolder {
   std::string path_;
 };
 
-// Whether the plan fits, as exit status and messages: kAnswerIsNo where it does not; kMayNotFit
-// where it does with a probability below `least` (--fit-probability); else kDone, with a warning
-// where it may not and no probability is asked for.
+// Sets the exit status by whether the plan fits. kAnswerIsNo: it does not fit. kMayNotFit: the
+// probability is below `least` (--fit-probability). Otherwise kDone, with a warning if it may not
+// fit and `least` is not given.
 void AnswerFit(forecast::MemoryVerdict verdict, double probability, std::optional<double> least,
                Outcome& outcome);
 
-// What --emit and --force ask for.
+// Values of --emit and --force.
 struct EmitOptions {
   std::string folder;  // empty: nothing is written
-  bool force = false;  // replace the plan that the folder holds
+  bool force = false;  // replaces the plan in the folder
 };
 
-// Before the work, so that a folder that cannot be is noticed at once. An outcome is a failure.
+// Call this before the work, so that an impossible folder is reported at once. An outcome is a
+// failure.
 std::optional<Outcome> CheckEmit(const EmitOptions& options);
 
-// Writes the plan of the scenario, which was loaded from the file `source`, if that is asked for.
-// An outcome is a failure; otherwise what was written is added to `messages`.
+// Writes the plan of the scenario, loaded from the file `source`, if requested. An outcome is a
+// failure; otherwise a message about the written files is appended to `messages`.
 std::optional<Outcome> EmitPlan(const scenario::Scenario& scenario, const std::string& source,
                                 const EmitOptions& options, std::string& messages);
 

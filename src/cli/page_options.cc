@@ -11,8 +11,8 @@
 namespace stepcast::cli {
 namespace {
 
-// Text that roff prints as it is: a backslash escapes, a hyphen would become another character, and
-// a dot or an apostrophe at the start of a line begins a request.
+// Escapes text for roff: backslashes, hyphens (which would become another character), and a dot or
+// apostrophe at the start of a line, which would begin a request.
 std::string Plain(std::string_view text) {
   std::string escaped;
   bool line_start = true;
@@ -46,8 +46,8 @@ std::vector<std::string_view> LinesOf(std::string_view text) {
   return lines;
 }
 
-// Paragraphs are filled; lines that are indented, such as commands, stay as they are; a line of its
-// own that ends with a colon above such lines is a heading.
+// Paragraphs are filled. Indented lines, such as commands, stay as they are. A line that ends in a
+// colon above such lines is a heading.
 std::string Paragraphs(std::string_view text) {
   const std::vector<std::string_view> lines = LinesOf(text);
   std::string roff;
@@ -79,7 +79,7 @@ std::string OptionsOf(const CommandPage& page, bool arguments) {
   for (const OptionPage& option : page.options) {
     if (option.argument != arguments) continue;
     roff += fmt::format(".TP\n.B {}\n", Plain(fmt::format("{}", fmt::join(option.names, ", "))));
-    // The value's name stands in italics behind the option's.
+    // The value's name follows the option's in italics.
     if (!arguments && !option.type.empty()) {
       roff.pop_back();
       roff += fmt::format(" \\fI{}\\fR\n", Plain(option.type));
@@ -92,7 +92,7 @@ std::string OptionsOf(const CommandPage& page, bool arguments) {
   return roff;
 }
 
-// Below the page's command, or of the program all.
+// The subcommands of the page's command; for the program, all commands.
 std::string CommandsOf(const CommandPage& page, const std::vector<CommandPage>& pages) {
   std::string roff;
   const std::string above = page.name.empty() ? "" : page.name + " ";
@@ -117,7 +117,7 @@ std::string ManualPage(const CommandPage& page, const std::vector<CommandPage>& 
   const std::string name = ManualName(page.name);
   std::string roff =
       fmt::format(".TH {} 1 \"\" \"stepcast {}\" \"stepcast\"\n", Plain(Upper(name)), version);
-  // Lists of manual pages want the name, a hyphen and one line.
+  // The NAME section needs the name, a hyphen and one line.
   std::string line = FirstSentence(page.about);
   if (!line.empty()) line.front() = static_cast<char>(std::tolower(line.front()));
   roff += fmt::format(".SH NAME\n{} \\- {}\n", Plain(name), Plain(line));
@@ -129,7 +129,7 @@ std::string ManualPage(const CommandPage& page, const std::vector<CommandPage>& 
   section("ARGUMENTS", OptionsOf(page, true));
   section("OPTIONS", OptionsOf(page, false));
   section("COMMANDS", CommandsOf(page, pages));
-  // A footer begins with a heading of its own, or with sentences.
+  // A footer begins with its own heading, or with sentences.
   const std::string footer = Paragraphs(page.footer);
   if (!footer.starts_with(".SH")) roff += ".SH NOTES\n";
   roff += footer;

@@ -31,7 +31,7 @@ namespace {
 bool (*take_signal)(int) = nullptr;
 
 extern "C" void StopAtSignal(int signal) {
-  // Several ranks end together, and the cause of the signal may be another rank's death.
+  // Several ranks end together, and the signal may have been caused by another rank's death.
   const int error = errno;
   const bool taken = TakeInterrupt(signal) || (take_signal != nullptr && take_signal(signal));
   errno = error;
@@ -45,14 +45,14 @@ extern "C" void StopAtSignal(int signal) {
 }
 
 void SetSignals() {
-  // A reader that goes away is an error of writing, and not the end at once: what a command has
-  // begun, it finishes.
+  // If a reader closes the pipe, writes fail instead of a signal ending the process, so that a
+  // command finishes its files.
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);  // so is a limit on file sizes
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before = {};
     ::sigaction(number, nullptr, &before);
-    if (before.sa_handler == SIG_IGN) continue;  // as nohup wants it
+    if (before.sa_handler == SIG_IGN) continue;  // ignored by the parent, for example nohup
     struct sigaction action = {};
     action.sa_handler = StopAtSignal;
     action.sa_flags = SA_RESTART;
@@ -61,11 +61,11 @@ void SetSignals() {
   }
 }
 
-// A closed stdin, stdout or stderr would give its number to the next file that is opened.
+// If stdin, stdout or stderr is closed, the next opened file would get its number.
 void FillStandardDescriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) {
-      // Written to, it fails as a closed one would.
+      // Writing to it fails, as to a closed one.
       [[maybe_unused]] const int opened = ::open("/dev/null", O_RDONLY);
     }
   }
@@ -83,8 +83,8 @@ bool WriteAll(int descriptor, std::string_view text) {
   return true;
 }
 
-// A search makes and drops step programs of some megabytes by the thousand. glibc gives such blocks
-// back at once and takes them anew, zeroed page by page: a fifth of the time of `plan`.
+// A search allocates and frees thousands of step programs of some megabytes. glibc would return
+// such blocks to the system and zero new pages each time: a fifth of the time of `plan`.
 void KeepFreedMemory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
@@ -92,8 +92,8 @@ void KeepFreedMemory() {
 #endif
 }
 
-// What readers and searches need, on the main thread and on others: under `ulimit -s 64` a command
-// would end without a word. glibc gives threads what the limit is when the process starts.
+// Stack size for readers and searches, on the main and other threads. Under `ulimit -s 64` a
+// command would crash without a message. glibc gives threads the limit at process start.
 constexpr rlim_t kStack = rlim_t{8} << 20;
 
 void RunWithStack(const std::function<void()>& work) {
@@ -117,7 +117,7 @@ void RunWithStack(const std::function<void()>& work) {
   ::pthread_join(thread, nullptr);
 }
 
-// The system refused something that nothing can go on without: memory, a thread, a folder.
+// The reason when the system refused something essential: memory, a thread, a folder.
 std::string ReasonOf(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "out of memory";
   return error.what();
@@ -132,7 +132,7 @@ Outcome RunOrSayWhyNot(const std::vector<std::string>& arguments, const ProcessP
   }
 }
 
-// An exception that leaves a thread ends the process with a sentence, too.
+// Ends the process with a sentence when an exception leaves a thread.
 [[noreturn]] void EndByException() {
   report::RemoveUnfinishedFiles();
   std::string reason = "a thread could not go on";
@@ -160,10 +160,10 @@ int RunProcess(int count, char** words, const ProcessParts& parts) {
   const std::vector<std::string> arguments(words + std::min(count, 1), words + count);
   RunWithStack([&] { outcome = RunOrSayWhyNot(arguments, parts); });
   WriteAll(STDERR_FILENO, outcome.messages);
-  // Some file systems tell only at the end that there was no room.
+  // Some file systems report a full disk only on close.
   const bool complete = WriteAll(STDOUT_FILENO, outcome.output) &&
                         (outcome.output.empty() || ::close(STDOUT_FILENO) == 0);
-  // A reader that has seen enough (`| head`) takes nothing from the answer.
+  // A reader that stops early (`| head`) does not change the exit status.
   if (!complete && errno != EPIPE) {
     WriteAll(STDERR_FILENO,
              fmt::format("stepcast: cannot write the output: {}\n", std::strerror(errno)));

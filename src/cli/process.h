@@ -9,23 +9,23 @@
 
 namespace stepcast::cli {
 
-// The process: signals, descriptors, memory, exit status.
+// The process: signals, file descriptors, memory, exit status.
 
 struct ProcessParts {
   // Called with the words of the command line.
   std::function<HardwareAccess(const std::vector<std::string>& arguments)> hardware;
-  // Whether something else ends the process for this signal, such as a watch over ranks. Called in
-  // a signal handler. Null: nothing does.
+  // Whether other code, such as a watch over ranks, ends the process for this signal. Called in a
+  // signal handler. Null: none.
   bool (*take_signal)(int signal) = nullptr;
 };
 
-// The main function of a program.
+// The main function of each program.
 int RunProcess(int count, char** words, const ProcessParts& parts);
 
 // Ctrl-C in a command that can end early with an answer.
 
-// While one lives, the first SIGINT requests the stop instead of ending the process. At most one at
-// a time.
+// While an object lives, the first SIGINT requests a stop instead of ending the process. At most
+// one at a time.
 class StopAtInterrupt {
  public:
   explicit StopAtInterrupt(StopFlag& flag);
@@ -34,12 +34,12 @@ class StopAtInterrupt {
   StopAtInterrupt& operator=(const StopAtInterrupt&) = delete;
 };
 
-// In a signal handler: whether the signal was taken so.
+// For signal handlers: whether the signal was handled as a request to stop.
 bool TakeInterrupt(int signal);
 
-// For stepcast: each command becomes stepcast-hardware, the program beside this one, with the same
-// arguments. Sweeps and searches do under mpirun or srun alone, where several ranks were started.
-// Errors: command.no-hardware.
+// For the program stepcast: each command is handed over to stepcast-hardware, the program in the
+// same folder, with the same arguments. Sweeps and searches are handed over only if mpirun or srun
+// started several ranks. Errors: command.no-hardware.
 HardwareAccess HandedOver(std::vector<std::string> arguments);
 
 }  // namespace stepcast::cli

@@ -60,7 +60,7 @@ WorkNotice::WorkNotice(std::string work, std::chrono::milliseconds patience, std
   try {
     thread_ = std::thread([this, patience] { Wait(patience); });
   } catch (const std::system_error&) {
-    // Without a thread to spare the work goes on without notice.
+    // If no thread can be started, the work continues without messages.
   }
 }
 

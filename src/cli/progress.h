@@ -16,18 +16,18 @@ namespace stepcast::cli {
 // "59 s", "12 min", "3 h 20 min".
 std::string TimeLeft(double seconds);
 
-// "1,234 of 20,000 combinations, 830/s, 23 s left". `known` of those done took no time; without any
-// others yet there is no rate.
+// "1,234 of 20,000 combinations, 830/s, 23 s left". `known` of the done ones took no time. Without
+// any other there is no rate.
 std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all,
                          std::chrono::duration<double> passed);
 
-// A line on stderr that is overwritten until the work is done. One thread at a time.
+// A progress line on stderr that is overwritten until the work is done. One thread at a time.
 class ProgressLine {
  public:
   // Whether stderr is a terminal.
   static bool Possible();
 
-  // The clock starts with the first call.
+  // The first call starts the clock.
   void Show(std::int64_t done, std::int64_t known, std::int64_t all);
   ~ProgressLine();
 
@@ -36,13 +36,12 @@ class ProgressLine {
   bool shown_ = false;
 };
 
-// Says what a command is doing, on `to`, once that takes longer than `patience`, and again each
-// time as long has passed as before: after 2, 4, 8 seconds. Whole lines, for logs as well as
-// terminals; nothing where $STEPCAST_PROGRESS is 0, because transcripts must not depend on the
-// machine's speed.
+// Prints what a command is doing to `to`, after `patience` and again when the time has doubled:
+// after 2, 4, 8 seconds. It prints whole lines, for logs and terminals. With $STEPCAST_PROGRESS=0
+// it prints nothing, so that transcripts do not depend on the machine's speed.
 class WorkNotice {
  public:
-  // "simulating a step of scenario.yaml".
+  // `work`: "simulating a step of scenario.yaml".
   explicit WorkNotice(std::string work,
                       std::chrono::milliseconds patience = std::chrono::seconds(2),
                       std::FILE* to = stderr);
@@ -58,24 +57,24 @@ class WorkNotice {
   std::mutex mutex_;
   std::condition_variable ends_;
   bool ended_ = false;  // under mutex_
-  std::thread thread_;  // not joinable: nothing is to be said
+  std::thread thread_;  // not joinable: nothing to print
 };
 
-// How far `plan` has come, for people who wait.
+// Progress of `plan`.
 
-// "12,345 of 60,000 families of plans bounded, 3 s left"; then "35 plans simulated, 1,204 may still
-// be better, 40 s left". `passed`: since the present part of the work began, in which `looked_at`
-// plans were looked at. `most`: the search ends after so long at the latest.
+// "12,345 of 60,000 families of plans bounded, 3 s left", then "35 plans simulated, 1,204 may still
+// be better, 40 s left". `passed`: time since the present phase began, in which `looked_at` plans
+// were examined. `most`: time limit of the search.
 std::string SearchProgressText(const planner::SearchProgress& progress, std::int64_t looked_at,
                                std::chrono::duration<double> passed,
                                std::optional<double> most = std::nullopt);
 
-// On stderr: of a terminal a line that is overwritten until the search is done; else whole lines,
-// after 2, 4, 8 seconds and so on, unless $STEPCAST_PROGRESS is 0. A search without a limit says
-// after a minute how to end it with an answer. One thread at a time.
+// Shows progress on stderr: on a terminal a line that is overwritten, otherwise whole lines after
+// 2, 4, 8 seconds and so on, unless $STEPCAST_PROGRESS is 0. After a minute, a search without a
+// limit says how to end it with an answer. One thread at a time.
 class SearchProgressLine {
  public:
-  // `within`: how many seconds the search may take; none: until it has its proof.
+  // `within`: time limit of the search in seconds; none: until its proof is complete.
   explicit SearchProgressLine(std::optional<double> within);
   SearchProgressLine(const SearchProgressLine&) = delete;
   SearchProgressLine& operator=(const SearchProgressLine&) = delete;
@@ -90,13 +89,13 @@ class SearchProgressLine {
   const std::optional<double> within_;
   const Clock::time_point begin_;
   Clock::time_point next_, part_;
-  bool screening_ = true;       // the first part
-  std::int64_t looked_at_ = 0;  // when the present part began
+  bool screening_ = true;       // the first phase
+  std::int64_t looked_at_ = 0;  // when the present phase began
   bool shown_ = false;
   bool said_how_to_end_ = false;
 };
 
-// Wall-clock time since its making: the `run` key of the JSON documents, and nothing else.
+// Wall-clock time since construction, only for the `run` key of the JSON documents.
 class Stopwatch {
  public:
   double Seconds() const {

@@ -23,7 +23,7 @@ TEST(ProgressLineTest, RateAndTimeLeftAreOfWhatWasWorkedOut) {
             "3,600 of 12,600 combinations, 1.0/s, 2 h 30 min left");
 }
 
-// What `notice` writes while work lasts.
+// The lines that `notice` writes during the work.
 std::string Written(std::chrono::milliseconds patience, std::chrono::milliseconds work) {
   std::FILE* file = std::tmpfile();
   {

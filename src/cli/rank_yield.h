@@ -8,27 +8,27 @@
 #include "src/runtime/job.h"
 #include "src/validate/execution.h"
 
-// What a rank of an execution brings back to rank 0, as bytes.
+// The results that a rank of an execution sends to rank 0, as bytes.
 namespace stepcast::cli {
 
 struct RankYield {
-  validate::RankRun run;  // but for its program
-  std::string weights;    // validate::ReadWeights, if they are to be checked
+  validate::RankRun run;  // without its program
+  std::string weights;    // validate::ReadWeights, if weights are to be checked
 };
 
-// What rank 0 knows of a rank before it hears of it.
+// The expected shape of a rank's results, known to rank 0.
 struct ExpectedYield {
   int rank = 0;
   int ranks = 1;
-  std::size_t instructions = 0;  // of a step of its program
-  std::size_t steps = 0;         // that are measured
+  std::size_t instructions = 0;  // in a step of its program
+  std::size_t steps = 0;         // measured steps
 };
 
 std::string ToBytes(const runtime::Place& place, const runtime::Measurement& measurement,
                     std::string_view weights);
 
-// Everything in it is checked before it is used for indices, and text can be printed. Fails, naming
-// the rank, when it is not what a rank with that program measures.
+// Checks everything before it is used for indices, and makes text printable. Fails, naming the
+// rank, if the bytes are not a measurement of a rank with that program.
 runtime::Attempt<RankYield> ToYield(std::string_view bytes, const ExpectedYield& expected);
 
 }  // namespace stepcast::cli

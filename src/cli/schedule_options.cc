@@ -18,7 +18,7 @@
 namespace stepcast::cli {
 namespace {
 
-// So many actions of a stage are still drawn.
+// The most actions of a stage that are drawn.
 constexpr std::int64_t kMostPasses = 1'000'000;
 
 Result<parallel::PipelineSchedule> Read(const std::string& file) {

@@ -38,23 +38,23 @@
 #include "src/study/run_facts.h"
 
 namespace stepcast::cli {
-// The store that --store names, if it does, and what is said of it.
+// The optional store of --store, and messages about it.
 class KeptResults {
  public:
-  // `facts`: what its results depend on, asked for if there is a store. `what` it keeps: "of 400
-  // combinations", "bounds and forecasts". An outcome is a failure.
+  // `facts`: the inputs of the stored results, requested only if there is a store. `what` it keeps:
+  // "of 400 combinations", "bounds and forecasts". An outcome is a failure.
   std::optional<Outcome> Open(const std::string& path,
                               const std::function<std::vector<planner::StoreFact>()>& facts,
                               const std::string& what);
 
-  planner::ResultStore* store() const { return store_.get(); }  // null: none is asked for
+  planner::ResultStore* store() const { return store_.get(); }  // null if no store was requested
 
-  // "120 of 400 combinations are kept in 'F': the same command goes on from there", as a line;
-  // nothing without a store, or where it is damaged.
+  // The line "120 of 400 combinations are kept in 'F': the same command goes on from there";
+  // nothing without a store, or if it is damaged.
   std::string HowToGoOn() const;
-  // "120 of 400 combinations were in 'F'", as a line; nothing where `known` is 0.
+  // The line "120 of 400 combinations were in 'F'"; nothing if `known` is 0.
   std::string WhatWasKnown(std::int64_t known) const;
-  // Closes the store and, if it was not there before, removes its file: what is in it is of no use.
+  // Closes the store. If this run created the file, removes it, since its content is useless.
   void Drop();
 
  private:
@@ -102,7 +102,7 @@ void KeptResults::Drop() {
   if (made_) std::filesystem::remove(path_, error);
 }
 
-// What a page says was asked: the scenario and what was set in it.
+// The question of a page: the scenario and its overrides.
 std::vector<std::pair<std::string, std::string>> AskedOf(const std::string& scenario,
                                                          const std::vector<std::string>& set);
 
@@ -142,7 +142,7 @@ Outcome Report(const PlanOptions& options, study::PlanSearch& search,
   outcome.output = options.json  ? report::PlanJson(report)
                    : options.csv ? report::PlanCsv(report)
                                  : report::Wrapped(report::PlanText(report));
-  // The text has them at its head.
+  // The text output begins with them.
   if (options.json || options.csv) {
     for (const std::string& note : report.notes) outcome.messages += note + "\n";
   }
@@ -159,7 +159,7 @@ Outcome Report(const PlanOptions& options, study::PlanSearch& search,
   return outcome;
 }
 
-// At rank 0.
+// Runs at rank 0.
 Outcome Work(const PlanOptions& options, study::PlanSearch& search,
              const std::optional<study::PlanPort>& port, const Stopwatch& stopwatch,
              planner::WorkerPool& pool) {
@@ -236,8 +236,7 @@ std::string Text(const SweepOptions& options, const planner::SweepGrid& grid,
   return report::Wrapped(report::SweepText(grid, result.rows, training));
 }
 
-// The rows that the page draws stage by stage: those that fit, of a pipeline, unless they are too
-// many to look at.
+// The rows that the page draws by stage: those with a pipeline that fit, unless there are too many.
 Result<std::vector<report::StageRows>> RowsToDraw(const planner::SweepResult& result,
                                                   study::SweepRun& run) {
   constexpr std::ptrdiff_t kMostPlans = 8;
@@ -278,7 +277,7 @@ Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch&
   const auto result = run.Run(pool, kept.store());
   if (!result) {
     Outcome failed = OutcomeOf(result.error());
-    // Rows of a scenario that is wrong are of no use to the one that is put right.
+    // Rows of a wrong scenario are useless after it is corrected.
     if (failed.status == kWrongInput) {
       kept.Drop();
     } else {
@@ -294,7 +293,7 @@ Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch&
     stages = *std::move(drawn);
   }
   if (auto failed = page.Write([&] {
-        // The scenario of the first row, if there can be one, says what is varied.
+        // The scenario of the first row, if it is legal, describes what is varied.
         return report::SweepPage(first != nullptr ? first->name : options.scenario,
                                  AskedOf(options.scenario, options.set), grid, result->rows, stages,
                                  run.training());

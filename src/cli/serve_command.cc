@@ -83,8 +83,8 @@ std::string Answer(const std::string& id, const Question& question) {
   return LineOf(id, library::Compare(input, InputOf(other, question.other_set)));
 }
 
-// Other questions wait for this one: it may ask for no more than a minute or two. What is wrong
-// with the values is said where they are read.
+// A limit on the combinations of a question, since other questions wait for it: at most a minute or
+// two of work. Mistakes in the values are reported where they are read.
 std::optional<Diagnostics> TooManyCombinations(const Question& question) {
   constexpr std::size_t kMost = 20'000;
   std::size_t combinations = 1;
@@ -124,8 +124,8 @@ bool Write(std::string_view text) {
   return true;
 }
 
-// The next line; false: there is none. Of a line without an end no more is kept than a file may
-// have, which is no question then.
+// Reads the next line; false at the end. Of an endless line, only as much is kept as a file may
+// have, which makes it an invalid question.
 bool ReadLine(std::string& line) {
   using Traits = std::char_traits<char>;
   line.clear();
@@ -143,7 +143,7 @@ bool ReadLine(std::string& line) {
 
 Outcome Serve() {
   constexpr int kMostOthers = 100;
-  int others = 0;  // lines in a row that are no questions
+  int others = 0;  // consecutive lines that are not questions
   for (std::string line; ReadLine(line);) {
     const formats::ReadQuestion read = formats::ParseQuestion(line);
     std::string answer;
@@ -152,8 +152,8 @@ Outcome Serve() {
       answer = report::MistakesLine(read.id, read.question.error());
     } else {
       others = 0;
-      // On a thread of its own, so that the files that earlier questions have read do not count as
-      // this one's (base/files.h).
+      // On a separate thread, so that files read for earlier questions do not count as this
+      // question's (base/files.h).
       std::thread([&] { answer = AnswerOrReason(read.id, *read.question); }).join();
     }
     if (!Write(answer)) {

@@ -27,10 +27,10 @@ std::string ReadAndRemove(const std::string& path) {
 }  // namespace
 
 ShellResult Shell(const std::string& command) {
-  // Bazel names this folder for `bazel run`, too, but makes it for `bazel test` alone.
+  // Bazel sets this folder for `bazel run` too, but creates it only for `bazel test`.
   const char* const given = std::getenv("TEST_TMPDIR");
   const bool usable = given != nullptr && std::filesystem::is_directory(given);
-  // A folder of its own: in /tmp others might have put links at names that can be told before.
+  // A unique folder: in /tmp, other users could place links at predictable names.
   std::string folder = fmt::format(
       "{}/shell.XXXXXX", usable ? given : std::filesystem::temp_directory_path().string());
   STEPCAST_CHECK(::mkdtemp(folder.data()) != nullptr, "a temporary folder can be made");

@@ -11,7 +11,7 @@ struct ShellResult {
   std::string messages;  // stderr
 };
 
-// Runs a command line with /bin/sh in the working directory, stdin empty.
+// Runs a command line with /bin/sh in the working directory, with empty stdin.
 ShellResult Shell(const std::string& command);
 
 }  // namespace stepcast::cli

@@ -7,7 +7,7 @@
 namespace stepcast::cli {
 
 std::string VersionText(const std::string& backends) {
-  // Only a release states its commit: a build for each commit would link everything anew.
+  // Only releases state their commit; otherwise each commit would relink everything.
   constexpr std::string_view kCommit = STEPCAST_COMMIT;
   return fmt::format("stepcast {}\ncommit   {}\nbackends {}\n", kVersion,
                      kCommit.empty() ? "not stated: built from a checkout" : kCommit, backends);

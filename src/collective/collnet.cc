@@ -21,7 +21,7 @@ CollNet::CollNet(const Options& options)
 std::int64_t CollNet::StepsPerLoop(int worker) const {
   const int lane = LaneOf(worker);
   if (ParticipantOf(worker) == ranks()) {
-    // Head by head: every node's sum in, the last with the first way out.
+    // For each head: receive the sum of every node; the last receive is also the first send.
     return lane == kScatter ? std::int64_t{heads_} * (2 * nodes_ - 1) : 0;
   }
   const int others = heads_ - 1;
@@ -54,7 +54,8 @@ Step CollNet::At(int worker, std::int64_t i) const {
   const int node = participant / heads_;
   const int own = participant % heads_;
   const int others = heads_ - 1;
-  // The others of the node, beginning after itself, so that not all turn to the same one.
+  // The other heads of the node, starting after this one, so that not all ranks send to the same
+  // head.
   const int other = (own + 1 + step) % heads_;
   const auto worker_of_other = [&](int its_lane) {
     return WorkerOf(channel, node * heads_ + other, its_lane);

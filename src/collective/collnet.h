@@ -4,15 +4,15 @@
 
 namespace stepcast::collective {
 
-// CollNet: switches of the network add up and hand out (SHARP; src/device/all_reduce.h of
-// NVIDIA/nccl, direct). The data is divided among the GPUs of a node: each collects its block from
-// the others of its node, hands the sum to the switches, obtains the sum over all nodes and gives
-// it to the others of its node. A node sends S into the network and receives S, whatever the number
-// of nodes.
+// CollNet: network switches reduce and broadcast (SHARP; src/device/all_reduce.h of NVIDIA/nccl,
+// direct). The data is divided among the GPUs of a node. Each GPU collects its block from the other
+// GPUs of its node and sends the sum to the switches. It receives the sum over all nodes and sends
+// it to the other GPUs of its node. A node sends and receives S over the network, for any number of
+// nodes.
 //
-// Rank m g + h is head h of node m. The tree of switches is one participant, ranks(). Lanes of a
-// rank: scatter (to the heads of its node), up (a head collects and hands over), down (a head
-// receives and hands out), gather. All-reduce only.
+// Rank m g + h is head h of node m. The tree of switches is one participant, ranks(). The lanes of
+// a rank are scatter (to the heads of its node), up (a head collects and sends to the switch), down
+// (a head receives and distributes) and gather. All-reduce only.
 class CollNet final : public StepList {
  public:
   struct Options {

@@ -10,7 +10,7 @@
 namespace stepcast::collective {
 namespace {
 
-// The addresses of a chunk.
+// Calls `visit` with every address of a chunk.
 template <typename Visit>
 void ForEachAddress(const Partition& partition, const Chunk& chunk, const Visit& visit) {
   std::int64_t block = chunk.block;
@@ -23,7 +23,7 @@ void ForEachAddress(const Partition& partition, const Chunk& chunk, const Visit&
   }
 }
 
-// Carries out a list's steps, worker by worker, on the participants' data.
+// Executes a list's steps, worker by worker, on the participants' data.
 class Interpreter {
  public:
   Interpreter(const StepList& list, const std::vector<std::vector<std::int64_t>>& contributions)
@@ -37,7 +37,7 @@ class Interpreter {
     result_.received.assign(participants, 0);
   }
 
-  // Once.
+  // To be called once.
   Interpretation Run(bool lowest_first) {
     for (bool moved = true; moved && result_.fault.empty();) {
       moved = false;
@@ -54,7 +54,7 @@ class Interpreter {
  private:
   using Message = std::vector<std::int64_t>;
 
-  // False: the worker is done, or cannot go on.
+  // Executes steps of the worker. Returns false if it is done or blocked.
   bool Advance(int worker) {
     std::int64_t& i = next_[static_cast<std::size_t>(worker)];
     if (i == list_.StepCount(worker)) return false;

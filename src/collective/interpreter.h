@@ -6,24 +6,24 @@
 
 #include "src/collective/step_list.h"
 
-// Carries out a step list on numbers, one for each byte, to see that it does what its collective
-// promises. For tests: it keeps all data of all ranks.
+// Executes a step list on numbers, one for each byte, to check that the list computes its
+// collective. For tests: it keeps all data of all ranks.
 namespace stepcast::collective {
 
 struct Interpretation {
-  // [rank][address]: what the steps marked as final left there, 0 where nothing is final.
+  // [rank][address]: the value left by the steps marked as final; 0 if no step there is final.
   std::vector<std::vector<std::int64_t>> results;
-  // [rank][address]: how often a step was marked as final there.
+  // [rank][address]: the number of steps marked as final.
   std::vector<std::vector<int>> copies;
   std::vector<std::int64_t> sent;      // [participant]: bytes
   std::vector<std::int64_t> received;  // [participant]: bytes
-  // Empty, or what went wrong: workers that wait for ever, messages of another size than expected,
-  // messages that were not received.
+  // Empty, or the fault: workers that wait forever, messages of an unexpected size, or messages
+  // that were never received.
   std::string fault;
 };
 
-// `contributions`: [rank][address], all of the partition's size. A participant that can go on does
-// so, the lowest number first or last: no result may depend on it.
+// `contributions`: [rank][address], all of the partition's size. Of the participants that can
+// continue, the lowest number runs first, or the highest: no result may depend on the order.
 Interpretation Interpret(const StepList& list,
                          const std::vector<std::vector<std::int64_t>>& contributions,
                          bool lowest_first);

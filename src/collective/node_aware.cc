@@ -37,7 +37,8 @@ Step NodeAware::At(int worker, std::int64_t i) const {
   const int node = rank / group_;
   const int place = rank % group_;
   const int beside = group_ - 1;
-  // The others of the node from the next on; for receivers, from the previous one back.
+  // The other ranks of the node, starting with the next one; for receivers, from the previous one
+  // backward.
   const auto next = [&](int number) { return node * group_ + (place + 1 + number) % group_; };
   const auto previous = [&](int number) {
     return node * group_ + (place + 2 * group_ - 1 - number) % group_;
@@ -51,7 +52,7 @@ Step NodeAware::At(int worker, std::int64_t i) const {
         break;
       }
       --step;
-      const int node_ahead = step / beside;  // 0: its own
+      const int node_ahead = step / beside;  // 0: its own node
       const int by_way_of = next(step % beside);
       const int to = (node + node_ahead) % nodes_ * group_ + by_way_of % group_;
       result.chunk.block = BlockOf(rank, to);

@@ -4,13 +4,13 @@
 
 namespace stepcast::collective {
 
-// All-to-all along rails (NCCL's PXN, src/graph/paths.cc of NVIDIA/nccl): what the ranks of a node
-// have for place h of another node goes to their own place h first, over NVLink, which sends it on
-// as one message over its own NIC. A message between nodes is g times as long and there are g times
-// fewer of them, and none leaves its rail.
+// All-to-all along rails (NCCL's PXN, src/graph/paths.cc of NVIDIA/nccl). Data for place h of
+// another node first goes over NVLink to place h of the sender's own node. That rank sends it on as
+// one message through its own NIC. Messages between nodes are g times as long and g times fewer,
+// and none leaves its rail.
 //
-// Rank m g + h has place h in node m. Lanes of a rank: send (to its node), forward (collects for
-// its rail and sends to the other nodes), receive.
+// Rank m g + h has place h in node m. The lanes of a rank are send (to its node), forward (collects
+// for its rail and sends to the other nodes) and receive.
 class NodeAware final : public StepList {
  public:
   struct Options {

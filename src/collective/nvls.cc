@@ -41,8 +41,8 @@ std::int64_t Nvls::StepsPerLoop(int worker) const {
   const int participant = ParticipantOf(worker);
   const int lane = LaneOf(worker);
   if (participant >= ranks()) {
-    // Head by head: a message of each rank, the last with the sum's way on; the result in, and out
-    // to each rank.
+    // Adding lane, for each head: one message from each rank; the last one also sends the sum.
+    // Copying lane, for each head: receive the result and send it to each rank.
     const bool works = (lane == kAdd && adds) || (lane == kCopy && copies);
     return works ? std::int64_t{heads_} * heads_ : 0;
   }
@@ -98,7 +98,7 @@ Step Nvls::OfHead(int channel, int node, int head, int lane, std::int64_t step) 
   const auto same_head = [&](int other, int its_lane) {
     return WorkerOf(channel, HeadOf(other, head), its_lane);
   };
-  // The way of the result: to the switch first, then to the children.
+  // The order in which the result is sent: to the switch first, then to the children.
   const auto way_out = [&](std::int64_t number) {
     return number == 0 ? WorkerOf(channel, SwitchOf(node), kCopy)
                        : same_head(place.children[static_cast<std::size_t>(number - 1)], kDown);

@@ -7,12 +7,12 @@
 
 namespace stepcast::collective {
 
-// NVLink SHARP: an NVSwitch adds up what the GPUs of a node have, and copies what one of them sends
-// to all (src/device/all_reduce.h of NVIDIA/nccl, runNvls). The data is divided among heads, one
-// for each GPU of a node. The switch adds up a head's block, the head obtains the sum, exchanges it
-// with the other nodes' same head along a tree (NVLSTree), and hands the result to the switch for
-// all. A rank sends its whole contribution up once and a head's share of the result: (1 + 1/g) S on
-// its link to the switch, where a ring sends 2 (n - 1)/n S.
+// NVLink SHARP: an NVSwitch sums the data of a node's GPUs, and copies one GPU's data to all of
+// them (src/device/all_reduce.h of NVIDIA/nccl, runNvls). The data is divided among heads, one for
+// each GPU of a node. The switch sums a head's block and sends the sum to the head. The head
+// exchanges it with the same head of other nodes along a tree (NVLSTree), and sends the result to
+// the switch for all GPUs. A rank sends its whole contribution once, and its block of the result:
+// (1 + 1/g) S on its link to the switch. A ring sends 2 (n - 1)/n S.
 //
 // Rank m g + h is head h of node m; participant ranks() + m is node m's switch. Lanes of a rank:
 //   scatter   sends its contribution for every head to the switch
@@ -24,7 +24,7 @@ namespace stepcast::collective {
 class Nvls final : public StepList {
  public:
   struct Options {
-    // All-reduce; over one node also reduce-scatter (scatter, up) and all-gather (down, gather).
+    // All-reduce; within one node also reduce-scatter (scatter, up) and all-gather (down, gather).
     CollectiveKind kind = CollectiveKind::kAllReduce;
     Bytes size;
     int nodes = 1;

@@ -5,8 +5,8 @@
 namespace stepcast::collective {
 namespace {
 
-// All-to-all: a block for each pair of ranks. send_recv: a block of S for each rank. Sizes are
-// those of nccl-tests: what one rank sends in all.
+// All-to-all has a block for each pair of ranks; send_recv has a block of S for each rank. Sizes
+// are those of nccl-tests: the bytes that one rank sends.
 std::int64_t BlocksOf(CollectiveKind kind, std::int64_t ranks) {
   return kind == CollectiveKind::kAllToAll ? ranks * ranks : ranks;
 }
@@ -34,7 +34,7 @@ Pairwise::Pairwise(const Options& options)
   STEPCAST_CHECK(root_ >= 0 && root_ < ranks(), "the root is a rank");
 }
 
-// The sending worker copies the rank's own block first, where it has one.
+// The sending worker first copies the rank's own block, if it has one.
 std::int64_t Pairwise::StepsPerLoop(int worker) const {
   const bool sends = LaneOf(worker) == kSend;
   const bool root = ParticipantOf(worker) == root_;
@@ -66,8 +66,8 @@ Step Pairwise::At(int worker, std::int64_t i) const {
     case CollectiveKind::kGather: {
       const bool scatters = kind() == CollectiveKind::kScatter;
       const bool root = rank == root_;
-      // The root's `step` counts the others from itself on; in a gather it copies its own with its
-      // sending worker.
+      // `step` of the root counts the other ranks from itself on. In a gather, its sending worker
+      // copies its own block.
       const int other = (root_ + step + (!scatters && !sends ? 1 : 0)) % n;
       result.chunk.block = root ? other : rank;
       if (root && other == root_) {

@@ -4,13 +4,13 @@
 
 namespace stepcast::collective {
 
-// Every pair of ranks for itself, as NCCL does collectives made of sends and receives: a worker
-// sends, another receives (src/enqueue.cc of NVIDIA/nccl). A rank sends to the next one first, then
-// to the one after, so that at every moment each is sent to by one.
-//   all-to-all  each rank has a block for each
-//   scatter     the root has a block for each; gather the other way
+// Sends and receives between every pair of ranks, as NCCL builds such collectives: one worker
+// sends, another receives (src/enqueue.cc of NVIDIA/nccl). A rank sends to the next rank first,
+// then to the one after it, so that every rank receives from one rank at a time.
+//   all-to-all  each rank has a block for each rank
+//   scatter     the root has a block for each rank; gather is the reverse
 //   send_recv   each rank sends S to the next and receives S from the previous, as the sendrecv
-//               of nccl-tests (one message one way is a broadcast over two ranks)
+//               of nccl-tests (a message in one direction is a broadcast over two ranks)
 class Pairwise final : public StepList {
  public:
   struct Options {

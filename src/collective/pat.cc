@@ -45,8 +45,8 @@ Step Pat::At(int worker, std::int64_t i) const {
   const int distance = 1 << (gathers ? rounds_ - 1 - round : round);
   const int behind = (rank - distance + n) % n;
   const int ahead = (rank + distance) % n;
-  // Blocks travel away from their rank, or sums towards it; either way the rank nearer to the
-  // block's own is the one behind.
+  // Blocks travel away from their rank, and sums travel toward it. Either way, the rank nearer to
+  // the block's own rank is the one behind.
   const int nearer = gathers == sends ? rank : behind;
   result.chunk.block = nearer;
   result.chunk.stride = -2 * distance;

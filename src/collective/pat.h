@@ -5,13 +5,13 @@
 namespace stepcast::collective {
 
 // PAT, "parallel aggregated trees" (NCCL 2.23, src/include/collectives.h of NVIDIA/nccl; for one
-// rank a node): every rank's block travels along a binomial tree of its own, the trees of all ranks
-// at once, and what two ranks have for each other in a step travels as one message. ceil(log2 n)
-// steps; every block reaches every other rank once, so the bytes are those of the ring.
+// rank per node). Every rank's block travels along its own binomial tree. All trees run at once,
+// and the data between two ranks in one step is a single message. There are ceil(log2 n) steps.
+// Every block reaches every other rank once, so the bytes equal those of a ring.
 //
-// All-gather: distances halve. At distance D a rank sends to the rank D further what that has not
-// seen: the blocks of the ranks 0, 2D, 4D, ... before itself. Reduce-scatter: the same trees
-// backwards, distances double.
+// All-gather: distances halve. At distance D a rank sends to the rank D ahead the blocks that rank
+// lacks: those of the ranks 0, 2D, 4D, ... before itself. Reduce-scatter uses the same trees in
+// reverse, and distances double.
 class Pat final : public StepList {
  public:
   struct Options {
@@ -23,7 +23,7 @@ class Pat final : public StepList {
   };
   explicit Pat(const Options& options);
 
-  // Steps that follow one another: ceil(log2 n).
+  // The number of sequential steps: ceil(log2 n).
   int rounds() const { return rounds_; }
 
   std::int64_t StepsPerLoop(int) const override { return 2 * rounds_ + 1; }

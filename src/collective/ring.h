@@ -7,16 +7,16 @@
 
 namespace stepcast::collective {
 
-// The ring: ranks stand in a circle and each sends to the next one, in every channel in another
-// order. With n ranks, per loop:
+// A ring: each rank sends to the next one. The order of ranks differs by channel. With n ranks, a
+// loop has these steps:
 //   all-reduce      1 send, n - 2 receive-reduce-send, 1 receive-reduce-copy-send,
 //                   n - 2 receive-copy-send, 1 receive        (src/device/all_reduce.h of
 //                   NVIDIA/nccl)
 //   reduce-scatter  1 send, n - 2 receive-reduce-send, 1 receive-reduce-copy
 //   all-gather      1 send, n - 2 receive-copy-send, 1 receive
-// In step s the rank at position p has the block of the rank at position p - 1 - s (all-gather:
-// p - s). A chunk travels as `slices` messages, so that a rank passes on the beginning of a chunk
-// while the rest of it still comes in.
+// In step s the rank at position p has the block of the rank at position p - 1 - s (all-gather: p -
+// s). A chunk is sent as `slices` messages, so that a rank forwards the start of a chunk while the
+// rest still arrives.
 class Ring final : public StepList {
  public:
   struct Options {
@@ -30,7 +30,7 @@ class Ring final : public StepList {
 
   int slices() const { return static_cast<int>(slices_); }
   std::int64_t sends_per_chunk() const { return steps_ - 1; }
-  // The worker that a worker sends to: the only one.
+  // The only worker that this worker sends to.
   int NextOf(int worker) const { return seats_[static_cast<std::size_t>(worker)].next; }
 
   std::int64_t StepsPerLoop(int) const override { return steps_ * slices_; }
@@ -76,8 +76,8 @@ class Ring final : public StepList {
   std::vector<std::int32_t> orders_;
 };
 
-// The ring cut open: from the root on for a broadcast, up to the root for a reduction. Every rank
-// passes on what it has; loops follow one another through the chain.
+// A ring cut open: it starts at the root for a broadcast, and ends at the root for a reduction.
+// Every rank forwards its data; loops follow one another through the chain.
 class Chain final : public StepList {
  public:
   struct Options {

@@ -8,7 +8,7 @@
 #include "src/base/collective_kind.h"
 #include "src/collective/step_list.h"
 
-// Every algorithm for every collective it knows, for tests.
+// Every algorithm with every collective that it supports, for tests.
 namespace stepcast::collective {
 
 struct Sample {
@@ -27,7 +27,7 @@ struct SampleShape {
   int root = 0;            // modulo the ranks
   std::uint32_t seed = 0;  // 0: rings in ascending order; else shuffled differently per channel
 };
-// Algorithms of one rank a node, and those inside a node, take nodes * ranks_per_node as one.
+// Single-node algorithms, and those for one rank per node, use nodes * ranks_per_node ranks.
 std::unique_ptr<StepList> MakeSample(const Sample& sample, const SampleShape& shape);
 
 }  // namespace stepcast::collective

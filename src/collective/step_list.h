@@ -10,14 +10,14 @@
 
 namespace stepcast::collective {
 
-// How a collective's data is cut: into blocks (what one rank contributes, obtains or is the head
-// of), and every block into parts (what travels as one message). Cuts are even: blocks differ by
-// one byte at most, and so do the parts of a block. The first ones are the longer ones.
+// How a collective's data is divided. A block is what one rank contributes, receives or is head of;
+// a part of a block travels as one message. The cuts are even: the sizes of blocks differ by at
+// most one byte, and so do the parts of a block. The longer ones come first.
 //
-// A datum has the same address wherever it is, so that a block is the same bytes on every rank. For
-// an all-to-all, block i * N + j is what rank i has for rank j.
+// An element has the same address on every rank, so a block is the same range of bytes everywhere.
+// For an all-to-all, block i * N + j holds the data from rank i to rank j.
 //
-// Only two block sizes exist, so that no query divides.
+// Only two block sizes exist, so no query needs a division.
 class Partition {
  public:
   Partition() = default;
@@ -42,7 +42,7 @@ class Partition {
     const int longer = block < longer_blocks_ ? 1 : 0;
     return part_[longer] + (part < longer_parts_[longer] ? 1 : 0);
   }
-  // Where it begins.
+  // Offset of part `part` of block `block`.
   std::int64_t Offset(std::int64_t block, std::int64_t part) const {
     const int longer = block < longer_blocks_ ? 1 : 0;
     const std::int64_t before = block < longer_blocks_ ? block : longer_blocks_;
@@ -64,7 +64,7 @@ class Partition {
 inline constexpr std::int32_t kNobody = -1;
 
 // Part `part` of `count` blocks: block, block + stride, block + 2 stride, ..., modulo the number of
-// blocks (step_list.h).
+// blocks.
 struct Chunk {
   std::int32_t block = 0;
   std::int32_t stride = 0;
@@ -72,13 +72,13 @@ struct Chunk {
   std::int32_t part = 0;
 };
 
-// What one worker does at once: NCCL's primitives (src/device/prims_simple.h of NVIDIA/nccl: send,
-// recvReduceSend, recvReduceCopySend, recvCopySend, recv). Everything happens in one buffer that at
-// first holds the participant's own contribution, in a switch zeros:
-//   1. wait for the next message from `receive_from`; it is added to the chunk where `reduce` is
-//      set, and else takes its place;
-//   2. where `copy` is set the chunk is now final and part of the collective's result;
-//   3. send the chunk to `send_to`.
+// One step of a worker, like one of NCCL's primitives (src/device/prims_simple.h of NVIDIA/nccl:
+// send, recvReduceSend, recvReduceCopySend, recvCopySend, recv). A participant has one buffer,
+// which first holds its own contribution; a switch's buffer holds zeros.
+//   1. Wait for the next message from `receive_from`. It is added to the chunk if `reduce` is set,
+//      and otherwise replaces it.
+//   2. If `copy` is set, the chunk is now final and part of the collective's result.
+//   3. Send the chunk to `send_to`.
 // Messages from one worker to another arrive in the order in which they were sent. A step without
 // peers copies the rank's own contribution.
 struct Step {
@@ -90,18 +90,18 @@ struct Step {
   std::int64_t bytes = 0;  // of the chunk
 };
 
-// A collective, step by step: which rank sends which chunk to which, in which order.
+// The steps of a collective: which rank sends which chunk to which rank, in which order.
 //
-// Participants are the ranks of the group, 0 to ranks() - 1 in group order, and after them the
-// switches that reduce or multicast. Each participant has the same number of workers: one for each
-// channel and lane. A lane is one order of steps; lanes of a participant run at the same time, as
-// NCCL splits a thread block into a half that reduces up a tree and a half that broadcasts down.
+// Participants 0 to ranks() - 1 are the ranks in group order; the switches that reduce or multicast
+// follow. Each participant has one worker for each channel and lane. A lane is one sequence of
+// steps. The lanes of a participant run at the same time, as NCCL splits a thread block into a half
+// that reduces up a tree and a half that broadcasts down.
 //
-// The steps of a worker come in loops, all alike: step j of loop l does to another part of the
-// buffer what step j of loop 0 does. The data that travels at once is thereby bounded, and loops
-// follow each other through the algorithm like through a pipeline.
+// A worker's steps are a sequence of equal loops: step j of loop l does to another part of the
+// buffer what step j of loop 0 does. This bounds the data in flight, and loops are pipelined
+// through the algorithm.
 //
-// Steps are computed, not stored: a ring over 4,096 ranks has 33.5 million sends and takes no
+// Steps are computed, not stored: a ring over 4,096 ranks has 33.5 million sends and needs no
 // memory for them.
 class StepList {
  public:
@@ -131,17 +131,17 @@ class StepList {
   // Requires 0 <= i < StepCount(worker).
   virtual Step At(int worker, std::int64_t i) const = 0;
 
-  // Whether a loop can start before the one before it has ended: no worker waits, by way of others,
-  // for its own later steps.
+  // Whether a loop can start before the previous loop has ended: no worker waits, directly or
+  // through others, for its own later steps.
   virtual bool LoopsOverlap() const = 0;
-  // Algorithms with stages that follow each other use different connections in each. Connections of
-  // one stage are used at the same time and share the links that they have in common.
+  // The stage of a connection. Algorithms with sequential stages use different connections in each.
+  // The connections of one stage are used at the same time and share their common links.
   virtual int StageOf(int from_worker, int to_worker) const {
     (void)from_worker, (void)to_worker;
     return 0;
   }
 
-  // "all_reduce of 65536 B by ring over 8 ranks".
+  // A description such as "all_reduce of 65536 B by ring over 8 ranks".
   std::string Describe() const;
 
  protected:
@@ -158,16 +158,16 @@ class StepList {
     std::int64_t blocks = 1;  // of the data of all ranks together
     Bytes total;              // its size
   };
-  // Every limit that the worker and chunk numbers have is checked here.
+  // Checks every limit of worker and chunk numbers.
   explicit StepList(const Shape& shape);
 
   std::int64_t BytesOf(const Chunk& chunk) const;
-  // `step` with the bytes of its chunk.
+  // Returns `step` with the bytes of its chunk.
   Step Sized(Step step) const {
     step.bytes = BytesOf(step.chunk);
     return step;
   }
-  // The part of every block that a channel's loop moves.
+  // The part of every block that a channel moves in a loop.
   std::int32_t PartOf(int channel, std::int64_t loop) const {
     return static_cast<std::int32_t>(channel * static_cast<std::int64_t>(loops_) + loop);
   }
@@ -184,8 +184,8 @@ class StepList {
   Partition partition_;
 };
 
-// How many loops keep what a block's part carries in one message within `most`: enough for every
-// channel's share of a block of `block` bytes. At least one.
+// The number of loops, at least one, for which no message carries more than `most` bytes of a
+// block's part. A block has `block` bytes and is divided among the channels.
 int LoopsFor(Bytes block, int channels, Bytes most);
 
 }  // namespace stepcast::collective

@@ -17,14 +17,14 @@ namespace {
 
 using Data = std::vector<std::vector<std::int64_t>>;
 
-// What the collective promises: [rank][address], -1 where the rank has no result.
+// The expected result of the collective: [rank][address], -1 if the rank has no result.
 Data Promise(const StepList& list, const Data& in, int root) {
   const Partition& partition = list.partition();
   const auto ranks = static_cast<std::size_t>(list.ranks());
   const auto total = static_cast<std::size_t>(partition.total().count());
   const auto n = list.ranks();
   Data promise(ranks, std::vector<std::int64_t>(total, -1));
-  // The block of every address, where blocks belong to ranks or pairs.
+  // The block of every address, if blocks belong to ranks or pairs.
   std::vector<int> block_of(total);
   for (int block = 0; block < partition.blocks(); ++block) {
     for (std::int64_t part = 0; part < partition.parts(); ++part) {
@@ -86,7 +86,7 @@ void ExpectPromiseKept(const StepList& list, int root) {
     RC_ASSERT(got.fault == "");
     for (std::size_t rank = 0; rank < promise.size(); ++rank) {
       for (std::size_t address = 0; address < total; ++address) {
-        // Final exactly once where there is a result, and never elsewhere.
+        // Final exactly once if there is a result, and never elsewhere.
         const bool due = promise[rank][address] >= 0;
         RC_ASSERT(got.copies[rank][address] == (due ? 1 : 0));
         if (due) RC_ASSERT(got.results[rank][address] == promise[rank][address]);
@@ -113,9 +113,9 @@ TEST_P(EveryAlgorithm, DoesWhatItsCollectivePromises) {
   });
 }
 
-// docs/collectives.md, in units of S / (nodes x ranks per node), so that all are whole numbers: the
-// bytes on the wire that the ranks send together, and the busiest rank alone. n ranks = m nodes x
-// g.
+// docs/collectives.md, in units of S / (nodes x ranks per node), so that all values are whole
+// numbers: the bytes sent by all ranks together, and by the busiest rank. There are n = m nodes x g
+// ranks.
 struct WireBytes {
   std::int64_t all = 0;
   std::int64_t busiest = 0;
@@ -138,21 +138,22 @@ WireBytes ClosedForm(const Sample& sample, std::int64_t m, std::int64_t g) {
       return n == 1 ? WireBytes{} : WireBytes{n * n, n};
     case CollectiveKind::kAllToAll:
       if (sample.algorithm == "pairwise") return {n * (n - 1), n - 1};
-      // g - 1 inside the node, (g - 1)(m - 1) to be forwarded, g (m - 1) forwarded.
+      // g - 1 within the node, (g - 1)(m - 1) to the forwarding ranks, and g (m - 1) forwarded.
       return {n * (n - 1 + (g - 1) * (m - 1)), n - 1 + (g - 1) * (m - 1)};
     case CollectiveKind::kAllReduce:
       break;
   }
   if (sample.algorithm == "ring") return {2 * (n - 1) * n, 2 * (n - 1)};
-  // Up S/2 in each tree, down S/2 to each of two children; few ranks have none with two.
+  // S/2 up each tree, and S/2 down to each of two children. With fewer than 5 ranks, no node has
+  // two children.
   if (sample.algorithm == "tree") return {2 * (n - 1) * n, n < 5 ? -1 : 2 * n};
   if (sample.algorithm == "nvls") return {n * (n + 1), n + 1};
-  // Every rank up to its switch, every head back to it, and 2 (m - 1) edges of a tree for each
-  // head: S/2g up in both trees, and down to each of two children in one.
+  // Every rank sends to its switch, and every head sends back to it. Each head has 2 (m - 1) edges
+  // of a tree: S/2g up in both trees, and down to each of two children in one.
   if (sample.algorithm == "nvls_tree") {
     return {n * n + n * m + 2 * (m - 1) * n, m < 5 ? -1 : n + 3 * m};
   }
-  // (g - 1) blocks to the heads, its own to the switches, and to g - 1 others.
+  // (g - 1) blocks to the heads, the own block to the switches, and one to each of g - 1 others.
   if (sample.algorithm == "collnet") return {n * m * (2 * (g - 1) + 1), m * (2 * (g - 1) + 1)};
   return {n * (2 * (g - 1) * m + 2 * (m - 1)), 2 * (g - 1) * m + 2 * (m - 1)};  // hierarchical
 }
@@ -212,15 +213,16 @@ TEST(Partition, CutsEvenlyAndWithoutGaps) {
   });
 }
 
-// 10 MiB over 4 channels, at most 1 MiB a message: 2.5 MiB a channel, 3 loops. A byte: one loop.
+// 10 MiB over 4 channels is 2.5 MiB a channel; with messages of at most 1 MiB, 3 loops. One byte
+// needs one loop.
 TEST(LoopsFor, KeepsMessagesWithinTheirLimit) {
   EXPECT_EQ(LoopsFor(MiB(10), 4, MiB(1)), 3);
   EXPECT_EQ(LoopsFor(Bytes(1), 4, MiB(1)), 1);
   EXPECT_EQ(LoopsFor(Bytes(0), 4, MiB(1)), 1);
 }
 
-// 1 GiB over 4,096 ranks: 8,190 sends of each rank, 33.5 million in all, from tables that grow with
-// the ranks alone.
+// 1 GiB over 4,096 ranks: 8,190 sends by each rank, 33.5 million in all, from tables whose size
+// grows only with the ranks.
 TEST(StepList, DescribesALargeRing) {
   const auto list = MakeSample({"ring", CollectiveKind::kAllReduce},
                                {.size = GiB(1), .nodes = 512, .ranks_per_node = 8});

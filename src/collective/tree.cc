@@ -10,8 +10,8 @@
 namespace stepcast::collective {
 namespace {
 
-// The binary tree in which a node's lowest set bit b says its height: children at a distance of
-// b / 2 to both sides, the right one nearer where the tree ends before it. Node 0 stands above all.
+// A binary tree in which a node's lowest set bit b gives its height. Its children are at a distance
+// of b / 2 on both sides; the right one is nearer if the tree ends before it. Node 0 is above all.
 Tree AscendingTree(int n) {
   Tree tree(static_cast<std::size_t>(n));
   const auto adopt = [&tree](int parent, int child) {
@@ -53,7 +53,7 @@ std::array<Tree, 2> DoubleBinaryTree(int n) {
 std::array<Tree, 2> RootedDoubleBinaryTree(int n, int root) {
   STEPCAST_CHECK(root >= 0 && root < n, "the root is a rank");
   const Tree tree = AscendingTree(n);
-  // Number 0 stays above all; the others change places as in DoubleBinaryTree.
+  // Number 0 stays the root; the other nodes move as in DoubleBinaryTree.
   const auto second = [n](int i) {
     if (i == 0) return 0;
     return n % 2 == 1 ? n - i : i % (n - 1) + 1;
@@ -86,7 +86,7 @@ int TreeSteps::DownLaneOf(const TreeNode& node) const {
   return node.parent == kNobody && kind() == CollectiveKind::kAllReduce ? kUp : kDown;
 }
 
-// Receives come first; the last of them and the first send are one step.
+// Receives come first; the last receive and the first send are one step.
 std::int64_t TreeSteps::StepsPerLoop(int worker) const {
   const TreeNode& node = NodeOf(worker);
   const auto children = static_cast<std::int64_t>(node.children.size());

@@ -7,27 +7,27 @@
 
 namespace stepcast::collective {
 
-// One node of a tree over ranks or over nodes.
+// One node of a tree over ranks or over cluster nodes.
 struct TreeNode {
   int parent = kNobody;  // the root has none
   std::vector<int> children;
 };
-// [number]: its place. Every node is reached from the one root.
+// [number]: the node with that number. Every node is reached from the root.
 using Tree = std::vector<TreeNode>;
 
-// Two trees, each for half of the data, laid so that almost every rank is an inner node in at most
-// one of them (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast,
-// reduction and scan"). Tree 0 has root 0 above a binary tree of 1 to n - 1 in ascending order, in
-// which odd numbers are leaves; tree 1 is its mirror image for an even n, and shifted by one for an
-// odd one (src/graph/trees.cc of NVIDIA/nccl). Depth: ceil(log2 n).
+// Two trees, each for half of the data. Almost every rank is an inner node in at most one of them
+// (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast, reduction and
+// scan"). Tree 0 has root 0 above a binary tree of 1 to n - 1 in ascending order, in which odd
+// numbers are leaves. Tree 1 is its mirror image for even n, and shifted by one for odd n
+// (src/graph/trees.cc of NVIDIA/nccl). Depth: ceil(log2 n).
 std::array<Tree, 2> DoubleBinaryTree(int n);
 
-// The same with one common root, which broadcasts to both or collects from both.
+// Two such trees with one common root, for broadcast and reduce.
 std::array<Tree, 2> RootedDoubleBinaryTree(int n, int root);
 
-// Reduction up a tree and broadcast down again, one worker for each direction; the root turns
-// around in its first. Channel c uses trees[c mod the number of trees].
-//   all-reduce  up and down;     broadcast  down alone;     reduce  up alone
+// Reduction up a tree and broadcast down again, with one worker for each direction. The root starts
+// the broadcast in its reducing worker. Channel c uses trees[c mod the number of trees].
+//   all-reduce  up and down;     broadcast  down only;     reduce  up only
 class TreeSteps final : public StepList {
  public:
   struct Options {

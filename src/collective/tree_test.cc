@@ -9,7 +9,8 @@
 namespace stepcast::collective {
 namespace {
 
-// Follows children from the root: the depth, and that all are reached and know their parent.
+// Follows children from the root. Returns the depth, and checks that every node is reached and
+// knows its parent.
 int DepthOf(const Tree& tree, int root) {
   std::vector<int> depth(tree.size(), -1);
   std::vector<int> open = {root};
@@ -35,8 +36,8 @@ int RootOf(const Tree& tree) {
   return static_cast<int>(root - tree.begin());
 }
 
-// By hand for 6: bits say 4 = 100 stands above 2 = 010 and, because 6 does not exist, 5; 2 above 1
-// and 3; 0 above 4. The mirror image for the other tree.
+// By hand for 6 ranks, from the bits: 4 = 100 is above 2 = 010 and 5, since 6 does not exist; 2 is
+// above 1 and 3; 0 is above 4. The other tree is the mirror image.
 TEST(DoubleBinaryTree, OfSix) {
   const auto [first, second] = DoubleBinaryTree(6);
   EXPECT_EQ(first[0].children, std::vector<int>({4}));
@@ -56,7 +57,7 @@ TEST(DoubleBinaryTree, IsAsDeepAsTheLogarithmAndSharesNoInnerNode) {
     for (const Tree& tree : rooted) EXPECT_LE(DepthOf(tree, n / 3), depth) << n;
     for (int i = 0; i < n; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      // With two children in one tree a rank has none in the other.
+      // A rank with two children in one tree has none in the other.
       EXPECT_LE(trees[0][at].children.size() + trees[1][at].children.size(), 2U) << n << " " << i;
       EXPECT_LE(rooted[0][at].children.size() + rooted[1][at].children.size(), 2U) << n << " " << i;
     }

@@ -15,12 +15,12 @@ Resolved Text(std::string_view text) { return {std::string(text)}; }
 
 Resolved Offload(plan::OffloadDevice device) {
   Mapping mapping{{"device", Text(plan::Name(device))}, {"pin_memory", Resolved{true}}};
-  // Where the drives are mounted is the cluster's business; README.md says to set it.
+  // The mount point of the drives depends on the cluster; README.md tells the user to set it.
   if (device == plan::OffloadDevice::kNvme) mapping.emplace_back("nvme_path", Text("/local_nvme"));
   return {std::move(mapping)};
 }
 
-// deepspeed/module_inject/auto_ep_config.py: it finds the layers by the model's type.
+// deepspeed/module_inject/auto_ep_config.py: finds the layers by the model's type.
 Resolved AutoEp(const plan::Plan& plan) {
   const bool grouped = plan.mixture.products == model::ExpertProducts::kGrouped;
   return {Mapping{{"enabled", Resolved{true}},
@@ -48,9 +48,8 @@ Resolved Zero(const plan::DataParallel& data_parallel) {
   return {std::move(zero)};
 }
 
-// The settings of the plan that DeepSpeed has no words for, for `stepcast init` to read back.
-// DeepSpeed looks for the keys that it knows and leaves others alone (deepspeed/runtime/config.py,
-// _initialize_params).
+// Settings of the plan that DeepSpeed cannot express, for `stepcast init` to read back. DeepSpeed
+// ignores unknown keys (deepspeed/runtime/config.py, _initialize_params).
 Resolved OfThePlan(const scenario::Scenario& scenario) {
   constexpr std::string_view kSections[] = {"software", "training", "parallelism", "experts"};
   constexpr std::string_view kSaid[] = {
@@ -92,7 +91,7 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
   root.emplace_back("train_batch_size", Resolved{training.global_batch_size});
   root.emplace_back("train_micro_batch_size_per_gpu", Resolved{training.micro_batch_size});
   root.emplace_back("gradient_accumulation_steps", Resolved{training.gradient_accumulation});
-  // Products in TF32 are PyTorch's setting, made by launch.sh.
+  // TF32 products are a setting of PyTorch, made in launch.sh.
   if (plan::ComputeType(training.precision) != DataType::kFp32) {
     root.emplace_back(std::string(Name(training.precision)),
                       Resolved{Mapping{{"enabled", Resolved{true}}}});
@@ -106,13 +105,13 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
   if (scenario.plan.mixture.implementation == model::ExpertImplementation::kAutoEp) {
     root.emplace_back("expert_parallel", AutoEp(scenario.plan));
   }
-  // No "optimizer": DeepSpeed would make it with its own learning rate, betas and weight decay,
-  // which are the trainer's. README.md says which optimizer the plan has.
+  // No "optimizer": DeepSpeed would create it with its own learning rate, betas and weight decay
+  // instead of the trainer's. README.md states the plan's optimizer.
   if (training.optimizer != plan::Optimizer::kAdamW) {
     root.emplace_back("zero_allow_untested_optimizer", Resolved{true});
   }
   if (training.activation_offload) {
-    // For blocks that the model runs under deepspeed.checkpointing.checkpoint.
+    // For blocks that the model runs in deepspeed.checkpointing.checkpoint.
     root.emplace_back("activation_checkpointing",
                       Resolved{Mapping{{"cpu_checkpointing", Resolved{true}}}});
   }

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using scenario::Resolved;
 
-// The paths that the scenario names its inputs by: model, topology, profile, schedule.
+// The paths of the scenario's inputs: model, topology, profile, schedule.
 std::vector<std::string> NamedInputs(const Resolved& resolved) {
   std::vector<std::string> paths;
   const auto find = [](const Resolved& tree, std::string_view key) -> const Resolved* {
@@ -50,13 +50,13 @@ std::vector<std::string> NamedInputs(const Resolved& resolved) {
   return paths;
 }
 
-// Whether a relative path leads out of the folder that it starts from.
+// Whether a relative path leads out of its starting folder.
 bool LeavesFolder(const std::string& path) {
   const fs::path normal = fs::path(path).lexically_normal();
   return normal.empty() || *normal.begin() == "..";
 }
 
-// The files that the plan must take along: named relative to the scenario's own folder.
+// Input files to be copied: those named relative to the scenario's own folder.
 tl::expected<std::vector<File>, FolderFailure> Inputs(const scenario::Scenario& scenario,
                                                       const std::string& source) {
   std::vector<File> files;
@@ -67,7 +67,7 @@ tl::expected<std::vector<File>, FolderFailure> Inputs(const scenario::Scenario& 
     if (path.empty() || path.front() == '/') continue;
     const fs::path beside = fs::path(folder) / path;
     std::error_code error;
-    if (!fs::exists(beside, error)) continue;  // it is in the data root
+    if (!fs::exists(beside, error)) continue;  // then it is in the data root
     if (LeavesFolder(path)) {
       return tl::unexpected(FolderFailure{
           {{"file.outside",
@@ -87,7 +87,7 @@ tl::expected<std::vector<File>, FolderFailure> Inputs(const scenario::Scenario& 
   return files;
 }
 
-// Where the training loop must wait for the device, and nowhere else.
+// When the training loop waits for the device.
 const char* Describe(plan::HostWaits waits) {
   switch (waits) {
     case plan::HostWaits::kNever:
@@ -106,7 +106,7 @@ const char* Describe(plan::HostWaits waits) {
   return "";
 }
 
-// What is left to data loading and to saving.
+// Notes for data loading and checkpoint saving.
 std::vector<std::string> HostNotes(const plan::Training& training) {
   std::vector<std::string> notes;
   if (const auto& loading = training.data_loading) {
@@ -125,7 +125,7 @@ std::vector<std::string> HostNotes(const plan::Training& training) {
   return notes;
 }
 
-// deepspeed/runtime/engine.py, _configure_basic_optimizer: what "type": "AdamW" makes.
+// deepspeed/runtime/engine.py, _configure_basic_optimizer: the optimizer for "type": "AdamW".
 const char* DeepSpeedOptimizer(const plan::Training& training,
                                const plan::DataParallel& data_parallel) {
   if (training.optimizer == plan::Optimizer::kSgd) return "torch.optim.SGD with momentum";
@@ -138,7 +138,7 @@ const char* DeepSpeedOptimizer(const plan::Training& training,
              : "deepspeed.ops.adam.FusedAdam";
 }
 
-// How ranks share out the model, beside data parallelism; empty: they do not.
+// How ranks divide the model, besides data parallelism; empty if they do not.
 std::string Divided(const plan::Parallelism& axes) {
   std::vector<std::string> parts;
   if (axes.tensor > 1) {
@@ -155,7 +155,7 @@ std::string Divided(const plan::Parallelism& axes) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// What the model's code does. `own_blocks`: its blocks are no part of the program that trains it.
+// Requirements on the model's code. `own_blocks`: the training program does not define the blocks.
 std::vector<std::string> ModelNotes(const scenario::Scenario& scenario, bool own_blocks) {
   std::vector<std::string> notes;
   const plan::Training& training = scenario.plan.training;
@@ -210,7 +210,7 @@ std::vector<std::string> ModelNotes(const scenario::Scenario& scenario, bool own
   return notes;
 }
 
-// What deepspeed.json cannot say.
+// Settings that deepspeed.json cannot express.
 std::vector<std::string> DeepSpeedNotes(const scenario::Scenario& scenario) {
   std::vector<std::string> notes;
   const plan::Training& training = scenario.plan.training;
@@ -252,7 +252,7 @@ std::vector<std::string> DeepSpeedNotes(const scenario::Scenario& scenario) {
   return notes;
 }
 
-// What the emitted files cannot say, and the trainer must know.
+// Settings that no emitted file can express, for the person who trains.
 std::vector<std::string> Notes(const scenario::Scenario& scenario) {
   std::vector<std::string> notes;
   const plan::Training& training = scenario.plan.training;

@@ -8,24 +8,24 @@
 #include "src/scenario/scenario.h"
 #include "tl/expected.hpp"
 
-// A plan for others to run: plan.json, the files of the programs that can train so, and scripts
-// that start them.
+// Writes a plan as files for other programs: plan.json, configurations of the programs that can
+// train it, and scripts that start them.
 namespace stepcast::emit {
 
-// Files that were written, and those that were not, with the reason.
+// The files that were written, and those that were not, with reasons.
 struct Emission {
   std::vector<std::string> written;
   std::vector<std::pair<std::string, std::string>> left_out;
 };
 
-// Writes the scenario's plan into the folder `path` (WriteFolder), all of it or nothing. `source`
-// is the file that the scenario was loaded from: what it names by paths relative to its own folder
-// is copied along, so that plan.json gives the same forecast wherever the folder lies.
+// Writes the scenario's plan to the folder `path` (WriteFolder), completely or not at all. `source`
+// is the file from which the scenario was loaded. Files that it names by paths relative to its own
+// folder are copied, so that plan.json gives the same forecast anywhere.
 tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
                                            const std::string& source, const std::string& path,
                                            bool force);
 
-// "wrote plan.json, ... into DIR" and a line for each file left out, for stderr.
+// "wrote plan.json, ... into DIR", and a line for each file left out, for stderr.
 std::string Describe(const Emission& emission, const std::string& path);
 
 }  // namespace stepcast::emit

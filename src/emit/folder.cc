@@ -34,7 +34,7 @@ FolderFailure Exists(const std::string& path, std::string message, std::string h
   return {{{"file.exists", {path, 0, 0}, std::move(message), std::move(hint)}}, ""};
 }
 
-// Whether the process runs in the folder, or in one below it.
+// Whether the process's working folder is this folder or below it.
 bool HoldsWorkingFolder(const std::string& path) {
   std::error_code error;
   for (fs::path folder = fs::current_path(error); !error; folder = folder.parent_path()) {
@@ -52,7 +52,7 @@ std::string Manifest(const std::vector<File>& files) {
   return fmt::format("{}\n", fmt::join(names, "\n"));
 }
 
-// The names in a folder's manifest, one a line. None where there is no such file.
+// The names in a folder's manifest, one per line; none without a manifest.
 std::set<std::string> Listed(const fs::path& folder) {
   std::set<std::string> names;
   std::error_code error;
@@ -68,11 +68,11 @@ bool HoldsListed(const std::string& folder, const std::set<std::string>& listed)
   return next != listed.end() && next->starts_with(folder + "/");
 }
 
-// What the folder holds besides the listed files and their folders, by names relative to it.
+// Files in the folder other than listed files and their folders, by relative names.
 std::vector<std::string> NotListed(const fs::path& folder, const std::set<std::string>& listed,
                                    std::error_code& error) {
   std::vector<std::string> others;
-  // Links to folders are not entered.
+  // Links to folders are not followed.
   fs::recursive_directory_iterator entry(folder, error);
   for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
     std::string name = entry->path().lexically_relative(folder).generic_string();
@@ -90,7 +90,7 @@ std::vector<std::string> NotListed(const fs::path& folder, const std::set<std::s
   return others;
 }
 
-// Removes what is listed and nothing else; whether the folder is gone with it.
+// Removes only the listed files. Returns whether the folder is then gone.
 bool RemoveListed(const fs::path& folder, const std::set<std::string>& listed) {
   std::error_code error;
   if (!NotListed(folder, listed, error).empty() || error) return false;
@@ -99,7 +99,7 @@ bool RemoveListed(const fs::path& folder, const std::set<std::string>& listed) {
   for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
     (entry.is_directory() && !entry.is_symlink() ? folders : files).push_back(entry.path());
   }
-  // What is put there meanwhile stays, and with it its folder.
+  // Files created meanwhile stay, and so does their folder.
   for (const fs::path& file : files) ::unlink(file.c_str());
   for (auto each = folders.rbegin(); each != folders.rend(); ++each) ::rmdir(each->c_str());
   return !fs::exists(folder, error);
@@ -115,7 +115,7 @@ std::string FirstOf(const std::vector<std::string>& names) {
   return text;
 }
 
-// What is in the way at `path`; nothing: it may be written.
+// Why `path` cannot be written; nothing if it can.
 std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -136,7 +136,7 @@ std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
                               Quoted(path, "'", PATH_MAX)),
                   "name another folder");
   }
-  // The folder is replaced as a whole: a shell in it would not see the new files.
+  // The folder is replaced as a whole, so a shell in it would not see the new files.
   if (HoldsWorkingFolder(path)) {
     return Exists(path,
                   fmt::format("the command runs in this folder, which would be replaced: {}",
@@ -185,8 +185,7 @@ std::optional<FolderFailure> WriteFile(const fs::path& path, const File& file) {
   return std::nullopt;
 }
 
-// Removes a folder of this process's own making when it goes out of scope, unless it has become
-// what was wanted.
+// Removes a temporary folder at the end of a scope, unless it was renamed to the result.
 class Temporary {
  public:
   explicit Temporary(fs::path path) : path_(std::move(path)) {}
@@ -222,7 +221,7 @@ tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
   if (auto good = CheckFolder(path, force); !good) return tl::unexpected(std::move(good.error()));
   const SignalsHeldBack held_back;
   std::error_code error;
-  // A link to a folder stays one.
+  // A link to a folder is kept.
   auto destination = FollowTrustedLinks(path);
   if (!destination) return tl::unexpected(FolderFailure{{}, std::move(destination.error())});
   const fs::path target = fs::weakly_canonical(destination->path, error);
@@ -252,17 +251,17 @@ tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
     if (!SyncFolder(folder.string())) return tl::unexpected(Failure("write", path, errno));
   }
 
-  // A rename replaces an empty folder; a full one is moved aside first.
+  // A rename replaces an empty folder; a full one is exchanged first.
   if (::rename(name.c_str(), target.c_str()) != 0) {
     if (errno != ENOTEMPTY && errno != EEXIST) {
       return tl::unexpected(Failure("write", path, errno));
     }
     if (!force) return tl::unexpected(Exists(path, "the folder exists and is not empty", ""));
-    // Both names always stand for a complete folder.
+    // Both names always refer to a complete folder.
     if (::renameat2(AT_FDCWD, name.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0) {
       return tl::unexpected(Failure("replace", path, errno));
     }
-    // What lies under the temporary name now is the plan before.
+    // The temporary name now refers to the previous plan.
     fresh.Keep();
     if (!RemoveListed(name, Listed(name))) {
       return tl::unexpected(FolderFailure{

@@ -9,28 +9,28 @@
 namespace stepcast::emit {
 
 struct File {
-  std::string name;  // relative to the folder; may have folders of its own
+  std::string name;  // relative to the folder; may include subfolders
   std::string text;
   bool executable = false;
 };
 
-// Why a folder was not written: the user's request cannot be met as it stands (diagnostics), or the
-// system failed (a sentence).
+// Why a folder was not written: the request is invalid (diagnostics), or the system failed (a
+// sentence).
 struct FolderFailure {
   Diagnostics diagnostics;
   std::string reason;
 };
 
-// Names the files of a folder that WriteFolder wrote, itself among them, one a line.
+// The file that lists the files written by WriteFolder, itself included, one per line.
 inline constexpr const char* kManifest = "MANIFEST";
 
-// Writes the files and a manifest of them into a new folder at `path`, all or none: they are
-// written beside it and renamed when they are complete. A folder that exists is in the way, unless
-// it is empty; with `force` one is replaced that holds nothing but what its manifest lists.
+// Writes the files and a manifest to a new folder at `path`, all or none: they are written to a
+// temporary folder that is renamed when complete. An existing folder is an error unless it is
+// empty. With `force` a folder is replaced if it contains only files listed in its manifest.
 tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
                                               const std::vector<File>& files, bool force);
 
-// Whether it could, as far as can be seen before there is anything to write.
+// Whether WriteFolder could succeed, as far as can be checked in advance.
 tl::expected<void, FolderFailure> CheckFolder(const std::string& path, bool force);
 
 }  // namespace stepcast::emit

@@ -8,9 +8,9 @@
 
 namespace stepcast::emit {
 
-// The tree as JSON for people: a key a line, indented by two columns, sequences of scalars on one
-// line; a newline at its end. A tree has whole numbers alone: `decimals` are further members of the
-// outermost mapping, after the others.
+// The tree as readable JSON: a key per line, indented by two columns, with sequences of scalars on
+// one line and a newline at the end. A tree has only integers; `decimals` are additional members at
+// the end of the outermost mapping.
 std::string JsonText(const scenario::Resolved& tree,
                      const std::vector<std::pair<std::string, double>>& decimals = {});
 

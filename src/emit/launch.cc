@@ -5,7 +5,7 @@
 namespace stepcast::emit {
 namespace {
 
-// Variables of CUDA, NCCL and PyTorch that the forecast supposes.
+// Environment variables of CUDA, NCCL and PyTorch that the forecast assumes.
 std::string Environment(const scenario::Scenario& scenario) {
   std::string text;
   const auto set = [&](const char* name, std::string_view value) {
@@ -19,8 +19,8 @@ std::string Environment(const scenario::Scenario& scenario) {
   }
   if (!scenario.nccl_proto.empty()) set("NCCL_PROTO", scenario.nccl_proto);
   if (scenario.nccl_collnet) set("NCCL_COLLNET_ENABLE", "1");
-  // megatron/training/arguments.py, validate_args: before Blackwell it does not start
-  // without; and combined 1F1B needs several.
+  // megatron/training/arguments.py, validate_args: before Blackwell it requires 1, and combined
+  // 1F1B requires several.
   const plan::Parallelism& axes = scenario.plan.parallelism;
   if (plan::StyleOf(scenario.plan.data_parallel.framework).connections > 0 &&
       (axes.tensor > 1 || axes.context > 1 || scenario.plan.mixture.overlap_communication)) {
@@ -30,8 +30,8 @@ std::string Environment(const scenario::Scenario& scenario) {
   if (scenario.plan.software.expandable_segments) {
     set("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True");
   }
-  // docs/source/cuda_environment_variables.rst; before torch 1.12 products were in TF32 by default,
-  // and cuBLAS's own variable keeps it from that.
+  // docs/source/cuda_environment_variables.rst. Before torch 1.12 products used TF32 by default,
+  // which cuBLAS's own variable prevents.
   if (scenario.plan.training.precision == DataType::kTf32) {
     set("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1");
   } else if (scenario.plan.training.precision == DataType::kFp32 &&
@@ -70,7 +70,7 @@ Target LaunchScript(const scenario::Scenario& scenario,
       "here=$(cd \"$(dirname \"$0\")\" && pwd)\n";
   text += Environment(scenario);
   text += *program;
-  // Each of several nodes that took itself for the first would wait for the others in vain.
+  // Without --node-rank each node would take itself for the first and wait forever.
   text += fmt::format(
       "exec torchrun --nnodes={} --nproc-per-node={} \\\n"
       "  --node-rank=\"{}\" \\\n"

@@ -26,14 +26,15 @@ class Arguments {
   std::string text_;
 };
 
-// What blocks have that its command line does not say, or that is not written here; empty: nothing.
+// Parts of blocks that the command line cannot express, or that are not supported here; empty if
+// there are none.
 std::string UnsaidOf(const model::Architecture& a) {
   if (!a.kinds.empty()) {
     return fmt::format("arguments for the family {} are not written here",
                        model::FamilyName(a));
   }
   if (a.experts.shared_gate && a.experts.exist()) {
-    // --moe-shared-expert-gate is younger than the arguments that are written here.
+    // --moe-shared-expert-gate is newer than the supported release.
     return "its shared experts have no gate: shared_expert_gate";
   }
   if (a.experts.router_bias || a.experts.bias) {
@@ -55,8 +56,8 @@ std::string UnsaidOf(const model::Architecture& a) {
   return "";
 }
 
-// Groups of experts of which a token goes to some alone: the model's own, or the nodes of a plan
-// that limits how many nodes a token goes to.
+// Groups of experts, if a token uses only some groups: the model's own, or the nodes of a plan that
+// limits a token's nodes.
 struct ExpertGroups {
   std::int64_t count = 0, per_token = 0;  // 0: a token goes to any
   friend bool operator==(const ExpertGroups&, const ExpertGroups&) = default;
@@ -70,8 +71,7 @@ ExpertGroups GroupsOfPlan(const plan::Plan& plan) {
   return limit > 0 ? ExpertGroups{nodes, limit} : ExpertGroups{};
 }
 
-// Of a model and a plan the reasons why Megatron-LM cannot train so, by what they concern; empty:
-// it can.
+// Reasons why Megatron-LM cannot train a model or plan, by subject; empty if it can.
 std::string ModelObstacle(const model::Architecture* architecture) {
   if (architecture == nullptr) return "a layer list has no dimensions";
   if (model::IsEncoder(architecture->family)) {
@@ -122,7 +122,7 @@ std::string ExpertGroupObstacle(const plan::Plan& plan, const model::Experts& ex
   return "";
 }
 
-// 16-bit parameters without their remainders beside them.
+// 16-bit parameters without stored remainders.
 bool LacksRemainders(const plan::Training& training) {
   return training.parameter_dtype == DataType::kBf16 &&
          training.master_weights != plan::MasterWeights::kFp16Remainder;
@@ -165,8 +165,9 @@ std::string CheckpointedBlocksObstacle(const plan::Training& training) {
 
 std::string RotaryObstacle(const model::Architecture& architecture,
                            const model::NumericalConstants& constants) {
-  // --use-rope-scaling: apply_rope_scaling of megatron/core/models/common/embeddings/
-  // rotary_pos_embedding.py has the other three figures of Llama 3.1's rule built in.
+  // --use-rope-scaling: apply_rope_scaling of
+  // megatron/core/models/common/embeddings/rotary_pos_embedding.py has the other three constants of
+  // Llama 3.1's rule built in.
   if (const auto& scaling = constants.rotary_scaling) {
     model::RotaryScaling known;
     known.factor = scaling->factor;
@@ -181,7 +182,7 @@ std::string RotaryObstacle(const model::Architecture& architecture,
   return "";
 }
 
-// Why Megatron-LM cannot train so; empty when it can.
+// Why Megatron-LM cannot train the plan; empty if it can.
 std::string Obstacle(const plan::Plan& plan, const model::Architecture* architecture,
                      const model::NumericalConstants& constants) {
   const plan::Training& training = plan.training;
@@ -243,7 +244,7 @@ void AddModel(const model::Architecture& model, const model::NumericalConstants&
   } else if (model.head_size * model.heads != model.hidden) {
     arguments.Add("kv-channels", model.head_size);
   }
-  // Of latent attention those of both vectors.
+  // For latent attention, the norms of both vectors.
   if (model.qk_norm || model.latent.exists()) arguments.Flag("qk-layernorm");
   if (model.further_tokens > 0) arguments.Add("mtp-num-layers", model.further_tokens);
   if (model.kv_heads != model.heads) {
@@ -375,7 +376,7 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
   arguments.Add("optimizer", training.optimizer == plan::Optimizer::kAdamW  ? "adam"
                              : training.optimizer == plan::Optimizer::kMuon ? "muon"
                                                                             : "sgd");
-  // 1.0 where it is not said; 0.0 is none.
+  // The default is 1.0; 0.0 means no clipping.
   arguments.Add("clip-grad", training.gradient_clipping.value_or(0.0));
   AddAttention(training, arguments);
   if (training.loss == model::Loss::kFused) arguments.Flag("cross-entropy-loss-fusion");
@@ -383,9 +384,9 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
   AddRecomputation(training, arguments);
 }
 
-// Stages of as many blocks each are what Megatron-LM makes by itself; others are laid out: E is the
-// embedding, t a block, L the head, | the border of a (virtual) stage, in the order of the layers
-// (docs/user-guide/features/pipeline_parallel_layout.md).
+// Megatron-LM makes stages of equal numbers of blocks by default; others need a layout. In it E is
+// the embedding, t a block, L the head, and | the border of a (virtual) stage, in the order of the
+// layers (docs/user-guide/features/pipeline_parallel_layout.md).
 void AddStages(const plan::Parallelism& parallelism, Arguments& arguments) {
   if (parallelism.pipeline == 1) return;
   const std::vector<std::int64_t>& blocks = parallelism.stage_layers;
@@ -428,8 +429,8 @@ void AddContext(const plan::Parallelism& axes, Arguments& arguments) {
   }
 }
 
-// Megatron-Core's own defaults are a gather of all tokens, experts one by one and no fusion
-// (megatron/core/transformer/transformer_config.py): all of it is said.
+// Megatron-Core's defaults are a gather of all tokens, single experts and no fusion
+// (megatron/core/transformer/transformer_config.py), so every setting is written.
 void AddDispatch(const plan::Mixture& mixture, Arguments& arguments) {
   switch (mixture.dispatcher) {
     case model::Dispatcher::kAllToAll:
@@ -528,7 +529,7 @@ void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
         !data_parallel.align_param_gather) {
       arguments.Flag("no-align-param-gather");
     }
-    // megatron/training/arguments.py: offloading goes through the precision-aware optimizer.
+    // megatron/training/arguments.py: offloading requires the precision-aware optimizer.
     if (data_parallel.optimizer_cpu_offload || !data_parallel.copy_main_gradients) {
       arguments.Flag("use-precision-aware-optimizer");
     }
@@ -551,7 +552,7 @@ void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
   if (data_parallel.overlap) {
     arguments.Flag("overlap-grad-reduce");
     if (data_parallel.bucket_size) {
-      // Its buckets are counted in parameters.
+      // Bucket sizes are in parameters.
       arguments.Add("ddp-bucket-size",
                     data_parallel.bucket_size->count() / SizeOf(plan.training.gradient_dtype));
     }
@@ -571,7 +572,7 @@ Target MegatronArguments(const scenario::Scenario& scenario,
   AddExperts(*architecture, scenario.plan, arguments);
   AddTraining(scenario.plan.training, arguments);
   if (scenario.plan.training.activation_offload && architecture->layers > 1) {
-    // The last block's stay on the device, in Transformer Engine as in the forecast.
+    // The last block's activations stay on the device, in Transformer Engine as in the forecast.
     arguments.Add("cpu-offloading-num-layers", architecture->layers - 1);
   }
   AddParallelism(scenario.plan, arguments);
@@ -583,7 +584,7 @@ Target LaunchMegatron(const scenario::Scenario& scenario,
   if (const Target arguments = MegatronArguments(scenario, constants); !arguments) {
     return CannotRun(arguments.error());
   }
-  // Megatron-LM's NullTokenizer adds one token, for the end of a document.
+  // Megatron-LM's NullTokenizer adds one token for the end of a document.
   return fmt::format("VOCABULARY={}\n",
                      std::get<model::Architecture>(scenario.model->source).vocabulary - 1) +
          "# Data, tokenizer and learning rate are yours: give them as arguments. Without any it\n"

@@ -46,7 +46,7 @@ const char* OptimizerSettings(plan::OptimizerImplementation implementation) {
   return "{\"foreach\": False}";
 }
 
-// The optimizer's name, the package that has it, and its keyword arguments.
+// The optimizer's name, its package, and its keyword arguments.
 std::string OptimizerText(const plan::Plan& plan) {
   const plan::Training& training = plan.training;
   const bool distributed = plan::StyleOf(plan.data_parallel.framework).distributed_tensors;
@@ -91,7 +91,7 @@ std::string OptimizerText(const plan::Plan& plan) {
   return text;
 }
 
-// What every module says of the training loop, which is the user's.
+// The comment in every module about the user's training loop.
 std::string Training(const scenario::Scenario& scenario) {
   const plan::Plan& plan = scenario.plan;
   const plan::Training& training = plan.training;
@@ -139,7 +139,7 @@ std::string AccumulateUnsharded(const plan::DataParallel& data_parallel) {
              : "ACCUMULATE_UNSHARDED = False  # gradients are reduced in every micro-batch\n\n\n";
 }
 
-// The functions that every module has for the plan's settings of the loop and of the blocks.
+// The functions of every module for the plan's settings of loop and blocks.
 std::string Functions(const plan::Plan& plan) {
   const plan::Training& training = plan.training;
   std::string text = "\n\n";
@@ -175,7 +175,7 @@ std::string Functions(const plan::Plan& plan) {
     }
   }
   if (training.activation_offload) {
-    // torch.autograd.graph.save_on_cpu takes parameters along, which the module has anyway.
+    // torch.autograd.graph.save_on_cpu would also save parameters, which the module holds anyway.
     text += fmt::format(
         "\n\n"
         "def keep_on_host(block):\n"
@@ -217,7 +217,7 @@ std::string Head(const char* what) {
       what);
 }
 
-// The functions that wrap a model, and that begin a micro-batch, with DistributedDataParallel.
+// The functions that wrap a model and begin a micro-batch with DistributedDataParallel.
 std::string DdpFunctions(const plan::DataParallel& data_parallel) {
   std::string text =
       "def parallelize(model, device_ids=None):\n"
@@ -258,7 +258,7 @@ std::string DdpFunctions(const plan::DataParallel& data_parallel) {
   return text;
 }
 
-// The functions that wrap a model, and that begin a micro-batch, with FullyShardedDataParallel.
+// The functions that wrap a model and begin a micro-batch with FullyShardedDataParallel.
 std::string FullyShardedFunctions(const plan::DataParallel& data_parallel) {
   const bool layers = data_parallel.units == plan::WrappedUnits::kLayer;
   const bool whole = data_parallel.units == plan::WrappedUnits::kModel;
@@ -333,13 +333,13 @@ std::string FullyShardedFunctions(const plan::DataParallel& data_parallel) {
   return text;
 }
 
-// The functions that shard a model, and that begin a micro-batch, with fully_shard.
+// The functions that shard a model and begin a micro-batch with fully_shard.
 std::string FullyShardFunctions(const plan::Plan& plan) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   const bool layers = data_parallel.units == plan::WrappedUnits::kLayer;
   const bool whole = data_parallel.units == plan::WrappedUnits::kModel;
   const bool several = data_parallel.unit_blocks > 1;
-  // `torch.distributed.fsdp` has fully_shard since torch 2.6.
+  // fully_shard is in `torch.distributed.fsdp` since torch 2.6.
   const char* module = plan.software.torch >= Version{2, 6} ? "torch.distributed.fsdp"
                                                             : "torch.distributed._composable.fsdp";
   std::string text =
@@ -422,7 +422,7 @@ Target DdpModule(const scenario::Scenario& scenario) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   const Bytes bucket = data_parallel.bucket_size.value_or(kDefaultBucket);
   const Bytes first = data_parallel.first_bucket_size.value_or(kDefaultFirstBucket);
-  // Since torch 2.0 a bucket size that is given is that of the first bucket, too.
+  // Since torch 2.0 a given bucket size also applies to the first bucket.
   const bool one_size = plan.software.torch >= Version{2, 0};
   bool give_size = bucket != kDefaultBucket;
   bool give_first = first != kDefaultFirstBucket;
@@ -443,8 +443,8 @@ Target DdpModule(const scenario::Scenario& scenario) {
   text += Training(scenario);
   text += "\n# Arguments of torch.nn.parallel.DistributedDataParallel.\nDDP = {\n";
   if (give_size) {
-    // A power of two of bytes in MiB has an exact decimal form; others are cut by int() as torch
-    // does it.
+    // Bytes divided by a power of two have an exact decimal form in MiB; torch truncates others
+    // with int().
     text += fmt::format("    \"bucket_cap_mb\": {} / 2**20,\n", bucket.count());
   }
   text += fmt::format("    \"gradient_as_bucket_view\": {},\n",
@@ -514,7 +514,7 @@ Target FullyShardedModule(const scenario::Scenario& scenario) {
   text += "FSDP = {\n";
   text += fmt::format("    \"sharding_strategy\": \"{}\",\n", strategy);
   text += fmt::format("    \"backward_prefetch\": {},\n", backward);
-  // Settings that a release does not have yet are at what it does without them.
+  // Settings missing in a release have the value of its fixed behavior.
   if (plan.software.torch >= Version{1, 13}) {
     text += fmt::format("    \"forward_prefetch\": {},\n", Boolean(data_parallel.forward_prefetch));
     text +=
@@ -549,7 +549,7 @@ Target FullyShardModule(const scenario::Scenario& scenario) {
     reshard = Boolean(std::get<bool>(data_parallel.reshard_after_forward));
   }
   const bool several = data_parallel.unit_blocks > 1;
-  // torch/distributed/_composable/fsdp/fully_shard.py: lists of modules since 2.5.
+  // torch/distributed/_composable/fsdp/fully_shard.py: accepts lists of modules since 2.5.
   if (several && plan.software.torch < Version{2, 5}) {
     return CannotRun("fully_shard takes several blocks since torch 2.5: unit_blocks");
   }

@@ -13,10 +13,9 @@
 namespace stepcast::emit {
 namespace {
 
-// The models that torchtitan knows by name (pytorch/torchtitan@000204a4
-// torchtitan/models/llama3/__init__.py; the feed-forward width is 2/3 of four times the hidden
-// size, times a factor, rounded up, in model.py). All have Llama 3's vocabulary, rotary base and
-// epsilon.
+// Named models of torchtitan (pytorch/torchtitan@000204a4 torchtitan/models/llama3/__init__.py).
+// The feed-forward width is 2/3 of four times the hidden size, times a factor, rounded up, in
+// model.py. All have Llama 3's vocabulary, rotary base and epsilon.
 struct Flavor {
   const char* name;
   std::int64_t layers, hidden, heads, kv_heads, feed_forward;
@@ -28,7 +27,7 @@ constexpr std::int64_t kVocabulary = 128'256;
 constexpr double kRotaryBase = 500'000;
 constexpr double kNormEpsilon = 1e-5;
 
-// The flavour's name, or why none is this model.
+// The flavor's name, or why no flavor is this model.
 Target FlavorOf(const model::Model& model, const model::NumericalConstants& constants) {
   const auto* architecture = std::get_if<model::Architecture>(&model.source);
   if (architecture == nullptr) return CannotRun("a layer list has no dimensions");
@@ -64,7 +63,7 @@ Target FlavorOf(const model::Model& model, const model::NumericalConstants& cons
   return CannotRun("it has no model of these dimensions");
 }
 
-// Classes of torch.distributed.pipelining, by our names; nullptr: there is none.
+// Classes of torch.distributed.pipelining by our names; nullptr if there is none.
 const char* ScheduleClass(const plan::Parallelism& axes) {
   constexpr std::pair<std::string_view, const char*> kClasses[] = {
       {"1f1b", "1F1B"},
@@ -80,18 +79,18 @@ const char* ScheduleClass(const plan::Parallelism& axes) {
   return nullptr;
 }
 
-// Chunks a stage that it makes unless it is told how many layers each has.
+// The default number of chunks per stage, if layers per chunk are not given.
 std::int64_t DefaultChunks(const plan::Parallelism& axes) {
   return axes.schedule == "1f1b" || axes.schedule == "gpipe" ? 1 : 2;
 }
 
-// The most layers of a chunk, embedding and head counted.
+// The most layers of a chunk, including embedding and head.
 std::int64_t LayersPerStage(const plan::Parallelism& axes, std::int64_t blocks) {
   const std::int64_t chunks = axes.pipeline * axes.virtual_stages;
   return (blocks + 2 + chunks - 1) / chunks;
 }
 
-// Of a pipeline, behind the degrees. Its step takes the micro-batches of one local batch.
+// Keys of a pipeline after the degrees. A step uses the micro-batches of one local batch.
 std::string PipelineKeys(const plan::Plan& plan, std::int64_t blocks) {
   const plan::Parallelism& axes = plan.parallelism;
   if (axes.pipeline == 1) return "";
@@ -104,7 +103,7 @@ std::string PipelineKeys(const plan::Plan& plan, std::int64_t blocks) {
   return text;
 }
 
-// Why torchtitan cannot run such a pipeline; empty when it can.
+// Why torchtitan cannot run the pipeline; empty if it can.
 std::string PipelineObstacle(plan::Framework framework, const plan::Parallelism& axes,
                              std::int64_t blocks) {
   if (ScheduleClass(axes) == nullptr) {
@@ -123,7 +122,7 @@ std::string PipelineObstacle(plan::Framework framework, const plan::Parallelism&
   return "";
 }
 
-// Why torchtitan cannot train so; empty when it can.
+// Why torchtitan cannot train the plan; empty if it can.
 std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   const plan::Training& training = plan.training;
   const plan::DataParallel& data_parallel = plan.data_parallel;
@@ -247,7 +246,7 @@ Target TorchtitanConfig(const scenario::Scenario& scenario,
       std::get<bool>(data_parallel.reshard_after_forward) ? "always" : "never",
       plan.parallelism.tensor, plan.parallelism.pipeline, plan.parallelism.context);
   if (plan.parallelism.context > 1) {
-    // Its alltoall passes keys and values on to the next rank.
+    // torchtitan's "alltoall" passes keys and values on to the next rank.
     text += fmt::format(
         "context_parallel_rotate_method = \"{}\"\n",
         plan.parallelism.context_method == model::ContextMethod::kRing ? "alltoall" : "allgather");

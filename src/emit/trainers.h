@@ -9,9 +9,9 @@
 
 namespace stepcast::emit {
 
-// A plan in the files of the frameworks that run it. Each function gives the whole text of one
-// file, or a sentence about why that program cannot run this plan: a setting that it does not have
-// is never left out in silence.
+// A plan as configuration files of frameworks. Each function returns the whole text of one file, or
+// a sentence that says why that program cannot run the plan. A setting that a program lacks is
+// never omitted silently.
 
 using Target = tl::expected<std::string, std::string>;
 
@@ -19,49 +19,49 @@ inline tl::unexpected<std::string> CannotRun(std::string why) {
   return tl::unexpected<std::string>(std::move(why));
 }
 
-// DeepSpeed's configuration, keys of deepspeedai/DeepSpeed@1b88ac36
-// deepspeed/runtime/zero/config.py and @088be892 deepspeed/runtime/constants.py; of activation
+// DeepSpeed's configuration, with keys of deepspeedai/DeepSpeed@1b88ac36
+// deepspeed/runtime/zero/config.py and @088be892 deepspeed/runtime/constants.py; for activation
 // checkpointing, deepspeed/runtime/activation_checkpointing/config.py.
 Target DeepSpeedConfig(const scenario::Scenario& scenario);
 
-// A Python module with the arguments of torch.nn.parallel.DistributedDataParallel, of
-// torch.distributed.fsdp.FullyShardedDataParallel and of torch.distributed.fsdp.fully_shard, and
+// A Python module with the arguments of torch.nn.parallel.DistributedDataParallel,
+// torch.distributed.fsdp.FullyShardedDataParallel and torch.distributed.fsdp.fully_shard, and
 // functions that apply them to a model.
 Target PytorchSettings(const scenario::Scenario& scenario);
 
-// torchtitan's job configuration, keys of pytorch/torchtitan@000204a4
+// torchtitan's job configuration, with keys of pytorch/torchtitan@000204a4
 // torchtitan/config/job_config.py.
 Target TorchtitanConfig(const scenario::Scenario& scenario,
                         const model::NumericalConstants& constants);
 
-// Arguments of Megatron-LM's pretrain_gpt.py, one option with its value a line; names of
+// Arguments of Megatron-LM's pretrain_gpt.py, one option per line, with names of
 // NVIDIA/Megatron-LM@000c4ac2 megatron/training/arguments.py.
 Target MegatronArguments(const scenario::Scenario& scenario,
                          const model::NumericalConstants& constants);
 
-// A shell script that starts the ranks of one node with torchrun, and the batch script that runs it
-// on all nodes under Slurm.
+// A shell script that starts the ranks of one node with torchrun, and the Slurm batch script that
+// runs it on all nodes.
 Target LaunchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants);
 Target BatchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants);
 
-// A trainer is the program that trains the plans of one framework. It says which of the emitted
-// files that program takes.
+// A trainer is the program that trains the plans of one framework. This type says which emitted
+// files it uses.
 
 struct Trainer {
   bool takes_deepspeed_json = false, takes_torchtitan_toml = false, takes_megatron_args = false;
-  // The text of pytorch_NAME.py; null: no module of settings is written for it.
+  // The text of pytorch_NAME.py; null if there is no such module.
   Target (*module)(const scenario::Scenario& scenario) = nullptr;
-  // The lines of launch.sh that set what torchrun starts, or why nothing runs the plan.
+  // The lines of launch.sh that set the command for torchrun, or why no program runs the plan.
   Target (*launch)(const scenario::Scenario& scenario,
                    const model::NumericalConstants& constants) = nullptr;
 };
 const Trainer& TrainerOf(const plan::Plan& plan);
 
-// pytorch.cc: for DistributedDataParallel, FullyShardedDataParallel and fully_shard.
+// In pytorch.cc: for DistributedDataParallel, FullyShardedDataParallel and fully_shard.
 Target DdpModule(const scenario::Scenario& scenario);
 Target FullyShardedModule(const scenario::Scenario& scenario);
 Target FullyShardModule(const scenario::Scenario& scenario);
-// torchtitan where it can train so, else a script that imports the module.
+// Runs torchtitan if it can train the plan, otherwise a script that imports the module.
 Target LaunchPytorch(const scenario::Scenario& scenario,
                      const model::NumericalConstants& constants);
 Target LaunchDeepSpeed(const scenario::Scenario& scenario,

@@ -94,7 +94,7 @@ void SummariseTime(const TimedClass& own, const SteadyState& steady, Time host_w
   attributed +=
       forecast.time.exposed_communication + forecast.time.imbalance + forecast.time.pipeline_bubble;
   forecast.step_time_range = RangeOf(look.exposed, forecast.step_time, profile, devices);
-  // What a mean over several steps rounds off is idle.
+  // The rounding error of a mean over several steps counts as idle.
   forecast.time.idle = forecast.step_time - attributed;
 }
 

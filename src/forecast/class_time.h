@@ -12,36 +12,36 @@
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 
-// This file says where the time of the described steps of a class of ranks goes, and how long each
-// part of it is exposed.
+// The time breakdown of a rank class over the described steps of a run, and how long each kind of
+// operation is exposed.
 namespace stepcast::forecast {
 
-// A stretch of the described step, in the time of its run, that the longer step has `times` more
-// of.
+// A time span of the described step, in the clock of its run, that the longer step repeats `times`
+// more often.
 struct MoreTime {
   Time begin, length;
   std::int64_t times = 0;
 };
 
-// The run of a class.
+// The run of one class.
 struct TimedClass {
   const program::Program& program;
   const cost::Prices& prices;
   const program::Timeline& timeline;
-  std::optional<MoreTime> more{};  // none: no longer step is meant
+  std::optional<MoreTime> more{};  // none: the run is of the scenario's own step
 };
 
-// How long each part is exposed, on average over the run's described steps. The timeline has at
-// least the kernels, collectives and exchanges of these.
+// Mean exposed time of each kind of operation over the run's described steps. The timeline needs at
+// least their kernels, collectives and exchanges.
 PartTimes ExposedTimesOf(const TimedClass& own, const SteadyRun& run);
 
-// The range of the step time that these exposed parts make.
+// The range of the step time, from the exposed times.
 std::optional<TimeRange> RangeOf(const PartTimes& exposed, Time step_time,
                                  const calibration::Calibration& profile, int devices);
 
-// Fills in the forecast's times and range. The timeline's steps end when the last class's do.
-// `host_waits`: from here on to the end of the described
-// steps the host waits at a barrier; that end without one.
+// Fills in the forecast's times and range. The timeline's steps end when the last class's steps do.
+// From `host_waits` to the end of the described steps the host waits at a barrier; without a
+// barrier it is their end.
 void SummariseTime(const TimedClass& own, const SteadyState& steady, Time host_waits,
                    const calibration::Calibration& profile, int devices, Forecast& forecast);
 

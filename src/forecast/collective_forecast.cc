@@ -37,7 +37,7 @@ namespace {
 using parallel::GroupLayout;
 using scenario::Scenario;
 
-// In small letters, as the output has its words.
+// In lower case, like other words in the output.
 std::string ProtocolOf(const cost::CollectivePrice& price) {
   std::string name = price.protocol;
   std::transform(name.begin(), name.end(), name.begin(),
@@ -126,7 +126,7 @@ int NodesOf(const topology::Cluster& cluster, const std::vector<int>& ranks) {
   return static_cast<int>(nodes.size());
 }
 
-// How long each of the program's collectives takes with nothing beside it.
+// The time of each of the program's collectives with no other operation.
 Result<std::vector<Time>> TimesAlone(const Scenario& scenario, program::Program& program,
                                      const cost::Prices& prices) {
   std::vector<Time> times;
@@ -152,7 +152,7 @@ Result<std::vector<Time>> TimesAlone(const Scenario& scenario, program::Program&
   return times;
 }
 
-// The program in all groups of its layout at once, each rank by itself.
+// Runs the program in all groups of its layout at once; every rank is simulated.
 struct AllRanks {
   AllRanks(const program::Program& program, const cost::Prices& prices) {
     for (const std::vector<int>& ranks : program.groups.front().layout.Groups()) {
@@ -197,7 +197,7 @@ Result<std::vector<program::Timeline>> RunAll(const Scenario& scenario,
   return simulated(all.classes, *traffic);
 }
 
-// How long each of them takes when all groups of the layout run it at the same time.
+// The time of each collective when all groups of the layout run it at the same time.
 Result<std::vector<Time>> TimesOfAll(const Scenario& scenario, const program::Program& program,
                                      const cost::Prices& prices) {
   program::Program one = program;
@@ -220,7 +220,7 @@ Result<std::vector<Time>> TimesOfAll(const Scenario& scenario, const program::Pr
   return times;
 }
 
-// The kinds of nodes that the groups are on.
+// The kinds of nodes with ranks of these groups.
 std::vector<int> KindsOf(const program::ProcessGroup& own, const Scenario& scenario) {
   if (own.layout.groups() < 2) return scenario::KindsOf(scenario, own.ranks);
   std::vector<int> ranks;
@@ -232,10 +232,10 @@ std::vector<int> KindsOf(const program::ProcessGroup& own, const Scenario& scena
 
 struct SlowestPrices {
   cost::Prices prices;
-  std::vector<int> kinds;  // [collective]: the kind of nodes on which it takes so long
+  std::vector<int> kinds;  // [collective]: the kind of nodes on which it is slowest
 };
 
-// Across kinds of nodes a collective takes what it takes on the slower one.
+// A collective across kinds of nodes takes as long as on the slowest kind.
 Result<SlowestPrices> SlowestPricesOf(const program::Program& program, const Scenario& scenario) {
   std::optional<SlowestPrices> slowest;
   for (const int kind : KindsOf(program.groups.front(), scenario)) {
@@ -252,7 +252,7 @@ Result<SlowestPrices> SlowestPricesOf(const program::Program& program, const Sce
   return *std::move(slowest);
 }
 
-// How far off a price may be, and which choice of NCCL would be faster, on one kind of nodes.
+// The range of a price, and a faster choice than NCCL's, on one kind of nodes.
 class RanksOnAKind {
  public:
   RanksOnAKind(const Scenario& scenario, int kind, const std::vector<int>& ranks)
@@ -283,7 +283,7 @@ class RanksOnAKind {
   }
 
  private:
-  const Scenario scenario_;  // of one kind; the pricer points into it
+  const Scenario scenario_;  // for one kind of nodes; the pricer refers to it
   const topology::CommunicationPath path_;
   const cost::GroupShape shape_;
   std::optional<cost::NcclPricer> pricer_;
@@ -315,7 +315,7 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
   forecast.group = own->name;
   if (group.siblings) forecast.groups = own->layout.groups();
 
-  // A program that consists of the collectives alone has the prices of a step's.
+  // A program with only the collectives has the same prices as a step.
   program::Program program;
   program.groups.push_back(*std::move(own));
   program.communicators.push_back({.name = forecast.group, .group = 0});
@@ -344,7 +344,7 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
                       .protocol = protocol.empty() ? std::nullopt : std::optional(protocol),
                       .channels = price.channels > 0 ? std::optional(price.channels) : std::nullopt,
                       .provenance = price.demand.provenance});
-    if (!row.protocol) continue;  // a table of the user's, or the textbook
+    if (!row.protocol) continue;  // a user's table, or the textbook
     const int kind = slowest->kinds[i];
     const auto machine = machines.try_emplace(kind, scenario, kind, program.groups.front().ranks).first;
     row.range = machine->second.RangeOf(row.time, row.size, row.provenance);

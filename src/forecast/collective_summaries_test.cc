@@ -12,9 +12,8 @@
 namespace stepcast::forecast {
 namespace {
 
-// Divided layers all-reduce the embedding and the loss among the ranks of the tensor group, and
-// once a step gradients of norms and biases are added up among them, on a communicator of their
-// own.
+// Tensor parallelism all-reduces the embedding and the loss in the tensor group. Once a step, the
+// gradients of norms and biases are summed in the same group, on a separate communicator.
 constexpr const char* kScenario = R"(
 stepcast: 1
 model: {kind: transformer, family: gpt2, num_hidden_layers: 2, hidden_size: 1024, num_attention_heads: 8,
@@ -36,10 +35,10 @@ TEST(SummariseCollectives, HasOneRowForEachCollectiveAndGroup) {
   for (const CollectiveSummary& row : run->forecast.collectives) {
     EXPECT_TRUE(seen.emplace(row.collective, row.group).second) << row.group;
     if (row.collective != CollectiveKind::kAllReduce || row.group != "tensor") continue;
-    // Of each of two micro-batches the embedding's sums, 512 tokens of 1024 numbers of 2 bytes, and
-    // three FP32 numbers a token of the loss; once the gradients of five norms' weights and biases
-    // and of four biases of products, 14 vectors of 1024 FP32 numbers. Each of two ranks sends as
-    // much as is added up.
+    // For each of two micro-batches: the embedding's sums, 512 tokens of 1024 numbers of 2 bytes,
+    // and three FP32 numbers per token for the loss. Once: the gradients of five norms' weights and
+    // biases and of four product biases, 14 vectors of 1024 FP32 numbers. Each of two ranks sends
+    // as many bytes as are summed.
     EXPECT_EQ(row.calls, 2 * (1 + 3) + 1);
     EXPECT_DOUBLE_EQ(row.wire_bytes_per_rank, 2 * (512 * 1024 * 2 + 3 * 512 * 4) + 14 * 1024 * 4);
   }

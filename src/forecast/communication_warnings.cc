@@ -24,7 +24,7 @@ namespace {
 using scenario::CollectiveAlgorithm;
 using scenario::Scenario;
 
-// A setting with another value than its default, and the scenario with the default.
+// A setting that differs from its default, and the scenario with the default.
 struct Choice {
   std::string said;  // "software.nccl 2.20"
   Scenario otherwise;
@@ -83,10 +83,10 @@ bool Same(const std::vector<T>& a, const std::vector<T>& b) {
                     [](const T& left, const T& right) { return Same(left, right); });
 }
 
-// The step's programs on each kind of node.
+// The step's programs, by kind of node.
 using Programs = std::vector<std::vector<program::Program>>;
 
-// What their operations cost, one after the other. None where the scenario has no price for them.
+// Prices of all operations, one program after another. None if the scenario has no price for them.
 std::optional<std::vector<cost::Prices>> PricesOf(const Scenario& scenario,
                                                   const Programs& programs) {
   std::vector<cost::Prices> all;
@@ -101,7 +101,7 @@ std::optional<std::vector<cost::Prices>> PricesOf(const Scenario& scenario,
   return all;
 }
 
-// Whether some link can be used up when collectives share the cluster's links as flows.
+// Whether a link can be saturated when collectives share the cluster's links as flows.
 bool LinksAreShared(const Scenario& step) {
   Scenario flow = step;
   flow.network = scenario::Fidelity::kFlow;

@@ -11,7 +11,7 @@
 namespace stepcast::forecast {
 namespace {
 
-// FSDP, which gathers and reduce-scatters, and DDP, which all-reduces.
+// FSDP uses all-gathers and reduce-scatters, and DDP all-reduces.
 constexpr const char* kScenario = R"(
 stepcast: 1
 model: {{kind: transformer, family: llama, num_hidden_layers: 2, hidden_size: 1024,
@@ -37,19 +37,19 @@ std::vector<std::string> NoEffect(const char* said) {
                       said)};
 }
 
-// NCCL has trees for all-reduces alone; rings are what the others take.
+// NCCL has trees only for all-reduces; the other collectives use rings.
 TEST(WarnOfCommunicationSettings, NamesWhatLeavesCollectivesAsTheyAre) {
   EXPECT_EQ(WarningsOf("fsdp2", 3, "cluster.collective_algorithm=tree"),
             NoEffect("cluster.collective_algorithm tree"));
   EXPECT_TRUE(WarningsOf("ddp", 0, "cluster.collective_algorithm=tree").empty());
   EXPECT_EQ(WarningsOf("fsdp2", 3, "communication.nccl_algo=Ring"),
             NoEffect("communication.nccl_algo Ring"));
-  // Both know multicast through NVSwitch, which came with 530.
+  // Both drivers support multicast through NVSwitch, which came with 530.
   EXPECT_EQ(WarningsOf("ddp", 0, "software.driver=550.54"), NoEffect("software.driver 550.54"));
   EXPECT_TRUE(WarningsOf("ddp", 0, "software.driver=470.0").empty());
 }
 
-// One ring over all GPUs never fills a link twice.
+// One ring over all GPUs never uses a link twice.
 TEST(WarnOfCommunicationSettings, NamesANetworkThatHindersNothing) {
   EXPECT_EQ(WarningsOf("fsdp2", 3, "cluster.network=flow"),
             std::vector<std::string>{

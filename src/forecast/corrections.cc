@@ -65,14 +65,14 @@ void WidenByUnknownHost(const scenario::Scenario& scenario, const program::Progr
 
 namespace {
 
-// The largest measured step over its forecast, of the rows that docs/uncertainty.md lists.
+// The largest measured steps divided by their forecasts, from the rows in docs/uncertainty.md.
 constexpr double kEagerTensor = 1.36, kEagerMixture = 1.68, kSlowHost = 1.95;
 
 // Nine of ten fit rows of calibration/published/megatron-bridge-moe.yaml lie within this part of
 // their forecasts.
 constexpr double kBlackwellMixtures = 0.18;
 
-// The part of a step for which devices wait for their hosts, from which on a host does not keep up.
+// If devices wait for their hosts for more than this fraction of a step, the hosts do not keep up.
 constexpr double kWaits = 0.2;
 
 bool IsMixture(const scenario::Scenario& scenario) {
@@ -129,7 +129,7 @@ void WidenByKnownGap(const scenario::Scenario& scenario, Forecast& forecast) {
   }
   const std::optional<KnownGap> gap = GapOf(scenario, forecast);
   if (!gap) return;
-  // Runs that forecasts learned from have the gap in them.
+  // Learned runs already include the gap.
   const double left = forecast.learned ? 1 - forecast.learned->known : 1;
   const double factor = 1 + left * (gap->factor - 1);
   const Time high =

@@ -12,45 +12,44 @@
 
 namespace stepcast::forecast {
 
-// Forecasts corrected by the runs that the calibration profile has learned from
-// (calibration/learned_runs.h). Everything that is simulated stays as it is, operation by
-// operation; what runs add to the step is a part of it by itself.
+// Corrects forecasts by the runs that the calibration profile has learned from
+// (calibration/learned_runs.h). Simulated operations do not change; the correction is a separate
+// part of the step time.
 
-// The settings on which a forecast's error may depend.
+// The settings that may affect a forecast's error.
 calibration::RunSettings SettingsOf(const scenario::Scenario& scenario);
 
-// The part of the simulated time that the step is expected to take: 1 without runs. It depends on
-// the settings alone, so that a bound of the simulated time times it bounds the corrected one.
+// The expected step time divided by the simulated time; 1 without runs. It depends only on the
+// settings, so it turns a bound of the simulated time into a bound of the corrected time.
 double LearnedFactor(const scenario::Scenario& scenario);
 
-// Corrects the step time, throughput and range of a forecast that is otherwise complete. No step
-// becomes shorter than its floating point operations at the devices' peak. The range narrows to how
-// well the runs around are reproduced, where there are some.
+// Corrects the step time, throughput and range of an otherwise complete forecast. A step never
+// becomes shorter than its floating point operations at the devices' peak. With similar runs, the
+// range narrows to how well these runs are reproduced.
 void ApplyRuns(const scenario::Scenario& scenario, Forecast& forecast);
 
-// Host costs that are not known. What a framework's code takes the host for a kernel is known of
-// few frameworks (calibration::FrameworkCosts); forecasts of others leave it out, and small kernels
-// may then wait for the host longer than forecast.
+// Unknown host costs. The host time per kernel is known for few frameworks
+// (calibration::FrameworkCosts). Forecasts of other frameworks leave it out, so small kernels may
+// wait for the host longer than forecast.
 
-// How long the host takes to issue a step if a kernel costs it `dispatch`: no step is shorter.
+// The host time to issue a step if each kernel costs `dispatch`: a lower bound of the step time.
 Time HostTime(const program::Program& program, const StepCounts& counts, const cost::Prices& prices,
               const Dispatch& dispatch);
 
-// "fsdp1's costs are not known; with fsdp2's a step takes 34.8 ms"
+// A sentence such as "fsdp1's costs are not known; with fsdp2's a step takes 34.8 ms".
 std::string Sentence(const UnknownHost& unknown);
 
-// Where the framework's costs are not known and the host may bound the step beyond the forecast's
-// range: widens it up to where the costliest framework that is known would have it, and says so
-// (Forecast::unknown_host). Runs that forecasts learned from have the host's part in them.
+// Widens the forecast's range if the framework's host costs are unknown and the host may bound the
+// step. The upper end becomes the step time with the costs of the most expensive known framework
+// (Forecast::unknown_host). Learned runs already include the host's part.
 void WidenByUnknownHost(const scenario::Scenario& scenario, const program::Program& program,
                         const StepCounts& counts, const cost::Prices& prices, Forecast& forecast);
 
-// Kinds of runs that are measured to be slower than their forecasts, for a reason that nobody has
-// found yet (docs/uncertainty.md, "Kinds of runs that are slower").
+// Kinds of runs that measure slower than their forecasts for an unknown reason
+// (docs/uncertainty.md, "Kinds of runs that are slower").
 
-// Raises the upper end of the range to what measured steps of the scenario's kind have taken for
-// their forecasts, if that is more, and says so in Forecast::known_gap. To be called when the range
-// is there.
+// Raises the upper end of the range to the largest ratio of measured to forecast time for the
+// scenario's kind of run, and sets Forecast::known_gap. Call this when the range is set.
 void WidenByKnownGap(const scenario::Scenario& scenario, Forecast& forecast);
 
 }  // namespace stepcast::forecast

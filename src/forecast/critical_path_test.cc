@@ -52,10 +52,10 @@ PathPart Part(PathPartKind kind, Index instruction, std::int64_t start, std::int
   return {kind, instruction, Picoseconds(start), Picoseconds(end)};
 }
 
-// Forward 0-10, backward 10-30. One collective 12-35, the next is ready at 30, stands in its
-// communicator's queue until 35 and runs to 60; the update waits for it and runs 60-65. Backward
-// from 20 on is off the path: the first collective is what the second one waits for. That one was
-// ready at 12, when the host had issued it.
+// Forward 0-10, backward 10-30. The first collective runs 12-35. The second is ready at 30, waits
+// in its communicator's queue until 35 and runs to 60; the update waits for it and runs 60-65.
+// Backward from 20 on is off the path, since the second collective waits for the first. The first
+// was ready at 12, when the host had issued it.
 TEST(CriticalPath, GoesThroughTheCommunicatorsQueue) {
   program::Timeline timeline;
   timeline.operations = {Ran(0, 0, 0, 0, 10), Ran(1, 1, 10, 10, 30), Ran(2, 12, 12, 12, 35),
@@ -68,7 +68,7 @@ TEST(CriticalPath, GoesThroughTheCommunicatorsQueue) {
 }
 
 // The host waits for the forward (ends at 10), runs a task from 12 to 15 and issues the backward at
-// 16, which runs at once.
+// 16, which starts at once.
 TEST(CriticalPath, GoesThroughTheHost) {
   program::Timeline timeline;
   timeline.operations = {Ran(0, 0, 0, 0, 10), Ran(7, 12, 12, 12, 15), Ran(1, 16, 16, 16, 30)};
@@ -79,8 +79,8 @@ TEST(CriticalPath, GoesThroughTheHost) {
               Part(PathPartKind::kOperation, 1, 16, 30)});
 }
 
-// A collective that is ready at 10 and starts at 25, though its communicator is free: another rank
-// was late. What lies before the interval is cut off.
+// A collective is ready at 10 and starts at 25, though its communicator is free: another rank was
+// late. Parts before the interval are cut off.
 TEST(CriticalPath, NamesLatePartnersAndCutsAtTheBegin) {
   program::Timeline timeline;
   timeline.operations = {Ran(0, 0, 0, 0, 10), Ran(2, 1, 10, 25, 40)};

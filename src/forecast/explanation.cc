@@ -25,8 +25,8 @@ using program::OperationRecord;
 
 constexpr std::size_t kNoRecord = static_cast<std::size_t>(-1);
 
-// Walks backwards from the end. `at_` is where it has arrived; records are in order of their ends,
-// and every step goes to a record before the present one, so the walk ends.
+// Walks backward from the end. `at_` is the present time. Records are ordered by their ends, and
+// every step goes to an earlier record, so the walk ends.
 class Walk {
  public:
   Walk(const program::Program& program, const program::Timeline& timeline, Time start, Time end)
@@ -59,7 +59,7 @@ class Walk {
     at_ = from;
   }
 
-  // The last record before `limit` that ended at `time` and is wanted.
+  // The last record before `limit` that ended at `time` and satisfies `wanted`.
   template <typename Wanted>
   std::size_t EndingAt(Time time, std::size_t limit, Wanted wanted) const {
     const auto& operations = timeline_.operations;
@@ -74,7 +74,8 @@ class Walk {
     return found;
   }
 
-  // Takes the record `present`, which ends where the walk is, and says which one it waited for.
+  // Adds the record `present`, which ends at the present time, and returns the record that it
+  // waited for.
   std::size_t Before(std::size_t present) {
     const OperationRecord& record = timeline_.operations[present];
     const Instruction& instruction = InstructionOf(record);
@@ -92,7 +93,7 @@ class Walk {
       if (at_ <= begin_) return kNoRecord;
     }
     if (record.issued == record.ready) return FromHost(present);
-    // The operation before it on its stream, else what its stream stood waiting for.
+    // The previous operation on its stream, or else the operation that its stream waited for.
     const std::size_t same = EndingAt(record.ready, present, [&](const OperationRecord& other) {
       return InstructionOf(other).opcode != Opcode::kHostTask &&
              InstructionOf(other).stream == instruction.stream;
@@ -103,7 +104,7 @@ class Walk {
     return Stall(present);
   }
 
-  // The host was busy until here, back to the last time that it waited for the device.
+  // The host was busy until the present time, since it last waited for the device.
   std::size_t FromHost(std::size_t limit) {
     const program::WaitRecord* last = nullptr;
     for (const program::WaitRecord& wait : timeline_.waits) {
@@ -113,7 +114,7 @@ class Walk {
       if (last == nullptr || wait.end > last->end) last = &wait;
     }
     const Time from = last == nullptr ? begin_ : std::max(last->end, begin_);
-    // Its tasks are operations of their own.
+    // The host's tasks are separate operations.
     for (std::size_t i = std::min(limit, timeline_.operations.size()); i-- > 0 && at_ > from;) {
       const OperationRecord& record = timeline_.operations[i];
       if (InstructionOf(record).opcode != Opcode::kHostTask || record.end > at_) continue;
@@ -126,7 +127,7 @@ class Walk {
     return EndingAt(at_, limit, [](const auto&) { return true; });
   }
 
-  // Nothing ended just then: goes on with whatever ended last before.
+  // No record ended at this time: continues with the record that ended last before it.
   std::size_t Stall(std::size_t limit) {
     for (std::size_t i = limit; i-- > 0;) {
       const OperationRecord& record = timeline_.operations[i];
@@ -151,7 +152,7 @@ std::vector<PathPart> CriticalPath(const program::Program& program,
   return Walk(program, timeline, start, end).Go();
 }
 
-// Which collectives the step's exposed communication is made of.
+// The collectives in the step's exposed communication.
 
 // A collective of the step, by its instruction.
 struct ExposedCall {
@@ -159,9 +160,9 @@ struct ExposedCall {
   Time exposed;
 };
 
-// All calls that are exposed for some time, in host order; together the breakdown's exposed
-// communication of the interval that `step` ends. Where several are in flight at an exposed instant
-// it counts for the one that was ready first.
+// All calls with exposed time, in host order. Their sum is the exposed communication of the
+// interval that `step` ends. If several are in flight, an exposed instant counts for the one that
+// was ready first.
 std::vector<ExposedCall> ExposedCalls(const ClassRun& run, std::uint32_t step);
 
 std::vector<ExposedCall> ExposedCalls(const ClassRun& run, std::uint32_t step) {
@@ -236,7 +237,7 @@ const char* ResourceName(cost::Resource resource) {
   }
 }
 
-// What an operation is called, what it would take alone, and which resource limits it.
+// An operation's name, its uncontended demand, and the resource that limits it.
 struct Described {
   std::string name;
   cost::Demand demand;
@@ -258,7 +259,7 @@ Described Describe(const ClassRun& run, const Instruction& instruction) {
               run.prices.collectives[instruction.operand].demand, true};
     }
     case Opcode::kExchange: {
-      // The longest of its messages.
+      // The longest of the exchange's messages.
       const program::Exchange& exchange = run.program.exchanges[instruction.operand];
       const std::vector<cost::MessagePrice>& messages = run.prices.exchanges[instruction.operand];
       const auto longest = std::max_element(
@@ -276,7 +277,7 @@ Described Describe(const ClassRun& run, const Instruction& instruction) {
   }
 }
 
-// The resource that limits the work: a collective's burden on compute and memory never does.
+// The resource that limits the work. A collective's use of compute and memory never limits it.
 std::string Limit(const Described& described) {
   if (described.demand.provenance == cost::Provenance::kGiven) return "its given time";
   int limit = -1;
@@ -316,7 +317,7 @@ class PathShares {
       Add(described.name, Name(MachineResource::kLaunch), length, Time());
       return;
     }
-    // A part may be cut at the step's begin; what is left of it is its end.
+    // A part may be cut at the start of the step; its remainder is its end.
     const Time slowed = std::max(Time(), length - described.demand.alone());
     const Time work = std::min(length, described.demand.work_alone() + slowed);
     Add(described.name, Limit(described), work, slowed);
@@ -381,12 +382,12 @@ std::vector<ExposedCollective> Exposed(const ClassRun& run, std::uint32_t step) 
   return exposed;
 }
 
-// Numbers replaced by '*'.
+// Replaces numbers by '*'.
 std::string Pattern(const std::string& name) {
   std::string pattern;
   for (const char c : name) {
     const bool digit = c >= '0' && c <= '9';
-    // A digit that is part of a word ("fc1") stays.
+    // A digit within a word ("fc1") is kept.
     const bool in_word = !pattern.empty() && ((pattern.back() >= 'a' && pattern.back() <= 'z') ||
                                               (pattern.back() >= '0' && pattern.back() <= '9'));
     if (digit && !in_word) {
@@ -398,7 +399,7 @@ std::string Pattern(const std::string& name) {
   return pattern;
 }
 
-// As people count: layer 2 before layer 10.
+// Natural order: layer 2 before layer 10.
 struct ByNumber {
   bool operator()(const std::string& a, const std::string& b) const {
     const auto digit = [](char c) { return c >= '0' && c <= '9'; };

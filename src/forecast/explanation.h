@@ -14,49 +14,48 @@
 #include "src/program/timeline.h"
 #include "src/scenario/scenario.h"
 
-// Why a step takes as long as it does and needs as much memory: what `explain` prints.
+// Why a step takes its time and needs its memory: the output of `explain`.
 namespace stepcast::forecast {
 
-// The chain of operations, each of which could not start before the one before it had ended, that
-// leads to the end of a step: make something on it shorter and the step may become shorter; make
-// anything else shorter and it does not.
+// The critical path: a chain of operations that ends with the step, each of which starts when the
+// previous one ends. Only a shorter operation on the path can shorten the step.
 
 enum class PathPartKind : std::uint8_t {
   kOperation,  // a kernel, copy, collective or host task runs
-  kHost,       // the host issues instructions; the device has nothing to do before it does
-  kPartners,   // a collective waits for ranks that have not reached it
-  kStall,      // nothing that the timeline shows
+  kHost,       // the host issues instructions and the device has nothing to do
+  kPartners,   // a collective waits for ranks that are not ready
+  kStall,      // no cause in the timeline
 };
 
 struct PathPart {
   PathPartKind kind = PathPartKind::kStall;
-  program::Index instruction = program::kNone;  // kOperation, kPartners: which
+  program::Index instruction = program::kNone;  // kOperation, kPartners: the instruction
   Time start, end;
 };
 
-// The path through [start, end) of one rank's timeline, first part first. Parts follow one another
-// without a gap and add up to end - start; one that began before `start` is cut there.
+// The path through [start, end) of one rank's timeline, in order. Parts follow one another without
+// a gap and add up to end - start. A part that began before `start` is cut there.
 std::vector<PathPart> CriticalPath(const program::Program& program,
                                    const program::Timeline& timeline, Time start, Time end);
 
-// The critical path's time of one kind.
+// The time on the critical path of one kind of operation.
 struct PathShare {
   std::string operation;  // "matrix products", "all_gather data", "host", ...
   std::string bound_by;   // "compute", "device memory", "network", "latency", ...; "" : nothing
   Time time;
-  Time slowed;  // the part that other operations beside it cost
+  Time slowed;  // extra time caused by concurrent operations
 };
 
 struct ExposedCollective {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   std::string group;
-  std::int64_t calls = 0;  // that are exposed
+  std::int64_t calls = 0;  // number of exposed calls
   Time exposed;
   std::vector<std::pair<std::string, Time>>
-      largest;  // where they belong (layer, bucket), at most three
+      largest;  // layers or buckets of the largest calls, at most three
 };
 
-// Buffers alive at the peak whose names differ in numbers alone.
+// Buffers alive at the peak whose names differ only in numbers.
 struct PeakContent {
   std::string name;  // "h.*/attn.q_proj output"
   program::Category category = program::Category::kActivation;
@@ -65,19 +64,19 @@ struct PeakContent {
 };
 
 struct LayerMemory {
-  std::string layer;  // what of a buffer's name stands before the first '/'
+  std::string layer;  // the part of a buffer's name before the first '/'
   Bytes total;
 };
 
 struct Explanation {
   Forecast forecast;
   std::vector<PathShare> path;             // largest first; adds up to path_length
-  Time path_length;                        // the step that is explained
+  Time path_length;                        // the step time
   std::vector<ExposedCollective> exposed;  // largest first
-  // How many times as fast collectives must send for exposed communication to be at most
-  // kHiddenPart of the step; nothing if they never can.
+  // The factor by which collectives must be faster for exposed communication to be at most
+  // kHiddenPart of the step. Nothing if no factor suffices.
   std::optional<double> speed_that_hides;
-  std::vector<WhatIf> what_if;        // at kFaster, most helpful first
+  std::vector<WhatIf> what_if;        // at kFaster, largest gain first
   std::vector<PeakContent> contents;  // largest first; adds up to memory.peak
   std::vector<LayerMemory> layers;    // largest first; adds up to memory.peak
 };
@@ -85,7 +84,7 @@ struct Explanation {
 inline constexpr double kFaster = 1.1;
 inline constexpr double kHiddenPart = 0.01;
 
-// Errors: as Simulate.
+// Errors: those of Simulate.
 Result<Explanation> Explain(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

@@ -37,8 +37,8 @@ data_parallel: {framework: reference, zero_stage: 0, )" +
   return *scenario;
 }
 
-// Without overlap: 40 ms forward, 80 ms backward, one all-reduce of 8 MB over two ranks, which
-// sends 2 (N - 1) / N of it = 8 MB at 100 MB/s = 80 ms, 5 ms update: all of it on the path.
+// Without overlap: 40 ms forward, 80 ms backward, 5 ms update, and one all-reduce of 8 MB over two
+// ranks. It sends 2 (N - 1) / N of 8 MB at 100 MB/s = 80 ms. All of it is on the path.
 TEST(Explain, TheCriticalPathOfNaiveDataParallelismIsAllOfIt) {
   const auto explained = Explain(Loaded("100 MB/s", "overlap: false"));
   ASSERT_TRUE(explained.has_value());
@@ -54,8 +54,8 @@ TEST(Explain, TheCriticalPathOfNaiveDataParallelismIsAllOfIt) {
   EXPECT_EQ(explained->exposed[0].calls, 1);
 }
 
-// The 80 ms must fall to 1 % of the step: x <= (125 + x) / 100, x = 1.263 ms, 63.4 times as fast.
-// Ten per cent faster links save 80 - 80 / 1.1 = 7.27 ms.
+// The 80 ms must shrink to 1 % of the step: x <= (125 + x) / 100, x = 1.263 ms, 63.4 times as fast.
+// Links that are 10 % faster save 80 - 80 / 1.1 = 7.27 ms.
 TEST(Explain, SaysWhatFasterLinksBring) {
   const auto explained = Explain(Loaded("100 MB/s", "overlap: false"));
   ASSERT_TRUE(explained.has_value() && explained->speed_that_hides.has_value());
@@ -65,10 +65,9 @@ TEST(Explain, SaysWhatFasterLinksBring) {
   EXPECT_NEAR(explained->what_if[0].step_time.seconds(), 0.205 - 0.00727, 1e-5);
 }
 
-// Links so fast that all but the last bucket hides: nothing is left to gain.
-// Four replica groups behind one card: each alone would be bounded by something that is twice as
-// fast as its quarter of the card. A card of twice the speed halves their time, one of eight times
-// the speed leaves what bounds each alone.
+// Four replica groups behind one card. Another resource would limit a single group to twice its
+// quarter of the card. A card of twice the speed halves the groups' time. With eight times the
+// speed, the other resource limits each group.
 TEST(Faster, LinksThatSiblingsShareFallFirst) {
   cost::Prices prices;
   cost::CollectivePrice& price = prices.collectives.emplace_back();
@@ -91,8 +90,9 @@ TEST(Faster, LinksThatSiblingsShareFallFirst) {
   EXPECT_DOUBLE_EQ(share(fast, cost::Resource::kNetworkLinks), 0.5);
 }
 
-// Sixteen channels of 132 multiprocessors at 10 ms, and a third of the memory's rate: twice as
-// fast, the channels hold as many multiprocessors for 5 ms, and their bytes come at twice the rate.
+// Sixteen channels hold 16 of 132 multiprocessors for 10 ms and use a third of the memory
+// bandwidth. Twice as fast, they hold as many multiprocessors for 5 ms and transfer their bytes at
+// twice the rate.
 TEST(Faster, CollectivesHoldAsManyMultiprocessors) {
   cost::Prices prices;
   cost::CollectivePrice& price = prices.collectives.emplace_back();
@@ -117,7 +117,7 @@ TEST(Explain, NothingIsExposedOnFastLinks) {
   EXPECT_EQ(explained->speed_that_hides, 1.0);
 }
 
-// What is named at the peak adds up to it, by content and by layer.
+// The contents listed at the peak add up to it, and so do the layers.
 TEST(Explain, MemoryAtThePeakAddsUp) {
   const auto explained = Explain(Loaded("1 GB/s", "bucket_size: 4 MB"));
   ASSERT_TRUE(explained.has_value());
@@ -129,7 +129,7 @@ TEST(Explain, MemoryAtThePeakAddsUp) {
   EXPECT_GT(contents, Bytes(0));
 }
 
-// Twelve layers that have as much at the peak stand in the order of their numbers.
+// Twelve layers with equal memory at the peak are in the order of their numbers.
 TEST(Explain, LayersThatAreAlikeAreInTheOrderOfTheirNumbers) {
   scenario::InputCache cache;
   const auto scenario =

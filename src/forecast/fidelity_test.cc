@@ -1,4 +1,4 @@
-// Steps whose collectives go over the cluster's links at three fidelities.
+// Steps whose collectives use the cluster's links, at three fidelities.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 namespace stepcast::forecast {
 namespace {
 
-// Layers whose gradients take longer to send than to compute, so that communication shows.
+// The gradients of these layers take longer to send than to compute, so communication is exposed.
 constexpr const char* kFlat = R"(
 stepcast: 1
 model:
@@ -43,7 +43,7 @@ training: {sequence_length: 512, micro_batch_size: 1, gradient_accumulation: 1, 
 data_parallel: {zero_stage: 0, framework: ddp}
 )";
 
-// Two nodes, each below a leaf of its own.
+// Two nodes, each below a separate leaf.
 constexpr const char* kFatTree = R"(
 stepcast: 1
 model: models/gpt2.yaml
@@ -112,11 +112,13 @@ TEST(Fidelity, AgreesOnNodesWithSwitchesAndRails) {
 }
 
 TEST(Fidelity, AgreesOnTwoLevelsThatDoNotMeet) {
-  // Shards inside a node, over NVLink; replicas between nodes, each over a NIC of its own.
+  // Shard groups within a node, over NVLink; replica groups between nodes, each over a separate
+  // NIC.
   ExpectAgreement(kFatTree, {});
 }
 
-// Four NICs below a leaf with the capacity of one above it: the four groups of replicas share that.
+// Four NICs are below a leaf whose uplink has the capacity of one NIC. The four replica groups
+// share it.
 TEST(Fidelity, NarrowSpineSlowsGroupsThatShareIt) {
   const std::vector<std::string> narrow = {"cluster.topology.fabric.oversubscription=4"};
   ExpectAgreement(kFatTree, narrow);
@@ -124,7 +126,7 @@ TEST(Fidelity, NarrowSpineSlowsGroupsThatShareIt) {
 }
 
 TEST(Fidelity, SlowLinkSlowsTheStep) {
-  // A tenth of what a NIC has.
+  // A tenth of a NIC's bandwidth.
   const std::vector<std::string> slow = {
       "cluster.slow_links=[{from: node0/nic1, to: leaf0, bandwidth: 625 MB/s}]"};
   const double analytic = StepTime(kFatTree, "analytic", slow);
@@ -135,7 +137,7 @@ TEST(Fidelity, SlowLinkSlowsTheStep) {
 }
 
 TEST(Fidelity, FailedLinkLeavesTheOtherWays) {
-  // Half of what the leaf has above it is gone: as if it were twice as narrow.
+  // Half of the leaf's uplinks have failed: as if oversubscription were doubled.
   const std::vector<std::string> failed = {"cluster.topology.fabric.oversubscription=2",
                                            "cluster.slow_links=[{from: leaf0, to: spine0}]"};
   const double flow = StepTime(kFatTree, "flow", failed);
@@ -162,8 +164,8 @@ double CollectiveTime(const std::string& network, CollectiveKind op,
   return forecast->rows.front().time.microseconds();
 }
 
-// `stepcast collective --network`: one collective alone is as fast however it is followed, and a
-// slow link shows where links are looked at.
+// `stepcast collective --network`: a single collective takes the same time at every fidelity, and a
+// slow link shows when links are simulated.
 TEST(Fidelity, OneCollectiveAloneTakesItsPrice) {
   const std::vector<std::string> slow = {
       "cluster.slow_links=[{from: node0/nic0, to: leaf0, bandwidth: 625 MB/s}]"};
@@ -189,9 +191,9 @@ training: {sequence_length: 4096, micro_batch_size: 1, gradient_accumulation: 8,
 data_parallel: {zero_stage: 0, framework: megatron}
 )";
 
-// In a DGX-1 each GPU has NVLinks to four of the seven others; the rest is relayed by a GPU in
-// between, and nothing goes over PCIe, whose 6 GB/s between the processors are a tenth of that.
-// Five GPUs' ring comes back from the fifth by another one.
+// In a DGX-1 each GPU has NVLinks to four of the seven others. Another GPU relays the remaining
+// traffic, and nothing uses PCIe, whose 6 GB/s between the processors are a tenth of that. A ring
+// of five GPUs returns from the fifth through another one.
 TEST(Fidelity, GpusRelayWhereNvlinkDoesNotJoinAll) {
   for (const auto& [op, ranks] :
        {std::pair(CollectiveKind::kAllToAll, 8), std::pair(CollectiveKind::kSendRecv, 8),
@@ -214,8 +216,8 @@ TEST(Fidelity, GpusRelayWhereNvlinkDoesNotJoinAll) {
   }
 }
 
-// In an exchange among all the analytic price waits for the busiest link of the whole mesh with the
-// messages to every distance, flow with those alone that cross it.
+// In an all-to-all exchange, the analytic price uses the mesh's busiest link with the messages of
+// all distances. The flow simulation counts only the messages that cross each link.
 TEST(Fidelity, StepsOfACubeMeshAgree) {
   struct Case {
     std::vector<std::string> set;
@@ -240,7 +242,7 @@ TEST(Fidelity, LinksThatDoNotExistAreNamed) {
   EXPECT_NE(run.error().front().message.find("'node0/nic9'"), std::string::npos);
 }
 
-// Each at its own place, all at once.
+// All wrong links are reported at once, each at its own position.
 TEST(Fidelity, EveryWrongSlowLinkHasItsPosition) {
   std::string text = kFatTree;
   constexpr std::string_view kCluster = "cluster:\n";
@@ -268,7 +270,7 @@ TEST(Fidelity, TooManyMessagesAreRefused) {
   EXPECT_NE(run.error().front().hint.find("--network flow"), std::string::npos);
 }
 
-// Every rank is run with rank 0's program and its own groups; that must be what lowering writes.
+// Every rank runs rank 0's program with its own groups. That must equal its lowered program.
 TEST(Fidelity, GroupsAreThoseOfEachRanksProgram) {
   for (const char* set : {"data_parallel.zero_stage=3", "data_parallel.reshard_after_forward=2"}) {
     const scenario::Scenario scenario = Loaded(kFatTree, {set});

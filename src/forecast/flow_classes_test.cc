@@ -1,4 +1,4 @@
-// Flow on classes gives every rank the times that flow on all ranks gives it.
+// Flow simulation of classes gives every rank the times of a flow simulation of all ranks.
 
 #include <algorithm>
 #include <cmath>
@@ -34,7 +34,7 @@ scenario::Scenario Loaded(const std::string& text, const std::vector<std::string
   return *std::move(scenario);
 }
 
-// When the steps end, by rank: each rank simulated, its collectives as flows on the links.
+// The ends of steps, by rank, with each rank simulated and its collectives as flows on the links.
 std::vector<std::vector<Time>> OnAllRanks(const scenario::Scenario& scenario,
                                           const SimulatedRanks& by_class, std::size_t ranks) {
   std::vector<const simulate::RankClass*> of(ranks);
@@ -64,7 +64,7 @@ std::vector<std::vector<Time>> OnAllRanks(const scenario::Scenario& scenario,
 
 struct Compared {
   std::size_t classes = 0;
-  double worst = 0;  // difference of a step's end, relative
+  double worst = 0;  // relative difference of a step's end
 };
 
 Compared Compare(const scenario::Scenario& scenario) {
@@ -91,8 +91,8 @@ Compared Compare(const scenario::Scenario& scenario) {
   return compared;
 }
 
-// Nodes of one or two kinds, of any number of GPUs and cards, below one switch or two levels of
-// them.
+// Nodes of one or two kinds, with any number of GPUs and cards, below one switch or two levels of
+// switches.
 struct AnyCluster {
   std::string text;
   int gpus = 1;
@@ -100,7 +100,7 @@ struct AnyCluster {
   int kinds = 1;
 };
 
-// A topology of nodes of so many GPUs, each line behind `indent`.
+// A topology of nodes with this many GPUs; each line starts with `indent`.
 std::string DrawTopology(int gpus, std::string_view indent) {
   const int switches = gpus % 2 == 0 ? *rc::gen::element(1, 2) : 1;
   const int nics = *rc::gen::element(1, 2);
@@ -168,7 +168,7 @@ std::vector<int> DivisorsOf(int number, std::vector<int> among) {
   return among;
 }
 
-// Layers over tensor x context x pipeline x data, or shard groups and their replicas.
+// A plan with tensor x context x pipeline x data parallelism, or with shard groups and replicas.
 std::string DrawPlan(const AnyCluster& cluster) {
   const int ranks = cluster.gpus * cluster.nodes;
   if (*rc::gen::arbitrary<bool>()) {
@@ -206,7 +206,8 @@ RC_GTEST_PROP(FlowClasses, GiveEveryRankTheTimesOfFlowOnAllRanks, ()) {
   const Compared compared = Compare(Loaded(text));
   RC_LOG() << compared.classes << " classes\n";
   RC_TAG(compared.classes > 1 ? "several classes" : "one class");
-  // Between kinds of nodes a flow goes at the slower one's price, its shares rounded once more.
+  // Between kinds of nodes a flow has the slower kind's price, and its shares are rounded once
+  // more.
   RC_ASSERT(compared.worst < (cluster.kinds > 1 ? 1e-7 : 1e-9));
 }
 
@@ -240,12 +241,12 @@ parallelism: {tensor: 4, sequence_parallel: true, pipeline: 2}
 data_parallel: {zero_stage: 1, framework: megatron}
 )";
 
-// Two stages of four nodes each, every stage below a leaf of its own: a class for each.
+// Two stages of four nodes each, every stage below a separate leaf: one class per stage.
 TEST(FlowClasses, AStageIsAClassWhereNothingBreaksTheSymmetry) {
   EXPECT_EQ(Compare(Loaded(kTwoLeaves)).classes, 2U);
 }
 
-// A card at a tenth of its speed tells its GPU's node apart in both stages, and the GPU in it.
+// A card at a tenth of its speed distinguishes its GPU's node in both stages, and the GPU in it.
 TEST(FlowClasses, ASlowCardTellsRanksApart) {
   const Compared compared =
       Compare(Loaded(kTwoLeaves, {"cluster.slow_links=[{from: node0/nic1, to: leaf0, "

@@ -40,9 +40,9 @@ namespace {
 
 using program::Index;
 
-// Calls of one collective among the ranks of one group, on any communicator of it. There may be
-// several: layers that ranks divide have one, and what adds up gradients of parts of the tokens
-// among the same ranks another (lowering/gradients.h).
+// The calls of one collective in one group, on any communicator. There may be several
+// communicators: tensor-parallel layers have one, and the sum of gradients over parts of the tokens
+// another (lowering/gradients.h).
 struct Sum {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   std::string_view group;
@@ -103,7 +103,7 @@ std::vector<CollectiveSummary> SummariseCollectives(
     Note(price.algorithm, sum.algorithms);
     Note(price.protocol, sum.protocols);
   }
-  // What exchanges send stands beside collectives.
+  // Exchanges are listed together with collectives.
   std::vector<std::uint32_t> sum_of_exchange(counts.exchanges.size());
   for (std::size_t operand = 0; operand < counts.exchanges.size(); ++operand) {
     const std::int64_t calls = counts.exchanges[operand];
@@ -170,7 +170,7 @@ Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string messa
 
 namespace {
 
-// The priced classes of a scenario. `lowered` sees each program before it is priced.
+// The priced classes of a scenario. `lowered` receives each program before it is priced.
 Result<std::vector<PricedClass>> PriceClasses(
     const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
     cost::PriceCache& prices, const std::function<void(program::Program&)>& lowered) {
@@ -240,11 +240,11 @@ struct Forecaster::Workspace {
   cost::PriceCache prices;
   simulate::Simulator simulator;
   memory::Replayer memory;
-  // Of all classes of forecasts that shorter steps did not tell, since it was last given back.
+  // Instructions of all classes forecast without a shorter step, since memory was last returned.
   std::size_t instructions = 0;
 
-  // `shorter`: the step whose classes are looked at, in the place of the scenario's; null: its own.
-  // None: the shorter one does not tell what the scenario's does.
+  // `shorter`: the step whose classes are simulated instead of the scenario's; null: the scenario's
+  // own. None: the shorter step does not determine the scenario's.
   Result<std::optional<Forecast>> Evaluate(const scenario::Scenario& scenario, Detail detail,
                                            const ShorterStep* shorter);
 };
@@ -259,7 +259,7 @@ Result<std::optional<Forecast>> Forecaster::Workspace::Evaluate(const scenario::
                                                                 const ShorterStep* shorter) {
   const auto work = works.Of(scenario);
   std::vector<memory::DeferredFrees> frees;  // [priced class]
-  // What operations use is looked at for deferred frees alone: a third of a long step's memory.
+  // Only deferred frees need the uses of operations, which are a third of a long step's memory.
   const auto classes =
       PriceClasses(shorter == nullptr ? scenario : Shortened(scenario, *shorter), work->layers,
                    prices, [&](program::Program& lowered) {
@@ -311,7 +311,7 @@ void Forecaster::GiveBack() {
   workspace_->simulator = {};
   workspace_->memory = {};
 #ifdef __GLIBC__
-  // Else an arena keeps what lies below something small that lives on.
+  // Otherwise an arena keeps the memory below a small block that is still in use.
   malloc_trim(0);
 #endif
 }

@@ -146,7 +146,7 @@ std::size_t RangedClass(const SimulatedRanks& ranks, std::size_t critical) {
 memory::Steps StepsOfMemory(const SteadyRun& run) {
   memory::Steps steps{.described = run.steady.last};
   if (run.steady.count == 1) steps.repeated = run.steady.last;
-  // Where the run ended with a repetition the later steps are like it.
+  // If the run ended with a repetition, later steps are like it.
   if (run.steady.start) steps.described = static_cast<std::uint32_t>(run.ends.size()) - 2;
   return steps;
 }

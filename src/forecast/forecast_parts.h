@@ -24,26 +24,24 @@
 
 namespace stepcast::forecast {
 
-// How much longer the step takes because allocators make these calls of the driver in it: the calls
-// themselves, what hosts wait for before segments are given back, and what then no longer runs
-// beside computation (memory/deferred_frees.h). The step is simulated once more; that the calls
-// then come at other times is not followed up.
-//
+// How much longer the step takes because of allocators' driver calls. The time includes the calls
+// themselves, waits of hosts before segments are returned, and lost overlap with computation
+// (memory/deferred_frees.h). The step is simulated once more; the shift of the calls by that is
+// neglected.
 struct AllocatorStops {
   Time time;  // at least zero
-  // The step may hang: a host waits for a message of another stage, and that stage waits for
-  // something that this host has not issued yet. `time` is then what the calls take by themselves.
+  // The step may hang: this host waits for another stage's message, and that stage waits for work
+  // that this host has not issued. `time` is then the time of the calls only.
   bool may_hang = false;
 };
-// `calls` has the calls of each class of `priced`, and `step_time` is the step without them.
-// Errors: those of SimulatedRanksOf.
+// `calls` holds the calls of each class of `priced`; `step_time` excludes them. Errors: those of
+// SimulatedRanksOf.
 Result<AllocatorStops> AllocatorStopsOf(
     const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
     const std::vector<std::vector<memory::DriverCallsAt>>& calls, Time step_time,
     simulate::Simulator& simulator);
 
-// Parts that forecast.cc and step_forecast.cc
-// share. No other file includes this one.
+// Shared by forecast.cc and step_forecast.cc; no other file includes this one.
 
 // The scenario of each kind of node, by kind.
 class KindScenarios {
@@ -63,47 +61,51 @@ class KindScenarios {
 };
 
 // The classes of a scenario's ranks, by kind of node and then by label, with programs but without
-// prices. `works`, `lowered`: as for lowering::Lower.
+// prices. `works` and `lowered` are those of lowering::Lower.
 std::vector<PricedClass> UnpricedClasses(
     const scenario::Scenario& scenario, const KindScenarios& kinds,
     const std::vector<model::LayerWork>* works = nullptr,
     const std::function<void(program::Program&)>& lowered = {});
 
-// Beside the prices, so that bounds of steps, which hold without it, hold with it.
+// Adds jitter to prices. Kept separate from pricing, so that bounds computed without jitter still
+// hold.
 void AddJitter(const scenario::Scenario& scenario, const program::Program& program,
                cost::Prices& prices);
 
-// A class that does not fit says more than one that does, and then the one with the higher peak.
+// Whether `a` is the worse case: a class that does not fit comes before one that does, then the
+// higher peak.
 bool Fuller(const MemoryForecast& a, const MemoryForecast& b);
 
-// Whose range the step's is. Classes on like devices have nearly the same one, so it is that of the
-// first, whose operations can be recorded before it is known which of them ends the step.
+// The class whose range becomes the step's. Classes on equal devices have nearly the same range, so
+// it is the first class, whose operations can be recorded before the critical class is known.
 std::size_t RangedClass(const SimulatedRanks& ranks, std::size_t critical);
 
-// Memory is that of a job whose steps are all alike, the first one too.
+// The described steps as the memory replay needs them: all steps of the job are alike, including
+// the first.
 memory::Steps StepsOfMemory(const SteadyRun& run);
 
-// Adds what the device stands still for the allocator. Whether one with that little left flushes as
-// often is not known: it may take no time, or twice as much.
+// Adds the time in which the device stops for the allocator. How often an almost full device
+// flushes is not known, so the range allows none of that time, or twice as much.
 void AddAllocatorStops(const AllocatorStops& stops, Forecast& forecast);
 
-// The frees of each priced class, in the classes' order, that the allocator defers.
+// The frees that the allocator defers, for each priced class in order.
 std::vector<memory::DeferredFrees> FreesOf(const std::vector<PricedClass>& priced);
 
-// The operations whose times are needed: those that deferred frees wait for, and those that say
+// The operations whose times are needed: those that deferred frees wait for, and those that show
 // whether a step repeats itself.
 class MarkedOperations {
  public:
-  // `repeated`: null: the step is none that stands for a longer one. It is referred to.
+  // `repeated`: null if the step does not stand for a longer one. Keeps a reference.
   MarkedOperations(const std::vector<PricedClass>& priced,
                    const std::vector<memory::DeferredFrees>& frees,
                    const RepeatedOperations* repeated = nullptr);
 
-  // Memory needs times.
+  // Whether memory needs times.
   bool for_memory() const { return for_memory_; }
-  // Something does.
+  // Whether anything needs times.
   bool any() const { return for_memory_ || repeated_ != nullptr; }
-  // The ranks refer to this. Those that are not reported matter to the period alone.
+  // Marks the operations in `ranks`, which keep a reference to this object. In classes that are not
+  // reported, only those for the period are marked.
   void MarkIn(SimulatedRanks& ranks) const;
 
  private:
@@ -113,7 +115,7 @@ class MarkedOperations {
   bool for_memory_ = false;
 };
 
-// The work of a micro-batch of a scenario: the same for many plans, so the last few are cached.
+// Caches the last few layer works of a micro-batch, which many plans share.
 class WorkCache {
  public:
   struct Work {
@@ -121,7 +123,7 @@ class WorkCache {
     MicroBatchFlops flops;
   };
 
-  // Stays as long as it is referenced.
+  // The work stays valid while it is referenced.
   std::shared_ptr<const Work> Of(const scenario::Scenario& scenario);
 
  private:
@@ -135,9 +137,9 @@ class WorkCache {
   std::vector<Entry> entries_;
 };
 
-// Where an assumed release decides whether attention keeps its scores in memory
-// (Scenario::KernelDependsOnAssumedRelease), and the step would not fit with them: the probability
-// that it fits is even at most. Takes as long as a forecast.
+// For a scenario in which an assumed software release decides whether attention keeps its scores in
+// memory (Scenario::KernelDependsOnAssumedRelease). If the step would not fit with the scores,
+// limits the fit probability to one half. Takes as long as a forecast.
 void DoubtAssumedKernel(const scenario::Scenario& scenario, Forecast& forecast);
 
 }  // namespace stepcast::forecast

@@ -1,4 +1,4 @@
-// A sweep's forecasts are those of `simulate`: over random plans, figure by figure.
+// A sweep's forecasts equal those of `simulate`, figure by figure, for random plans.
 
 #include <cstdint>
 #include <string>
@@ -87,8 +87,8 @@ void CheckSameRange(const Forecast& a, const Forecast& b) {
   RC_ASSERT(a.unknown_host.has_value() == b.unknown_host.has_value());
 }
 
-// One Forecaster goes through them all, so that what it keeps from one shows in the next. A plan
-// comes on several numbers of nodes, as in a sweep.
+// One Forecaster forecasts them all, so that stale caches would show. Each plan is tried on several
+// numbers of nodes, as in a sweep.
 TEST(ForecasterTest, EveryFigureIsThatOfSimulate) {
   scenario::InputCache cache;
   Forecaster forecaster;
@@ -116,8 +116,8 @@ TEST(ForecasterTest, EveryFigureIsThatOfSimulate) {
   });
 }
 
-// In the order of a sweep: rows come back to a program with larger micro-batches when they have
-// been through all of its other plans.
+// In the order of a sweep, a program occurs again with larger micro-batches after all of the
+// sweep's other plans.
 TEST(ForecasterTest, ProgramsComeAgainWithOtherMicroBatches) {
   scenario::InputCache cache;
   const std::vector<std::vector<std::string>> plans = {
@@ -157,7 +157,7 @@ TEST(ForecasterTest, ProgramsComeAgainWithOtherMicroBatches) {
   }
 }
 
-// From driver 530 on NVSwitch multicasts, which NCCL's choices depend on.
+// From driver 530 on NVSwitch supports multicast, on which NCCL's choices depend.
 TEST(ForecasterTest, RowsMayDifferInTheDriverAlone) {
   scenario::InputCache cache;
   Forecaster forecaster;
@@ -180,8 +180,8 @@ TEST(ForecasterTest, RowsMayDifferInTheDriverAlone) {
   EXPECT_NE(times[0], times[1]);
 }
 
-// MPT-30B on eight GPUs leaves no room for FSDP's cache in every micro-batch. On the same device
-// with more memory nothing is given back; otherwise the step is the same.
+// MPT-30B on eight GPUs leaves no room for FSDP's cache in every micro-batch. With more memory on
+// the same device nothing is flushed; otherwise the step is the same.
 TEST(ForecasterTest, AStepOnAFullDeviceStopsForTheDriver) {
   scenario::InputCache cache;
   Forecaster forecaster;
@@ -208,11 +208,10 @@ TEST(ForecasterTest, AStepOnAFullDeviceStopsForTheDriver) {
   ASSERT_GT(full.memory.allocator_flushes, 0);
   EXPECT_EQ(roomy.memory.allocator_flushes, 0);
   EXPECT_EQ(roomy.time.allocator_flushes, Time());
-  // At least what is given back in a step takes, a gigabyte a flush.
+  // At least the time to return a gigabyte at each flush.
   EXPECT_GT(full.time.allocator_flushes, Microseconds(4 * 2 * 7'000));
   EXPECT_LT(full.time.allocator_flushes, full.step_time);
-  // The range has the error of every step, 12 % of it, and besides may have no flush or twice as
-  // many.
+  // The range includes the error of every step, 12 %, and no flush or twice as many.
   const Time above = full.step_time_range->high - full.step_time;
   EXPECT_GT(above.seconds(), 0.12 * full.step_time.seconds());
   EXPECT_GT(above, full.time.allocator_flushes);

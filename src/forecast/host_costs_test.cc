@@ -27,7 +27,7 @@ scenario::Scenario Load(const std::vector<std::string>& set = {}) {
   return *scenario;
 }
 
-// Two kernels of a module, three of autograd and one of neither, 10 us each to launch.
+// Two kernels of a module, three of autograd and one of neither; each takes 10 us to launch.
 TEST(HostCosts, AddUpByIssuer) {
   program::Program program;
   for (const Issuer issuer : {Issuer::kModule, Issuer::kAutograd, Issuer::kFramework}) {
@@ -45,7 +45,7 @@ TEST(HostCosts, AddUpByIssuer) {
             Microseconds(2 * 110 + 3 * 30 + 10 + 4));
 }
 
-// FSDP1's is not known.
+// FSDP1's costs are unknown.
 TEST(HostCosts, AnUnknownOneWidensTheRangeUpwards) {
   const std::string framework = "data_parallel.framework=fsdp1";
   const std::string stage = "data_parallel.zero_stage=3";
@@ -61,7 +61,7 @@ TEST(HostCosts, AnUnknownOneWidensTheRangeUpwards) {
   EXPECT_LT(known.step_time_range->high, fsdp1.step_time_range->high);
 }
 
-// Long kernels hide the host, whatever it costs.
+// Long kernels hide the host time, however large.
 TEST(HostCosts, LongKernelsNeedNoWiderRange) {
   const Forecast forecast =
       Simulate(Load({"model=models/llama3.1-8b.yaml", "training.micro_batch_size=1",
@@ -71,7 +71,7 @@ TEST(HostCosts, LongKernelsNeedNoWiderRange) {
   EXPECT_FALSE(forecast.unknown_host.has_value());
 }
 
-// Both have the same clocks and the same hosts; the memory of 40 GB is slower.
+// Both devices have the same clocks and hosts; the device with 40 GB has slower memory.
 TEST(HostCosts, TheSmallerA100IsNoFaster) {
   for (const char* framework : {"megatron", "ddp"}) {
     for (const char* micro_batch : {"1", "4", "16"}) {
@@ -81,12 +81,13 @@ TEST(HostCosts, TheSmallerA100IsNoFaster) {
       set.emplace_back("cluster.topology=topologies/dgx-a100-40gb.yaml");
       const Forecast small = Simulate(Load(set))->forecast;
       EXPECT_GE(small.step_time, large.step_time) << framework << micro_batch;
-      EXPECT_LE(small.step_time / large.step_time, 1.25);  // as much as bandwidths differ: 1.31
+      EXPECT_LE(small.step_time / large.step_time, 1.25);  // at most the ratio of bandwidths, 1.31
     }
   }
 }
 
-// The host bounds GPT-2 under Megatron-LM: at half its speed a step takes nearly twice as long.
+// The host bounds GPT-2 in Megatron-LM: with a host of half the speed, a step takes nearly twice as
+// long.
 TEST(HostCosts, ScaleWithTheHost) {
   const scenario::Scenario plain = Load({"data_parallel.framework=megatron"});
   ASSERT_NE(plain.cluster->node_type(), nullptr);

@@ -5,7 +5,7 @@
 
 #include "src/base/time.h"
 
-// Sets of instants as sorted, disjoint half-open intervals.
+// Sets of instants, as sorted, disjoint, half-open intervals.
 namespace stepcast::forecast {
 
 struct Interval {
@@ -15,8 +15,8 @@ struct Interval {
 
 using Intervals = std::vector<Interval>;
 
-// Adds one to a list that is not a union yet; those that touch are joined, as operations in a row
-// mostly do.
+// Appends to a list that need not be a union. Touching intervals are joined, since successive
+// operations mostly touch.
 inline void Append(const Interval& interval, Intervals& to) {
   if (!to.empty() && interval.start == to.back().end && interval.end >= interval.start) {
     to.back().end = interval.end;
@@ -25,13 +25,13 @@ inline void Append(const Interval& interval, Intervals& to) {
   }
 }
 
-// Sorts, drops empty ones, joins those that touch or overlap.
+// Sorts, removes empty intervals, and joins those that touch or overlap.
 Intervals Union(Intervals intervals);
 
-// Instants in both; both arguments are unions.
+// The instants in both; both arguments must be unions.
 Intervals Intersection(std::span<const Interval> a, std::span<const Interval> b);
 
-// Instants in a and not in b; both arguments are unions.
+// The instants in a and not in b; both arguments must be unions.
 Intervals Difference(std::span<const Interval> a, std::span<const Interval> b);
 
 Time Length(std::span<const Interval> intervals);

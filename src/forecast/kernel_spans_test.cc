@@ -16,7 +16,7 @@ using program::Phase;
 constexpr std::int64_t kStart = 10, kEnd = 60;  // ps: few enough to look at each one
 constexpr int kStreams = 3;
 
-// Kernels of any phase, one after the other on each stream; streams run beside each other.
+// Kernels of any phase, in sequence on each stream; streams run concurrently.
 struct Case {
   program::Program program;
   program::Timeline timeline;
@@ -48,8 +48,8 @@ Case AnyCase() {
   return any;
 }
 
-// Whose an instant is, looked up instant by instant: the compute stream's kernel comes first, then
-// the earliest phase; -1: none.
+// The phase that owns an instant, found by search: that of the compute stream's kernel, or else the
+// earliest phase; -1: none.
 int OwnerOf(const Case& any, std::int64_t instant) {
   int owner = -1;
   bool owner_computes = false;
@@ -85,7 +85,7 @@ RC_GTEST_PROP(KernelSpansProperty, EveryInstantIsThePhasesThatHoldsItFirst, ()) 
   RC_ASSERT(result.time.idle == Picoseconds(idle));
 }
 
-// Clusters neither overlap nor leave out a span, and with the gaps they fill the interval.
+// Clusters do not overlap, include every span, and fill the interval together with the gaps.
 RC_GTEST_PROP(KernelSpansProperty, ClustersAndGapsFillTheInterval, ()) {
   const Case any = AnyCase();
   const KernelSpans kernels =

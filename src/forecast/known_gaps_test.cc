@@ -1,4 +1,4 @@
-// Kinds of runs that are measured to be slower than their forecasts.
+// Kinds of runs that measure slower than their forecasts.
 
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ training: {sequence_length: 2048, micro_batch_size: 1, gradient_accumulation: 1,
 data_parallel: {zero_stage: 3, framework: fsdp2}
 )";
 
-// Of a step of 2 s that is known to 1 s, half of a second of which devices wait.
+// A forecast of 2 s, known to 1 s, in which devices wait for half a second.
 Forecast Widened(const std::vector<std::string>& set, double idle = 0.5) {
   static scenario::InputCache cache;  // files are read once
   const auto scenario = scenario::LoadText(kScenario, "test", set, cache);
@@ -54,7 +54,7 @@ TEST(KnownGaps, OfMixturesDependOnTheHost) {
   EXPECT_FALSE(Widened(megatron, 0.3).known_gap.has_value());
 }
 
-// What runs have taught has the gap in it.
+// Learned runs already include the gap.
 TEST(KnownGaps, LearnedRunsNarrowThem) {
   static scenario::InputCache cache;
   const auto scenario = scenario::LoadText(

@@ -20,7 +20,7 @@ Time Scaled(Time time, double factor) {
 
 constexpr double kMega = 1e6;
 
-// Of a GPU's part of what joins its node to others, in MB/s; 0 where nothing does.
+// A GPU's share of its node's network bandwidth, in MB/s; 0 without a network.
 std::int64_t NetworkOf(const topology::Cluster& cluster) {
   const auto mega = [](const topology::LinkSpec& link, double share) {
     return std::llround(share * static_cast<double>(link.bandwidth.bytes_per_second()) / kMega);
@@ -85,7 +85,7 @@ double LearnedFactor(const scenario::Scenario& scenario) {
 void ApplyRuns(const scenario::Scenario& scenario, Forecast& forecast) {
   const auto& runs = scenario.calibration->runs;
   const Time simulated = forecast.step_time;
-  // Runs on one kind of node say nothing of several.
+  // Runs on one kind of node say nothing about several kinds.
   if (!runs || simulated <= Time() || !scenario.other_nodes.empty()) return;
   const calibration::LearnedRuns::Estimate estimate = runs->At(SettingsOf(scenario));
   const Time least = forecast.time_at_peak;
@@ -99,7 +99,7 @@ void ApplyRuns(const scenario::Scenario& scenario, Forecast& forecast) {
     *rate /= change;
   }
   if (!forecast.step_time_range) return;
-  // As far as the runs say nothing, the forecast is as well known as without them.
+  // To the extent that no run is similar, the forecast keeps its range.
   const double before = (forecast.step_time_range->high - simulated) / simulated / kNineOfTen;
   const double deviation = std::sqrt((1 - estimate.known) * before * before +
                                      estimate.known * estimate.deviation * estimate.deviation);

@@ -28,7 +28,7 @@ scenario::Scenario Load(const std::vector<std::string>& set = {}) {
   return *scenario;
 }
 
-// The scenario with one run like it, that took `ratio` of its forecast.
+// The scenario with one equal run, whose time was `ratio` of its forecast.
 scenario::Scenario WithRun(scenario::Scenario scenario, double ratio) {
   auto profile = std::make_shared<calibration::Calibration>(*scenario.calibration);
   profile->runs = std::make_shared<const calibration::LearnedRuns>(
@@ -58,7 +58,7 @@ TEST(Learned, SettingsAreThoseOfTheScenario) {
   EXPECT_EQ(SettingsOf(Load({"software.torch=2.6"}))[RunKind::kTorch], "2.6");
 }
 
-// One run says 96.167 % of its logarithm (learned_runs_test.cc).
+// One run corrects 96.167 % of its logarithm (learned_runs_test.cc).
 TEST(Learned, ARunCorrectsItsOwnForecast) {
   const scenario::Scenario plain = Load();
   const scenario::Scenario learned = WithRun(plain, 1.1);
@@ -68,7 +68,7 @@ TEST(Learned, ARunCorrectsItsOwnForecast) {
   EXPECT_NEAR(after.step_time / before.step_time, factor, 1e-5);
   EXPECT_NEAR(LearnedFactor(learned), factor, 1e-5);
   EXPECT_EQ(LearnedFactor(plain), 1);
-  // What is simulated stays, and with what is learned it is the step.
+  // Simulated parts do not change; with the learned part they add up to the step.
   EXPECT_EQ(after.time.phase, before.time.phase);
   EXPECT_EQ(after.time.learned, after.step_time - before.step_time);
   EXPECT_NEAR(after.tokens_per_second * after.step_time.seconds(),

@@ -19,8 +19,8 @@ using program::Category;
 // Bytes of `elements` spread over `ranks`, rounded up.
 Bytes Spread(std::int64_t bytes, std::int64_t ranks) { return Bytes((bytes + ranks - 1) / ranks); }
 
-// The stage's passes. Where a pair's run in turns, the forward keeps, layer by layer, about what
-// the backward lets go of: as if it came behind.
+// The stage's passes, in an order for counting memory. If a forward and a backward pass interleave,
+// the forward stores, layer by layer, about what the backward frees, as if it came after.
 std::vector<std::size_t> OrderOfMemory(const scenario::Scenario& scenario,
                                        const lowering::PipelineStage& stage) {
   std::vector<std::size_t> order(stage.passes().size());
@@ -32,14 +32,14 @@ std::vector<std::size_t> OrderOfMemory(const scenario::Scenario& scenario,
   return order;
 }
 
-// Of the stage, for as many micro-batches as it has in flight.
+// Activations of the stage for all micro-batches in flight.
 Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineStage& stage) {
   const model::Model& model = stage.model();
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   const auto works = model::BuildWork(model, options);
   Bytes saved;              // of all micro-batches in flight
-  Bytes again, recomputed;  // of the present checkpoint so far; most
-  // Offloaded, two blocks' are on the device at once.
+  Bytes again, recomputed;  // of the present checkpoint so far; largest
+  // With offloading, two blocks' checkpoints are on the device at once.
   Bytes largest;
   int offloaded = 0;
   const std::vector<int> of_layers = stage.WorkOfLayers(options);
@@ -48,8 +48,8 @@ Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineSt
     while (static_cast<int>(layer) >= stage.chunks()[chunk].end_layer) ++chunk;
     return chunk;
   };
-  // By chunk: of a micro-batch until its backward, or the inputs' part of it, and from there to the
-  // weights' part.
+  // By chunk: memory of a micro-batch until its backward (or the input gradient's part of it), and
+  // from there to the weight gradient's part.
   std::vector<Bytes> all(stage.chunks().size()), left(stage.chunks().size());
   for (std::size_t i = 0; i < of_layers.size(); ++i) {
     const model::LayerWork& work = works[of_layers[i]];
@@ -123,7 +123,7 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
   const Bytes frozen = model::FrozenBytes(pipeline.model());
   set(Category::kParameter, sharded_from(3, SizeOf(training.parameter_dtype)) +
                                 Spread(frozen.count(), stage >= 3 ? shards : 1));
-  // Updates in backward leave no gradient behind.
+  // Updates in the backward pass leave no gradient.
   set(Category::kGradient, training.optimizer_in_backward ? Bytes()
                            : whole_gradients              ? parameters.Whole(gradient_bytes)
                                                           : sharded_from(2, gradient_bytes));

@@ -17,7 +17,7 @@
 namespace stepcast::forecast {
 namespace {
 
-// The scenario with micro-batches of so many sequences, all as long as the longest.
+// The scenario with micro-batches of this many sequences, all of the greatest length.
 scenario::Scenario At(const scenario::Scenario& scenario, std::int64_t micro_batch_size) {
   scenario::Scenario changed = scenario;
   plan::Training& training = changed.plan.training;
@@ -28,7 +28,7 @@ scenario::Scenario At(const scenario::Scenario& scenario, std::int64_t micro_bat
   return changed;
 }
 
-// The largest micro-batch that plans may have.
+// The largest legal micro-batch of the plan.
 std::int64_t LargestLegal(const plan::Plan& plan) {
   const std::int64_t tokens = plan.training.sequence_length;
   const std::int64_t of_rank = std::max<std::int64_t>(tokens / plan.parallelism.context, 1);
@@ -57,7 +57,7 @@ Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario) 
     });
   };
 
-  // The first size that cannot fit, by doubling and halving: this bound never falls.
+  // Finds the first size that cannot fit by doubling and bisection, since this bound never falls.
   const std::int64_t largest_legal = LargestLegal(scenario.plan);
   std::int64_t fitting = 0;
   std::int64_t too_large = 1;
@@ -71,7 +71,7 @@ Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario) 
     (may_fit(middle) ? fitting : too_large) = middle;
   }
 
-  // From there down to the first that does fit: what the allocator adds may go up and down.
+  // Then tries smaller sizes one by one, since the allocator's overhead is not monotonic.
   MemoryForecast above;
   for (std::int64_t size = too_large - 1; size >= 1; --size) {
     auto memory = memory_at(size);
@@ -125,8 +125,9 @@ double FitProbabilityOf(const scenario::Scenario& scenario, Bytes reserved, Byte
 
 namespace {
 
-// Where an allocation failed it is even at most, although the allocator may hold less than there
-// is; so it is where one fails until cached memory is given back.
+// The probability is at most one half if an allocation failed, even if the allocator holds less
+// than the device's memory. The same holds if an allocation succeeds only after cached memory is
+// returned.
 double FitProbabilityOf(const scenario::Scenario& scenario, const MemoryForecast& memory) {
   if (IsTextbook(scenario)) return memory.fits ? 1 : 0;
   constexpr double kEven = 0.5;
@@ -171,7 +172,7 @@ MemoryForecast SummariseMemory(const scenario::Scenario& scenario, const program
   memory.host_capacity = node.memory;
   memory.drives_capacity = node.nvme;
   memory.fits = memory.fits && memory.fits_host();
-  // What nodes hold of offloaded states is counted exactly.
+  // Offloaded states on nodes are counted exactly.
   if (!memory.fits_host()) memory.fit_probability = 0;
   return memory;
 }

@@ -41,7 +41,7 @@ std::vector<std::string> AnyPlan() {
           *rc::gen::elementOf(std::vector<std::string>{"none", "selective", "full"})};
 }
 
-// The two laws that the search rests on.
+// The two invariants on which the search is based.
 RC_GTEST_PROP(PeakInHostOrder, IsBelowThePeakAndNeverFalls, ()) {
   scenario::InputCache cache;
   const std::vector<std::string> set = AnyPlan();
@@ -63,8 +63,8 @@ RC_GTEST_PROP(PeakInHostOrder, IsBelowThePeakAndNeverFalls, ()) {
   }
 }
 
-// What is said to be the largest is what trying one after another finds, and what `simulate` says
-// of it and of the next one.
+// The reported limit equals the result of trying every size, and agrees with `simulate` at that
+// size and the next.
 TEST(MicroBatchLimit, IsTheLastThatFits) {
   scenario::InputCache cache;
   for (const char* plan : {"{zero_stage: 0, framework: ddp}", "{zero_stage: 3, framework: fsdp1}",

@@ -92,10 +92,10 @@ RC_GTEST_PROP(MixedNodes, EqualKindsAreOne, ()) {
   for (const ClassForecast& own : mixed.classes) RC_ASSERT(own.device == mixed.classes[0].device);
 }
 
-// A DGX H100 is faster than a DGX A100 in whatever it does: in place of some, or of others, the
-// step takes no longer; and no less than with H100 alone. One of a
-// step's products is slower on an H100, by what was measured there: that of the head over GPT-2's
-// 50,257 tokens, which is no multiple of eight. Where all wait for it that costs up to 0.4 %.
+// A DGX H100 is faster than a DGX A100 in almost everything. A step with some H100 nodes takes no
+// longer than one with only A100, and no less than one with only H100. One product is slower on an
+// H100, by its measurement: the head over GPT-2's 50,257 tokens, not a multiple of eight. If all
+// ranks wait for it, it costs up to 0.4 %.
 RC_GTEST_PROP(MixedNodes, AFasterKindDoesNotSlowTheStep, ()) {
   const Plan plan = AnyPlan();
   const int slow = *rc::gen::inRange(1, 4), fast = *rc::gen::inRange(1, 4);
@@ -114,7 +114,8 @@ RC_GTEST_PROP(MixedNodes, AFasterKindDoesNotSlowTheStep, ()) {
   RC_ASSERT(mixed.picoseconds() >= all_fast.picoseconds() / 1000 * 999);
 }
 
-// Stages of whole nodes: what of a node's cards a stage has differs otherwise from group to group.
+// Stages consist of whole nodes; otherwise groups of one stage could use different numbers of a
+// node's cards.
 RC_GTEST_PROP(MixedNodes, AnalyticStepsTakeAsLongAsFlow, ()) {
   const Plan plan = AnyPlan();
   std::vector<Nodes> nodes = {{"dgx-a100", *rc::gen::inRange(1, 4)},
@@ -143,7 +144,7 @@ RC_GTEST_PROP(MixedNodes, RowsOfASweepAreSimulations, ()) {
   RC_ASSERT(row->mfu == simulated.mfu);
 }
 
-// Rank 0 has the higher peak and room for it, rank 8 has not.
+// Rank 0 has the higher peak and fits; rank 8 does not.
 TEST(MixedNodes, AClassThatDoesNotFitIsTheAnswer) {
   scenario::InputCache cache;
   auto large = scenario::LoadText(R"(
@@ -180,7 +181,7 @@ TEST(MixedNodes, ACollectiveGoesAtThePaceOfTheSlowerLinks) {
   EXPECT_GT(time({h, a}, 4), time({{"dgx-h100", 4}}, 4));
 }
 
-// Message by message a ring of large buffers goes at the pace of the A100's cards, too.
+// With single messages, a ring of large buffers too is as slow as the A100's cards.
 TEST(MixedNodes, MessagesGoAtThePaceOfTheSlowerLinks) {
   const auto time = [](const std::vector<Nodes>& nodes, const std::string& network) {
     const auto forecast = ForecastCollective(ScenarioOf(nodes, {}, network),

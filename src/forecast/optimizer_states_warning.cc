@@ -19,7 +19,7 @@ struct Choice {
   const char* whose;
 };
 
-// What others choose who train with the same framework.
+// The other common choice of users of the same framework.
 std::optional<Choice> OtherChoice(const plan::Plan& plan) {
   const plan::FrameworkTraits& traits = plan::TraitsOf(plan.data_parallel.framework);
   plan::Training other = plan.training;

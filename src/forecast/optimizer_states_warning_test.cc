@@ -25,7 +25,7 @@ training: {sequence_length: 8, micro_batch_size: 1, gradient_accumulation: 1, pr
 data_parallel: {zero_stage: 3, framework: fsdp2}
 )";
 
-// What is warned of where the rank has so much optimizer state of `reserved` in a device of 80 GiB.
+// The warnings for a rank with these optimizer states, part of `reserved`, on a device of 80 GiB.
 std::vector<std::string> WarningsOf(const std::vector<std::string>& set, Bytes states,
                                     Bytes reserved) {
   scenario::InputCache cache;
@@ -41,7 +41,7 @@ std::vector<std::string> WarningsOf(const std::vector<std::string>& set, Bytes s
   return scenario->warnings;
 }
 
-// 4 bytes a parameter become 12: 10 GiB become 30. 65 + 20 is more than 80, 55 + 20 is not.
+// 4 bytes per parameter become 12: 10 GiB become 30. 65 + 20 exceeds 80; 55 + 20 does not.
 TEST(WarnOfOptimizerStates, SaysWhereMasterWeightsWouldNotFit) {
   EXPECT_EQ(WarningsOf({}, GiB(10), GiB(65)),
             (std::vector<std::string>{
@@ -51,11 +51,11 @@ TEST(WarnOfOptimizerStates, SaysWhereMasterWeightsWouldNotFit) {
                 "fp32, as Apex's FusedAdam and amp O2 can keep them, they would be 30 GiB, and it "
                 "would not: say which"}));
   EXPECT_TRUE(WarningsOf({}, GiB(10), GiB(55)).empty());
-  // Neither fits.
+  // Neither choice fits.
   EXPECT_TRUE(WarningsOf({}, GiB(10), GiB(85)).empty());
 }
 
-// The textbook's 12 bytes become PyTorch's 4, Megatron-LM's become 6 of its precision-aware
+// The textbook's 12 bytes become PyTorch's 4, and Megatron-LM's become the 6 of its precision-aware
 // optimizer: 30 GiB become 10 and 15.
 TEST(WarnOfOptimizerStates, SaysWhereLessWouldFit) {
   const auto textbook = WarningsOf({"data_parallel.framework=reference"}, GiB(30), GiB(90));
@@ -71,7 +71,8 @@ TEST(WarnOfOptimizerStates, SaysWhereLessWouldFit) {
   EXPECT_TRUE(WarningsOf(megatron, GiB(30), GiB(100)).empty());
 }
 
-// A scenario that says what it means, parameters in FP32, and DeepSpeed, which has no other choice.
+// No warning if the scenario states its optimizer states, has FP32 parameters, or uses DeepSpeed,
+// which has no alternative.
 TEST(WarnOfOptimizerStates, IsSilentWhereThereIsNothingToChoose) {
   EXPECT_TRUE(WarningsOf({"training.master_weights=none"}, GiB(10), GiB(65)).empty());
   EXPECT_TRUE(WarningsOf({"training.parameter_dtype=fp32"}, GiB(10), GiB(75)).empty());

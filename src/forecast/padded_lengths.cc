@@ -17,10 +17,10 @@ namespace {
 
 constexpr std::size_t kSteps = 512;
 
-// A distribution over kSteps + 1 points at equal distances.
+// A distribution over kSteps + 1 equidistant points.
 using Distribution = std::vector<double>;
 
-// A probability at a place between two points, which share it so that its mean stays.
+// Adds a probability at a place between two points, split so that its mean is unchanged.
 void Add(double place, double probability, Distribution& distribution) {
   const auto below = std::min(static_cast<std::size_t>(place), kSteps);
   const double part = place - static_cast<double>(below);
@@ -28,7 +28,7 @@ void Add(double place, double probability, Distribution& distribution) {
   if (part > 0) distribution[below + 1] += probability * part;
 }
 
-// The mean of values of which so many have the mean of `a` and so many that of `b`.
+// The mean of values of which `of_a` have the mean of `a` and the rest that of `b`.
 Distribution MeanOf(const Distribution& a, std::int64_t of_a, const Distribution& b,
                     std::int64_t of_b) {
   Distribution mean(kSteps + 1, 0);
@@ -105,7 +105,7 @@ std::vector<double> ProbabilitiesOf(const model::SampleLengths& lengths) {
   return probabilities;
 }
 
-// The mean of what `of` gives for each forecast. It is exact where all are equal.
+// The weighted mean of `of` over the forecasts; exact if all values are equal.
 template <typename Of>
 double Mean(const std::vector<Forecast>& forecasts, const std::vector<double>& weights, Of of) {
   const auto first = static_cast<double>(of(forecasts.front()));
@@ -122,8 +122,8 @@ Time MeanTime(const std::vector<Forecast>& forecasts, const std::vector<double>&
       forecasts, weights, [&](const Forecast& forecast) { return of(forecast).picoseconds(); })));
 }
 
-// `of` gives a TimeBreakdown of a forecast. What ranks wait for others at the end of a step is
-// imbalance.
+// The mean of a TimeBreakdown that `of` selects. Waiting for other ranks at the end of a step
+// counts as imbalance.
 template <typename Of>
 TimeBreakdown MeanBreakdown(const std::vector<Forecast>& forecasts,
                             const std::vector<double>& weights, Time waiting, Time step, Of of) {
@@ -172,7 +172,7 @@ void MeanCollectives(const std::vector<Forecast>& forecasts, const std::vector<d
 
 bool RanksMeetInMicroBatches(const scenario::Scenario& scenario) {
   using program::Opcode;
-  // All micro-batches but the last do the same.
+  // All micro-batches but the last take the same time.
   scenario::Scenario two = scenario;
   plan::Training& training = two.plan.training;
   training.global_batch_size = training.global_batch_size / training.gradient_accumulation * 2;
@@ -245,8 +245,7 @@ Time PaddedLengths::StepTime(const std::vector<Forecast>& forecasts) const {
                                                 scenario_.plan.parallelism.data)));
 }
 
-// What is counted once is of samples as long as they are; what padding adds is executed with what
-// is done again.
+// Model FLOPs count samples at their own lengths. Padding counts as recomputed FLOPs.
 MicroBatchFlops PaddedLengths::MeanFlops(
     const std::function<MicroBatchFlops(const scenario::Scenario&)>& flops_of) const {
   const model::SampleLengths& lengths = scenario_.plan.training.lengths->histogram;
@@ -270,7 +269,7 @@ Forecast PaddedLengths::Combine(
     const std::vector<Forecast>& forecasts,
     const std::function<MicroBatchFlops(const scenario::Scenario&)>& flops_of) const {
   STEPCAST_CHECK(forecasts.size() == scenarios_.size(), "each length has its forecast");
-  Forecast all = forecasts.back();  // memory, classes and collectives are of the longest
+  Forecast all = forecasts.back();  // memory, classes and collectives are those of the longest
   all.step_time = StepTime(forecasts);
   const Time mean =
       MeanTime(forecasts, of_step_, [](const Forecast& own) { return own.step_time; });

@@ -9,49 +9,49 @@
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
-// Steps whose micro-batches differ in length (training.lengths, padded or by length): the scenario
-// is forecast at each length to which a micro-batch may be padded, and the forecasts are one answer
-// by how probable each length is.
+// Steps whose micro-batches differ in length (training.lengths, padded or by length). The scenario
+// is forecast at each length that a micro-batch may have, and the forecasts are combined by the
+// probability of each length.
 //
-//   padded     Samples come in no order. A micro-batch of b samples has the length of the longest,
-//              F(l)^b - F(l-)^b. Ranks of different replicas wait for each other:
-//              - where they communicate in each micro-batch (shards that are gathered, experts, a
-//                step of one micro-batch), for the longest of all ranks' b samples;
-//              - where they meet at the end of a step alone, for the rank whose micro-batches take
-//                longest together (padded_lengths.h).
-//   by length  The samples of a step are neighbours in the order of lengths, so that its
-//              micro-batches, on all ranks, have one length, and none is padded.
+//   padded     Samples come in random order. A micro-batch of b samples has the length of the
+//              longest, F(l)^b - F(l-)^b. Ranks of different replicas wait for each other:
+//              - if they communicate in each micro-batch (gathered shards, experts, a step of one
+//                micro-batch), for the longest of all ranks' b samples;
+//              - if they communicate only at the end of a step, for the rank whose micro-batches
+//                take longest in total (MeanOfLargest).
+//   by length  The samples of a step are neighbors in the order of lengths, so its micro-batches on
+//              all ranks have one length and no padding.
 //
-// A step's time is linear in its micro-batches' times, so that the mean of steps is the step of
-// micro-batches of mean time. Memory is that of a job whose micro-batches are all the longest.
+// A step's time is linear in its micro-batches' times, so the mean of steps equals the step of
+// micro-batches of mean time. Memory is that of a job with only the longest micro-batches.
 namespace stepcast::forecast {
 
 // The largest of several draws.
 
-// The probability of each value that it is the largest of `draws` independent draws. The values are
-// in ascending order, and `probabilities` are those of one draw, which add up to one. The result is
-// F(i)^n - F(i - 1)^n, F being their running sum and n the number of draws.
+// The probability of each value to be the largest of `draws` independent draws: F(i)^n - F(i -
+// 1)^n, where F is the cumulative probability and n the number of draws. The values are in
+// ascending order; `probabilities` are those of one draw and add up to one.
 std::vector<double> OfLargest(std::span<const double> probabilities, double draws);
 
-// Each of `ranks` takes the mean of `draws` values: the expectation of the largest of these means.
-// Means are rounded to a grid of 512 steps between the smallest and the largest value, which keeps
-// the expectation of one rank's exactly and makes the largest one's too large, if at all: by less
-// than a step.
+// Each of `ranks` takes the mean of `draws` values. Returns the expected largest of these means.
+// Means are rounded to a grid of 512 steps between the smallest and the largest value. This keeps
+// the expectation of one rank exact and makes the largest at most one step too large.
 double MeanOfLargest(std::span<const double> values, std::span<const double> probabilities,
                      std::int64_t draws, std::int64_t ranks);
 
 class PaddedLengths {
  public:
-  // Requires that the training has_padded_lengths. The scenario must outlive this.
+  // Requires training.has_padded_lengths. The scenario must outlive the object.
   explicit PaddedLengths(const scenario::Scenario& scenario);
-  // The scenario if every sample were as long as the longest.
+  // The scenario if every sample had the greatest length.
   static scenario::Scenario Longest(const scenario::Scenario& scenario);
 
-  // The scenario if every sample had one of the lengths, ascending; those that no step has but once
-  // in 10^12 are left out. The last is of the longest samples.
+  // The scenario with all samples of one length, for each length in ascending order. Lengths with a
+  // probability below 10^-12 in a step are left out. The last scenario has the longest samples.
   const std::vector<scenario::Scenario>& scenarios() const { return scenarios_; }
 
-  // One forecast of those of scenarios(). `flops_of` gives the work of a scenario of one length.
+  // Combines one forecast for each of scenarios(). `flops_of` gives the work of a scenario of one
+  // length.
   Forecast Combine(const std::vector<Forecast>& forecasts,
                    const std::function<MicroBatchFlops(const scenario::Scenario&)>& flops_of) const;
 
@@ -63,8 +63,8 @@ class PaddedLengths {
   const scenario::Scenario& scenario_;
   std::vector<scenario::Scenario> scenarios_;
   bool wait_in_micro_batches_ = true;
-  std::vector<double> of_rank_;  // by scenario: the part of a rank's micro-batches
-  std::vector<double> of_step_;  // and of what steps take; the same where ranks meet at the end
+  std::vector<double> of_rank_;  // by scenario: the fraction of a rank's micro-batches
+  std::vector<double> of_step_;  // fraction of steps; equal if ranks meet at a step's end
 };
 
 // Whether ranks that train on different samples communicate before a step's last micro-batch.

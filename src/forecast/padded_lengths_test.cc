@@ -55,8 +55,8 @@ double Seconds(const std::vector<std::string>& set, int tokens) {
   return With(set, fmt::format("training.sequence_length={}", tokens)).step_time.seconds();
 }
 
-// Of eight ranks' 2 samples each all 16 have 256 tokens with (3/4)^16; shards are gathered in each
-// micro-batch, so that all ranks wait for the longest.
+// Eight ranks have 2 samples each. All 16 have 256 tokens with probability (3/4)^16. Shards are
+// gathered in each micro-batch, so all ranks wait for the longest.
 TEST(PaddedLengthsTest, RanksThatGatherShardsWaitInEachMicroBatch) {
   const Forecast mixed = Of({Lengths("padded", "[[256, 3], [1024, 1]]")});
   const double all_short = std::pow(0.75, 16);
@@ -64,7 +64,8 @@ TEST(PaddedLengthsTest, RanksThatGatherShardsWaitInEachMicroBatch) {
   EXPECT_NEAR(mixed.step_time.seconds(), expected, 1e-11);
   ASSERT_TRUE(mixed.lengths.has_value());
   EXPECT_TRUE(mixed.lengths->wait_in_micro_batches);
-  // Samples have (3 x 256 + 1024) / 4 = 448 tokens, and a rank's micro-batches 256 with (3/4)^2.
+  // Samples have (3 x 256 + 1024) / 4 = 448 tokens on average; a rank's micro-batches have 256 with
+  // probability (3/4)^2.
   EXPECT_DOUBLE_EQ(mixed.lengths->sample_tokens, 448);
   EXPECT_NEAR(mixed.lengths->padded_tokens, 1024 - 768 * 0.5625, 1e-9);
   EXPECT_NEAR(mixed.lengths->padding(), 1 - 448 / 592.0, 1e-12);
@@ -72,8 +73,9 @@ TEST(PaddedLengthsTest, RanksThatGatherShardsWaitInEachMicroBatch) {
   EXPECT_NEAR(mixed.tokens_per_second, 32 * 448 / expected, 1e-6 * mixed.tokens_per_second);
 }
 
-// Without shards ranks meet when the step's gradients are reduced: of a rank's two micro-batches,
-// each short with 9/16, none is long with 81/256, one with 126/256, both with 49/256.
+// Without shards, ranks meet when the step's gradients are reduced. Each of a rank's two
+// micro-batches is short with probability 9/16. None is long with 81/256, one with 126/256 and both
+// with 49/256.
 TEST(PaddedLengthsTest, RanksThatAccumulateWaitAtTheEndOfAStep) {
   const Forecast mixed = With(kDdp, Lengths("padded", "[[256, 3], [1024, 1]]"));
   ASSERT_TRUE(mixed.lengths.has_value());
@@ -143,7 +145,7 @@ std::vector<std::string> AnyPlan() {
   return set;
 }
 
-// To the picosecond and the byte, and with the same rates.
+// Equal to the picosecond and the byte, and with the same rates.
 RC_GTEST_PROP(PaddedLengthsTest, OneLengthIsTheScenarioOfThatLength, ()) {
   const std::vector<std::string> set = AnyPlan();
   const std::string tokens = set.back().substr(set.back().find('=') + 1);
@@ -170,7 +172,7 @@ RC_GTEST_PROP(PaddedLengthsTest, PackedWithOneLengthIsItsDocumentLength, ()) {
   RC_ASSERT(packed.mfu == documents.mfu);
 }
 
-// Longer samples take longer, and waiting for more ranks does, too.
+// Longer samples take longer, and so does waiting for more ranks.
 RC_GTEST_PROP(PaddedLengthsTest, PaddedStepsLieBetweenByLengthAndTheLongest, ()) {
   const std::vector<std::string> set = [] {
     std::vector<std::string> plan = AnyPlan();

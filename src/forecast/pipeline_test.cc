@@ -16,7 +16,7 @@
 #include "src/parallel/schedule_check.h"
 #include "src/scenario/load.h"
 
-// Pipelines whose times follow from their schedule alone: equal stages, layer times given.
+// Pipelines whose times follow from their schedule: equal stages and given layer times.
 namespace stepcast::forecast {
 namespace {
 
@@ -33,7 +33,7 @@ struct Pipeline {
   std::string network = "analytic";
   int weight = 1;          // of `backward`
   int virtual_stages = 1;  // chunks of each stage
-  bool barrier = false;    // else the next step begins on each stage when it can
+  bool barrier = false;    // otherwise each stage begins its next step when it can
 };
 
 forecast::Run RunOf(const Pipeline& pipeline) {
@@ -80,7 +80,7 @@ Pipeline Any() {
   return pipeline;
 }
 
-// GPipe (arXiv 1811.06965) and 1F1B (arXiv 2104.04473): with free messages a step is M + P - 1
+// GPipe (arXiv 1811.06965) and 1F1B (arXiv 2104.04473): with free messages a step takes M + P - 1
 // times a stage's forward and backward, of which P - 1 are bubble.
 RC_GTEST_PROP(Pipelines, TakeTheTimeOfTheirSchedule, ()) {
   const Pipeline pipeline = Any();
@@ -97,7 +97,7 @@ RC_GTEST_PROP(Pipelines, TakeTheTimeOfTheirSchedule, ()) {
   }
 }
 
-// Any of the schedules, as papers draw it.
+// Any of the schedules, timed as in the papers' drawings.
 struct Drawn {
   Drawn() {
     pipeline.stages = *rc::gen::inRange(2, 5);
@@ -126,10 +126,10 @@ struct Drawn {
   parallel::ScheduleTiming timing;
 };
 
-// With equal stages and free messages simulation finds what the drawing says, whose closed forms
-// are laws of their own (parallel/pipeline_schedule_test.cc, zero_bubble_schedules_test.cc): step
-// time, each stage's idle time, and micro-batches in flight. What the weights' part of backward
-// needs stays until then.
+// With equal stages and free messages, the simulation agrees with the drawing in step time, each
+// stage's idle time, and micro-batches in flight. The drawings' closed forms are tested in
+// parallel/pipeline_schedule_test.cc and zero_bubble_schedules_test.cc. Memory for the weight
+// gradients stays until they are computed.
 RC_GTEST_PROP(Pipelines, AreAsTheyAreDrawn, ()) {
   const Drawn drawn;
   const forecast::Run run = RunOf(drawn.pipeline);
@@ -137,7 +137,7 @@ RC_GTEST_PROP(Pipelines, AreAsTheyAreDrawn, ()) {
   RC_ASSERT(run.forecast.step_time == Microseconds(drawn.timing.slots));
   for (const ClassForecast& own : run.forecast.classes) {
     const auto stage = static_cast<std::size_t>(own.label.stage);
-    // What a stage waits for at the end, for others to end, is no wait for a message.
+    // A stage's wait for the others at the end of a step is not a wait for a message.
     RC_ASSERT(own.time.pipeline_bubble + own.time.idle + own.time.imbalance ==
               Microseconds(drawn.timing.idle[stage]));
     RC_ASSERT(own.in_flight == in_flight[stage]);
@@ -147,7 +147,7 @@ RC_GTEST_PROP(Pipelines, AreAsTheyAreDrawn, ()) {
   }
 }
 
-// 1F1B holds min(M, P - s) micro-batches' activations on stage s, GPipe all M.
+// 1F1B holds the activations of min(M, P - s) micro-batches on stage s, and GPipe those of all M.
 RC_GTEST_PROP(Pipelines, HoldTheActivationsInFlight, ()) {
   Pipeline pipeline = Any();
   pipeline.framework = "reference";
@@ -163,7 +163,7 @@ RC_GTEST_PROP(Pipelines, HoldTheActivationsInFlight, ()) {
   }
 }
 
-// Every rank by itself, with messages as flows, does what one rank of each stage does.
+// Simulating every rank, with messages as flows, gives the result of one rank per stage.
 RC_GTEST_PROP(Pipelines, FlowOnAllRanksIsFlowOnStages, ()) {
   Pipeline pipeline = Any();
   pipeline.data = *rc::gen::inRange(1, 4);
@@ -192,8 +192,8 @@ TEST(Pipelines, MegatronWaitsForItsMessages) {
   EXPECT_EQ(run.forecast.step_time, Microseconds(210));
 }
 
-// The textbook's sends and receives run beside the passes; a receive is posted when the pass ahead
-// of its own begins, so that of F1 on stage 1 at 60 us, with B0:
+// The textbook's sends and receives run concurrently with the passes. A receive is posted when the
+// pass before its own begins, so that of F1 on stage 1 is posted at 60 us, with B0:
 //   stage 0  F0 [0,10) F1 [10,20), sends [10,50) and [60,100)
 //   stage 1  F0 [50,60) B0 [60,80) F1 [100,110) B1 [110,130), sends [80,120) and [130,170)
 //   stage 0  B0 [120,140) B1 [170,190)

@@ -15,24 +15,24 @@ namespace {
 using program::Index;
 using program::kNone;
 
-// How a shorter step is chosen. It has `settling` periods in which its pipeline settles, and behind
-// them one period and `periods` more that are compared with the one before. It is tried only when
-// it has at most the part `most_of_step` of the longer step's micro-batches.
+// How a shorter step is chosen. It has `settling` periods in which its pipeline settles, one
+// reference period, and `periods` more that are compared with their predecessor. It is tried only
+// if it has at most the fraction `most_of_step` of the longer step's micro-batches.
 struct Looked {
   int periods = 0, settling = 0;
   double most_of_step = 0;
 };
 
 Looked LookedAt(int period) {
-  // More settling makes hardly more steps repeat themselves: of 2,000 random plans with 24 to 88
-  // micro-batches 1,743 do behind 3, and 1,740 behind 8, where more are too short.
+  // More settling helps hardly more steps: of 2,000 random plans with 24 to 88 micro-batches, 1,743
+  // repeat after 3 periods, and 1,740 after 8, for which more plans are too short.
   if (period == 1) return {.periods = 3, .settling = 3, .most_of_step = 0.6};
-  // A group of interleaved micro-batches is long enough to settle in. Only some half of such steps
-  // repeat themselves, and a try that fails is lost time.
+  // A group of interleaved micro-batches is long enough to settle in. Only about half of such steps
+  // repeat themselves, and a failed try costs time.
   return {.periods = 2, .settling = 0, .most_of_step = 0.4};
 }
 
-// Micro-batches after which the schedule repeats itself, where it does: those of interleaved chunks
+// The micro-batches after which the schedule repeats itself, if it does. Interleaved micro-batches
 // come in groups.
 int PeriodOf(const plan::Parallelism& axes) {
   if (axes.pipeline == 1 || axes.schedule != "interleaved_1f1b") return 1;
@@ -59,7 +59,7 @@ bool IsOperation(program::Opcode opcode) {
          opcode == program::Opcode::kCollective || opcode == program::Opcode::kExchange;
 }
 
-// The last operation of each of the micro-batches of a stage that are looked at.
+// The last operation of each compared micro-batch of a stage.
 std::vector<Index> EndsOfMicroBatches(const program::Program& program,
                                       const parallel::MicroBatchRange& range) {
   std::vector<Index> ends(static_cast<std::size_t>(range.size()), 0);
@@ -74,7 +74,7 @@ std::vector<Index> EndsOfMicroBatches(const program::Program& program,
   return ends;
 }
 
-// Between these ends, of each stream: [end but the first][stream].
+// The last operation between two of these ends on each stream: [end but the first][stream].
 std::vector<Index> LastOperations(const program::Program& program, std::span<const Index> ends) {
   const std::size_t streams = program.streams.size();
   std::vector<Index> last((ends.size() - 1) * streams, kNone);
@@ -87,9 +87,9 @@ std::vector<Index> LastOperations(const program::Program& program, std::span<con
   return last;
 }
 
-// What a host does in one period.
+// A host's work in one period.
 struct PeriodIssue {
-  Time time;                           // as long as nothing makes it wait
+  Time time;                           // if it never waits
   std::vector<std::int64_t> launches;  // by stream
 };
 
@@ -121,15 +121,15 @@ PeriodIssue IssueOf(const PricedClass& own, std::span<const Index> ends, int per
   return issue;
 }
 
-// Looks at the classes of a run one by one.
+// Checks the classes of a run one by one.
 class PeriodSearch {
  public:
   explicit PeriodSearch(std::uint32_t step) : step_(step) {}
 
   enum class Found : std::uint8_t { kNothing, kOnDevice, kOnHost };
 
-  // Whether these operations come with the period of those seen so far: not; all but their issue;
-  // or their issue, too.
+  // Whether these operations repeat with the period of those seen so far: no; all times but the
+  // issue; or all times.
   Found Look(const std::vector<program::OperationRecord>& records,
              const std::vector<Index>& operations, std::size_t period) {
     const auto found = RecordsOf(records, operations);
@@ -157,7 +157,7 @@ class PeriodSearch {
   StepPeriod Take() && { return {.length = length_, .begins = std::move(begins_)}; }
 
  private:
-  // By operation; null: there is none.
+  // By operation; null if there is no record.
   std::vector<const program::OperationRecord*> RecordsOf(
       const std::vector<program::OperationRecord>& records,
       const std::vector<Index>& operations) const {
@@ -193,12 +193,12 @@ std::optional<ShorterStep> ShorterStepOf(const plan::Plan& plan) {
   const Looked looked = LookedAt(period);
   const auto most = static_cast<std::int64_t>(looked.most_of_step * static_cast<double>(whole));
   const int wanted = (looked.periods + 1 + looked.settling) * period;
-  // The last group of micro-batches is as large as the whole step's, and there are as many as fill
-  // the pipeline of any schedule.
+  // The last group of micro-batches has the size of the whole step's last group. The number of
+  // micro-batches fills the pipeline in any schedule.
   const auto filling = axes.pipeline == 1 ? 0 : 2 * static_cast<int>(axes.pipeline);
   std::int64_t micro_batches =
       whole % period + std::max(wanted, (filling + period - 1) / period * period);
-  // A schedule that repeats has what is missing with so many micro-batches more.
+  // If the schedule repeats, adding the missing micro-batches completes it.
   for (int builds = 0; builds < 2 && micro_batches <= most; ++builds) {
     auto ranges = parallel::RepeatedMicroBatches(
         plan::ScheduleOf(WithMicroBatches(plan, micro_batches)), period);
@@ -208,9 +208,8 @@ std::optional<ShorterStep> ShorterStepOf(const plan::Plan& plan) {
       continue;
     }
     for (parallel::MicroBatchRange& range : ranges) {
-      // The first period begins at the end of the micro-batch before it. Of interleaved
-      // micro-batches there is none to spare, so that the first piece of that period is not
-      // compared.
+      // The first period begins at the end of the micro-batch before it. Interleaved micro-batches
+      // have none to spare, so the first piece of their first period is not compared.
       range.first = range.end - (looked.periods + 1) * period - (period == 1 ? 1 : 0);
     }
     return ShorterStep{.micro_batches = micro_batches,
@@ -249,7 +248,7 @@ program::LongerStep RepeatedOperations::LongerOf(std::size_t priced) const {
           .first_begin = ends[ends.size() - 1 - looked_at] + 1};
 }
 
-// Whether the shorter step's host influences its device as the longer one's does.
+// Whether the shorter step's host affects its device in the same way as the longer step's.
 bool HostIsAlike(const ShorterRun& shorter, const ShorterStep& step, std::size_t rank_class,
                  std::size_t priced, bool host_repeats, Time period) {
   const simulate::HostInfluence influence = shorter.simulator.host_influence(rank_class);
@@ -257,19 +256,19 @@ bool HostIsAlike(const ShorterRun& shorter, const ShorterStep& step, std::size_t
   const PeriodIssue issue =
       IssueOf(shorter.priced[priced], shorter.operations.EndsOf(priced), step.period);
   if (host_repeats) {
-    // A host waits for room at every so many launches of a step: at the same ones behind the
-    // micro-batches that are left out if these are so many launches.
+    // A host waits for room after a fixed number of launches. It waits at the same ones after the
+    // omitted micro-batches if their launches are a multiple of that number.
     return influence.waited_for_room <= start ||
            std::all_of(issue.launches.begin(), issue.launches.end(), [&](std::int64_t launches) {
              return launches * step.left_out % simulate::kLaunchBlock == 0;
            });
   }
-  // It is ahead by more in some periods than in others, or by more and more. That matters where
-  // something on the device has waited for it, where a device that is faster will, and to memory.
+  // The host's lead varies between periods, or grows. That matters if the device waited for the
+  // host, if a faster device will, and for memory.
   return !shorter.needs_hosts && influence.held_up_by_issue <= start && issue.time <= period;
 }
 
-// Whether all steps from the described one on take as long as it does.
+// Whether all steps from the described one on take equally long.
 bool StepsRepeat(const SteadyRun& run, bool barrier) {
   const SteadyState& steady = run.steady;
   if (steady.count != 1) return false;

@@ -17,44 +17,43 @@
 #include "src/scenario/scenario.h"
 #include "src/simulate/simulate.h"
 
-// A step of few micro-batches in the place of one of many. Between the micro-batches that fill a
-// pipeline and those that drain it a step repeats itself: where each of these micro-batches ends
-// everything that it does, on every stream of every rank, one period after the one before it, so
-// would those that the shorter step leaves out, and the longer step takes so many periods more. It
-// is looked at in a run of the shorter step; where it does not hold, nothing is known of the longer
-// one. Memory follows from the shorter step's requests, which are replayed as often as the longer
-// step has them (memory/replay.h).
+// Simulates a step of few micro-batches instead of many. Between filling and draining its pipeline,
+// a step repeats itself. Suppose that each of these micro-batches ends one period after the one
+// before it, on every stream of every rank. Then the micro-batches left out of the shorter step
+// would do the same, and the longer step takes that many periods more. A run of the shorter step is
+// checked for this; if the check fails, nothing is known of the longer step. Memory follows from
+// the shorter step's requests, replayed as often as in the longer step (memory/replay.h).
 namespace stepcast::forecast {
 
 struct ShorterStep {
-  std::int64_t micro_batches = 0;  // that the shorter step has
-  int period = 1;                  // micro-batches after which the schedule repeats itself
-  std::int64_t left_out = 0;       // periods of the longer step that the shorter one leaves out
-  // [stage] the micro-batches whose ends are compared with those one period before them.
+  std::int64_t micro_batches = 0;  // of the shorter step
+  int period = 1;                  // micro-batches after which the schedule repeats
+  std::int64_t left_out = 0;       // periods that the shorter step leaves out
+  // [stage]: the micro-batches whose ends are compared with those one period earlier.
   std::vector<parallel::MicroBatchRange> repeated{};
 };
 
-// The shorter step that may stand for the plan's. None where its schedule does not repeat, or is
-// too short for a shorter one to be worth a try.
+// The shorter step for a plan. None if the schedule does not repeat, or if the step is too short to
+// gain from it.
 std::optional<ShorterStep> ShorterStepOf(const plan::Plan& plan);
 
-// The scenario with the shorter step in the place of its own.
+// The scenario with the shorter step instead of its own.
 scenario::Scenario Shortened(const scenario::Scenario& scenario, const ShorterStep& step);
 
-// The operations whose records say whether a step repeats itself. A stage's program is cut where
-// the micro-batches of ShorterStep::repeated end; each piece between two cuts has one such
-// operation for each stream, the last one on it.
+// The operations whose records show whether a step repeats itself. A stage's program is cut where
+// the micro-batches of ShorterStep::repeated end. Each piece between two cuts has one such
+// operation per stream, the last on it.
 class RepeatedOperations {
  public:
   // `priced` are the classes of the shorter step.
   RepeatedOperations(const std::vector<PricedClass>& priced, const ShorterStep& step);
 
-  // The cuts in a priced class's program: the last operation of each of these micro-batches.
+  // The cuts in a priced class's program: the last operation of each compared micro-batch.
   std::span<const program::Index> EndsOf(std::size_t priced) const { return ends_[priced]; }
-  // The longer step, seen from the shorter one's program.
+  // The longer step, in terms of the shorter step's program.
   program::LongerStep LongerOf(std::size_t priced) const;
-  // The operations of a priced class, piece by piece and within each stream by stream. A stream
-  // that has no operation in a piece has kNone there.
+  // The operations of a priced class, by piece and then by stream; kNone for a stream without
+  // operations in a piece.
   const std::vector<program::Index>& Of(std::size_t priced) const { return of_[priced]; }
 
  private:
@@ -65,16 +64,16 @@ class RepeatedOperations {
 
 // How the described step of a run repeats itself.
 struct StepPeriod {
-  // The stretch of a class's run that the longer step has more of, and how often.
+  // The time span of a class's run that the longer step repeats, and how often.
   MoreTime More(std::size_t rank_class, const ShorterStep& step) const {
     return {.begin = begins[rank_class], .length = length, .times = step.left_out};
   }
 
   Time length;
-  std::vector<Time> begins;  // [class of SimulatedRanks] it does for a period at least from here on
+  std::vector<Time> begins;  // [class of SimulatedRanks]: repeats from here for a period
 };
 
-// The run of a shorter step, the simulator's last, in which all classes have recorded `operations`.
+// The run of a shorter step, the simulator's last one, in which all classes recorded `operations`.
 struct ShorterRun {
   const simulate::Simulator& simulator;
   const SteadyRun& run;
@@ -85,8 +84,8 @@ struct ShorterRun {
   bool needs_hosts = false;  // memory depends on when hosts issue frees
 };
 
-// None where the step does not repeat itself, or where that cannot be told: where steps do not
-// repeat one another, or a host that is not always as far ahead matters.
+// None if the step does not repeat itself, or if that cannot be decided: steps do not repeat one
+// another, or the lead of a host varies and matters.
 std::optional<StepPeriod> PeriodOf(const ShorterRun& shorter, const ShorterStep& step);
 
 }  // namespace stepcast::forecast

@@ -1,5 +1,5 @@
-// Sibling groups share cards and links: the analytic price of a group's collective knows what flow
-// finds out by running all of them.
+// Sibling groups share cards and links. The analytic price of a group's collective agrees with the
+// flow simulation of all groups.
 
 #include <algorithm>
 #include <string>
@@ -81,8 +81,8 @@ TEST(SiblingGroups, FourReplicaGroupsShareOneCard) {
             0.4 * by_hand);
 }
 
-// Four stages of six GPUs on three nodes of eight: the first and the last one are each inside of a
-// node, the others cross over to the next one.
+// Four stages of six GPUs on three nodes of eight. The first and the last stage are within a node;
+// the others extend to the next node.
 TEST(SiblingGroups, AStageInsideOfANodeDoesNotWaitForTheCardsOfOthers) {
   constexpr const char* kStages = R"(
 stepcast: 1
@@ -100,11 +100,11 @@ data_parallel: {zero_stage: 1, framework: nanotron}
 TEST(SiblingGroups, TheStepWaitsForTheSharedCard) {
   const double analytic = StepSeconds(kOneCard, {});
   EXPECT_NEAR(analytic / StepSeconds(kOneCard, {"cluster.network=flow"}), 1, 0.001);
-  // A card for each GPU is faster.
+  // One card per GPU is faster.
   EXPECT_GT(analytic, 2 * StepSeconds(kOneCard, {"cluster.topology.node.devices.nic=4"}));
 }
 
-// Sixteen nodes at most are looked at, and what is found there holds for more.
+// At most sixteen nodes are examined; the result applies to larger numbers.
 TEST(SiblingGroups, ManyNodesAreLikeSixteen) {
   for (const int nodes : {16, 17, 40}) {
     const CollectiveGroup all{.name = {}, .ranks = nodes, .nodes = nodes, .siblings = true};
@@ -126,7 +126,7 @@ struct AnyCluster {
   int nodes = 0;
 };
 
-// What is trained on all of these clusters.
+// The training on all of these clusters.
 std::string AnyTraining() {
   return fmt::format(R"(
 stepcast: 1
@@ -201,7 +201,7 @@ cluster:
   return cluster;
 }
 
-// Shard groups of a part of a node, of a node, or of several nodes.
+// The size of a shard group: part of a node, a node, or several nodes.
 int DrawShard(const AnyCluster& cluster) {
   std::vector<int> sizes;
   for (int size = 1; size <= cluster.gpus * cluster.nodes; ++size) {
@@ -212,7 +212,7 @@ int DrawShard(const AnyCluster& cluster) {
   return *rc::gen::elementOf(sizes);
 }
 
-// Rounding of rates and shares.
+// For the rounding of rates and shares.
 constexpr double kTolerance = 1.001;
 
 RC_GTEST_PROP(SiblingGroups, AnalyticCollectivesTakeAsLongAsFlow, ()) {
@@ -237,8 +237,8 @@ RC_GTEST_PROP(SiblingGroups, AnalyticCollectivesTakeAsLongAsFlow, ()) {
   RC_ASSERT(flow <= analytic * kTolerance);
 }
 
-// What one rank's collectives do to each other and to its kernels by the links that they share with
-// those of other ranks, where all ranks do the same at the same time.
+// All ranks run the same program at the same time. Their collectives share links, and slow down
+// each other and kernels.
 RC_GTEST_PROP(SiblingGroups, AnalyticStepsTakeAsLongAsFlow, ()) {
   const AnyCluster cluster = DrawCluster(16);
   const int shard = DrawShard(cluster);
@@ -250,15 +250,15 @@ RC_GTEST_PROP(SiblingGroups, AnalyticStepsTakeAsLongAsFlow, ()) {
   const double analytic = StepSeconds(text, {});
   const double flow = StepSeconds(text, {"cluster.network=flow"});
   RC_LOG() << text << " analytic " << analytic << " flow " << flow << "\n";
-  // Of more nodes the analytic price looks at a part (src/cost/priced_machine.h). In a step,
-  // rounding moves what runs beside what.
+  // For more nodes the analytic price examines only some of them (src/cost/priced_machine.h). In a
+  // step, rounding changes which operations overlap.
   const double tolerance = cluster.nodes > 16 ? 1.02 : 1.005;
   RC_ASSERT(analytic <= flow * tolerance);
   RC_ASSERT(flow <= analytic * tolerance);
 }
 
-// Leaves of up to 32 nodes with narrow ways to the spines, and groups on a node, on a part of a
-// leaf's nodes or on whole leaves, each of which is like all others.
+// Leaves of up to 32 nodes with narrow uplinks. Groups are on a node, on part of a leaf's nodes or
+// on whole leaves, and all groups are alike.
 std::string DrawLargeLeaves() {
   const int below = *rc::gen::element(2, 3, 5, 8, 12, 16, 24, 32);
   const int nodes = below * *rc::gen::inRange(2, 4);

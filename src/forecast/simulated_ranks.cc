@@ -19,7 +19,7 @@ namespace {
 
 using program::ProcessGroup;
 
-// The ranks by the facts that tell them apart: label, kind of node, and speed of the device.
+// Ranks by the properties that distinguish them: label, kind of node, and speed of the device.
 class RankKinds {
  public:
   RankKinds(const scenario::Scenario& scenario, std::span<const PricedClass> priced,
@@ -37,12 +37,12 @@ class RankKinds {
   int ranks() const {
     return labels_.ranks_of_each() * static_cast<int>(labels_.distinct().size());
   }
-  // Devices differ: labels alone do not tell ranks apart.
+  // Whether devices differ, so that labels alone do not distinguish ranks.
   bool devices_differ() const { return kinds_.size() > labels_.distinct().size(); }
   const std::vector<cost::PricedKind>& kinds() const { return kinds_; }
   const cost::PricedKind& kind(int rank) const { return kinds_[Of(rank)]; }
 
-  // [rank] Its kind.
+  // [rank]: its kind.
   std::vector<std::int64_t> OfRanks() const {
     std::vector<std::int64_t> kinds;
     kinds.reserve(static_cast<std::size_t>(ranks()));
@@ -50,7 +50,7 @@ class RankKinds {
     return kinds;
   }
 
-  // The class of these ranks, which are of one kind.
+  // The class of these ranks, which must be of one kind.
   ReportedClass ClassOf(const std::vector<int>& ranks) const {
     ReportedClass own = classes_[Of(ranks.front())];
     own.first_rank = ranks.front();
@@ -59,7 +59,7 @@ class RankKinds {
     return own;
   }
 
-  // The classes if devices do not differ.
+  // The classes if devices are equal.
   std::vector<ReportedClass> ClassesByLabel() const {
     std::vector<ReportedClass> classes = classes_;
     for (std::size_t label = 0; label < classes.size(); ++label) {
@@ -99,7 +99,7 @@ class RankKinds {
   std::map<int, std::size_t> slow_;      // by rank: the kind of a slow device
 };
 
-// All layouts of all programs, each once.
+// The distinct layouts of all programs.
 std::vector<parallel::GroupLayout> LayoutsOf(std::span<const PricedClass> priced) {
   std::vector<parallel::GroupLayout> layouts;
   for (const PricedClass& own : priced) {
@@ -112,7 +112,7 @@ std::vector<parallel::GroupLayout> LayoutsOf(std::span<const PricedClass> priced
   return layouts;
 }
 
-// Of meetings that begin with the groups of the layouts: the first of each colour stands for all.
+// Groups that stand for all groups of a color; the groups of the layouts come first.
 class GroupsOfClasses {
  public:
   GroupsOfClasses(const std::vector<parallel::GroupLayout>& layouts,
@@ -131,8 +131,7 @@ class GroupsOfClasses {
     }
   }
 
-  // The groups of a class of ranks: all of its ranks are in groups of the same colours, in which
-  // classes meet.
+  // The groups of a rank class. All of its ranks are in groups of the same colors.
   std::vector<ProcessGroup> Of(const program::Program& program, int rank) const {
     std::vector<ProcessGroup> own = program.groups;
     for (ProcessGroup& group : own) {
@@ -154,8 +153,8 @@ bool SameRanks(const std::vector<ProcessGroup>& a, const std::vector<ProcessGrou
                     [](const auto& one, const auto& other) { return one.ranks == other.ranks; });
 }
 
-// One rank of each class, in the groups that stand for those of all its ranks. `kind_of`: [rank] in
-// `kinds`.
+// Adds one rank of each class, in the groups that stand for the groups of all its ranks. `kind_of`:
+// [rank], index in `kinds`.
 void AddClasses(parallel::Classes classes, std::span<const std::int64_t> kind_of,
                 std::span<const cost::PricedKind> kinds,
                 const std::vector<parallel::GroupLayout>& layouts, SimulatedRanks& ranks) {
@@ -175,7 +174,7 @@ void AddClasses(parallel::Classes classes, std::span<const std::int64_t> kind_of
   }
 }
 
-// One rank of each label: its program has the groups that stand for those of all ranks.
+// Adds one rank of each label; its groups stand for those of all ranks.
 void AddLabels(const RankKinds& kinds, SimulatedRanks& ranks) {
   for (const ReportedClass& own : ranks.reported) {
     const cost::PricedKind& kind = kinds.kind(own.first_rank);
@@ -187,7 +186,7 @@ void AddLabels(const RankKinds& kinds, SimulatedRanks& ranks) {
   }
 }
 
-// All ranks, each in its own groups.
+// Adds all ranks, each in its own groups.
 Result<network::CollectiveTraffic> AddRanks(const scenario::Scenario& scenario,
                                             const RankKinds& kinds, int steps,
                                             SimulatedRanks& ranks) {
@@ -207,8 +206,8 @@ Result<network::CollectiveTraffic> AddRanks(const scenario::Scenario& scenario,
   return cost::RouteCollectives(scenario, routed, steps);
 }
 
-// Each reported class is recorded in the simulated class of its first rank, which that stands for:
-// simulated classes are those that are reported, or parts of them.
+// Records each reported class in the simulated class of its first rank. Simulated classes are
+// reported classes or parts of them.
 void RecordReported(SimulatedRanks& ranks) {
   for (ReportedClass& own : ranks.reported) {
     const auto simulated = std::ranges::lower_bound(ranks.classes, own.first_rank, {},
@@ -239,7 +238,7 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
   SimulatedRanks ranks;
   const RankKinds kinds(scenario, priced, ranks.slowed);
   const std::vector<parallel::GroupLayout> layouts = LayoutsOf(priced);
-  std::optional<parallel::Classes> coloured;  // none: labels alone tell ranks apart
+  std::optional<parallel::Classes> coloured;  // none: labels alone distinguish ranks
   if (kinds.devices_differ()) {
     coloured = parallel::ClassesOf(kinds.OfRanks(), parallel::GroupMeetings(layouts), {});
     for (const std::vector<int>& own : coloured->ranks)

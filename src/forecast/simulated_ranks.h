@@ -18,45 +18,44 @@
 
 namespace stepcast::forecast {
 
-// The ranks of one label on one kind of node, their program, and what its operations cost there. A
-// scenario has those of the first kind first, of each kind by label.
+// The ranks of one label on one kind of node, with their program and the prices of its operations.
+// A scenario's classes are ordered by kind, then by label.
 struct PricedClass : RankClass {
   program::Program program{};  // of the first rank that has the label
   cost::Prices prices{};
 };
 
-// A class that is part of the answer.
+// A rank class in the answer.
 struct ReportedClass : RankClass {
-  std::size_t index = 0;   // in SimulatedRanks::classes, the class that its first rank is in
-  std::size_t priced = 0;  // among the priced classes, the one that its ranks are in
+  std::size_t index = 0;   // index in SimulatedRanks::classes of its first rank's class
+  std::size_t priced = 0;  // index of its ranks' class in the priced classes
 };
 
-// The classes of ranks that a scenario's forecast simulates, and the network that joins them.
+// The rank classes that a forecast simulates, and the network between them.
 //
-// Analytic: the coarsest classes whose ranks run one program in equivalent surroundings. These are
-// the labels of the plan, and where devices differ, by their kind or speed, the classes of a
-// colouring (parallel/rank_classes.h). With the network as flows, those of them that links tell
-// apart are classes of their own (cost/collective_flows.h); message by message every rank is
-// simulated. The answer has the analytic classes at every fidelity: of each its first rank is
-// reported.
+// Analytic: the coarsest classes whose ranks run one program in equivalent surroundings. They are
+// the labels of the plan. If devices differ in kind or speed, they are the classes of a coloring
+// (parallel/rank_classes.h). With a network of flows, ranks with different links are in separate
+// classes (cost/collective_flows.h). With single messages, every rank is simulated. At every
+// fidelity the answer has the analytic classes, each reported for its first rank.
 struct SimulatedRanks {
   std::vector<simulate::RankClass> classes{};  // by representative
   std::vector<ReportedClass> reported{};       // by first rank
   std::optional<network::CollectiveTraffic> traffic{};
-  // Storage that `classes` points to, beside the priced classes and `reported`.
+  // Storage that `classes` refers to, in addition to the priced classes and `reported`.
   std::deque<std::vector<program::ProcessGroup>> groups{};
   std::vector<std::vector<int>> members{};
   std::deque<cost::Prices> slowed{};
 };
 
-// `priced` must outlive the result; `steps`: how often the step is run at least. Errors: those of
+// `priced` must outlive the result. `steps`: the least number of steps to be run. Errors: those of
 // cost::FlowClassesOf and cost::RouteCollectives.
 Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
                                         std::span<const PricedClass> priced, int steps);
 
-// Collectives as flows on the cluster's links: one rank of each class that neither labels nor links
-// tell apart; none of them is reported. `labels`: [rank] in `kinds`; `layouts`: all that their
-// programs have groups of, in which every rank is. Programs and prices outlive the result.
+// For collectives as flows on the cluster's links: one rank of each class with equal labels and
+// links; none is reported. `labels`: [rank], index in `kinds`. `layouts`: all layouts with groups
+// in the programs; every rank is in each. Programs and prices must outlive the result.
 Result<SimulatedRanks> FlowRanksOf(const scenario::Scenario& scenario,
                                    std::span<const std::int64_t> labels,
                                    std::span<const cost::PricedKind> kinds,

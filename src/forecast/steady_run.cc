@@ -42,13 +42,13 @@ StepCounts::StepCounts(const program::Program& program, const program::LongerSte
 
 namespace {
 
-// How many steps are run until the interval between their ends has settled, at first and at most. A
-// host that runs ahead of its device a little further each step settles late. The last step is not
-// looked at: what overlaps the end of a step is the beginning of the next.
+// How many steps are run until the interval between their ends has settled: first and at most. A
+// host whose lead grows a little in each step settles late. The last step is not examined, since
+// the next step's beginning overlaps its end.
 constexpr int kFirstSteps = 4;
 constexpr int kMostSteps = 64;
 
-// Intervals are exact unless operations share rates; then they may differ by rounding.
+// Intervals are exact unless operations share rates; then rounding may differ.
 bool Same(Time a, Time b) {
   const std::int64_t difference = std::abs((a - b).picoseconds());
   return difference <= 10'000 && difference <= a.picoseconds() / 1'000'000;
@@ -60,8 +60,8 @@ bool Settled(const std::vector<Time>& ends) {
          ends[n - 1] - ends[n - 2] == ends[n - 2] - ends[n - 3];
 }
 
-// Which of the steps are described is left open. `again`: the simulator's last run was of them,
-// too. None: programs wait for each other in a circle.
+// Runs steps without choosing the described ones. `again`: the simulator's last run had these ranks
+// too. None on a deadlock.
 std::optional<SteadyRun> RunSteps(simulate::Simulator& simulator, const SimulatedRanks& ranks,
                                   simulate::Options options, bool again) {
   options.traffic = ranks.traffic ? &*ranks.traffic : nullptr;
@@ -100,9 +100,9 @@ std::optional<SteadyRun> TryToSteadyState(simulate::Simulator& simulator,
                                           RecordedSteps recorded) {
   if (!MayBeShort(ranks, barrier)) extent = Extent::kWhole;
   for (int steps = FirstSteps(barrier);; steps *= 2) {
-    // A mean takes several steps.
+    // A mean needs several steps.
     const int described = barrier ? 1 : steps - 2;
-    // Which step repeats is not known before.
+    // The repeating step is not known in advance.
     const bool later =
         recorded == RecordedSteps::kFromDescribed && extent == Extent::kWhole && steps < kMostSteps;
     auto steps_run = RunSteps(simulator, ranks,
@@ -117,7 +117,7 @@ std::optional<SteadyRun> TryToSteadyState(simulate::Simulator& simulator,
     SteadyRun& run = *steps_run;
     run.extent = extent;
     again = true;
-    // Between barriers every step after the first is alike.
+    // With barriers all steps after the first are alike.
     run.steady = {.last = static_cast<std::uint32_t>(described), .count = 1};
     if (barrier) return steps_run;
     if (const simulate::Repetition* repetition = simulator.repetition()) {
@@ -126,13 +126,13 @@ std::optional<SteadyRun> TryToSteadyState(simulate::Simulator& simulator,
                     .start = repetition->start};
       return steps_run;
     }
-    // Steps that never repeat differ with where the first one began.
+    // Steps that never repeat depend on where the first one began.
     if (extent == Extent::kLateStart) {
       return TryToSteadyState(simulator, ranks, barrier, recording, Extent::kUntilRepetition, again,
                               recorded);
     }
     if (Settled(run.ends)) return steps_run;
-    // A cycle of several steps: its mean.
+    // A cycle of several steps: use its mean.
     if (steps >= kMostSteps) {
       run.steady.count = run.steady.last / 2;
       return steps_run;
@@ -143,7 +143,7 @@ std::optional<SteadyRun> TryToSteadyState(simulate::Simulator& simulator,
 SteadyRun RunForMemory(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
                        simulate::Recording recording, bool again) {
   SteadyRun run = RunToSteadyState(simulator, ranks, barrier, recording, Extent::kLateStart, again);
-  // A host that runs ahead further in each step changes memory at other times in each.
+  // If the host's lead grows in each step, the times of memory changes differ by step.
   if (simulator.repetition() != nullptr && !simulator.repetition()->host) {
     run = RunToSteadyState(simulator, ranks, barrier, recording, Extent::kWhole, /*again=*/true);
   }

@@ -18,14 +18,14 @@ namespace stepcast::forecast {
 struct SteadyState {
   std::uint32_t last = 0;
   std::uint32_t count = 1;
-  std::optional<Time> start{};  // of the first of them, where no step came before
+  std::optional<Time> start{};  // start of the first of them, if it is the run's first step
 };
 
-// How much of the steps is run.
+// How much of the steps is simulated.
 enum class Extent : std::uint8_t {
   kWhole,            // all of the first steps
-  kUntilRepetition,  // no more than it takes to know what repeats
-  kLateStart,        // nor of the first step (simulate::Options::late_start)
+  kUntilRepetition,  // until the repeating part is known
+  kLateStart,        // and only the end of the first step (simulate::Options::late_start)
 };
 
 // A run of the ranks until their steps repeat.
@@ -33,56 +33,57 @@ struct SteadyRun {
   SteadyState steady{};
   Extent extent = Extent::kWhole;
   std::span<const program::Timeline> timelines{};  // by class, until the simulator's next run
-  std::vector<Time> ends{};  // of the steps: when the last of the reported classes ended
+  std::vector<Time> ends{};  // of the steps: when the last reported class ended
 };
 
-// How often a step is run at first.
+// The number of steps in the first attempt.
 int FirstSteps(bool barrier);
 
-// The steps whose operations a run records. kFromDescribed leaves out those before the first
-// described step in a run of Extent::kWhole; in others it is not known before the run which step
-// will be described, and all are recorded.
+// The steps whose operations a run records. kFromDescribed omits those before the first described
+// step in a run of Extent::kWhole. With other extents the described step is not known in advance,
+// so all are recorded.
 enum class RecordedSteps : std::uint8_t { kAll, kFromDescribed };
 
-// `barrier`: ranks wait for one another between steps. `again`: the simulator's last run was of
-// these ranks, too.
+// `barrier`: ranks wait for one another between steps. `again`: the simulator's last run had these
+// ranks too.
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
                            bool barrier, simulate::Recording recording, Extent extent, bool again,
                            RecordedSteps recorded = RecordedSteps::kAll);
 
-// Does the same with programs that may wait for each other in a circle, which lowered programs
-// never do. Gives nothing where they do.
+// The same for programs that may deadlock, which lowered programs never do. Returns nothing on a
+// deadlock.
 std::optional<SteadyRun> TryToSteadyState(simulate::Simulator& simulator,
                                           const SimulatedRanks& ranks, bool barrier,
                                           simulate::Recording recording, Extent extent, bool again,
                                           RecordedSteps recorded = RecordedSteps::kAll);
 
-// Whether steps can be known to repeat before all of them have been run (simulate::Options).
+// Whether the repetition of steps can be known before all of them have run (simulate::Options).
 bool MayBeShort(const SimulatedRanks& ranks, bool barrier);
 
-// The shortest run from which memory follows that is freed when a device is done
-// (memory/deferred_frees.h). All that forecast such memory make it, so that they agree: how far
-// hosts are ahead after the first steps depends on where the first one began.
+// The shortest run that determines memory with deferred frees (memory/deferred_frees.h). All
+// forecasts of such memory use this function, so that they agree: how far hosts run ahead depends
+// on where the first step began.
 SteadyRun RunForMemory(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
                        simulate::Recording recording, bool again);
 
-// The described steps of such a run, the simulator's last, over again, recorded: as far as it went
-// itself if it ended where its steps repeat, else no further than the step that overlaps their end.
+// Repeats the described steps of the simulator's last run, `before`, and records them. It ends
+// where `before` ended if that run stopped at a repetition, and otherwise with the step that
+// overlaps the end of the described steps.
 SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
                    simulate::Recording recording, const SteadyRun& before);
 
-// Of the described steps, in a run or in the ends of a class's own steps.
+// Start and duration of the described steps, from the ends of a run's or a class's steps.
 Time StartOf(const std::vector<Time>& ends, const SteadyState& steady);
 Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady);
-// Of one of them.
+// Mean duration of one of `count` steps.
 Time Mean(Time total, std::uint32_t count);
 
-// How often a step runs each entry of its program's tables: what follows from instructions alone,
-// whatever sizes and prices the entries have.
+// How often a step executes each entry of its program's tables. It depends only on instructions,
+// not on sizes or prices.
 struct StepCounts {
   StepCounts() = default;
   explicit StepCounts(const program::Program& program) : StepCounts(program, {}) {}
-  // These counts are those of the longer step that the program stands for.
+  // The counts of the longer step that the program stands for.
   StepCounts(const program::Program& program, const program::LongerStep& longer);
 
   std::vector<std::uint32_t> kernels, collectives, exchanges, copies, host_tasks;  // by operand

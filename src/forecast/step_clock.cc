@@ -13,8 +13,8 @@ namespace {
 
 using program::Program;
 
-// What each entry of a program's tables takes, issuing it included: calls `take` with the table of
-// StepCounts, the operand and the time.
+// Calls `take` with the table of StepCounts, the operand and the time of each entry of a program's
+// tables, including the time to issue it.
 template <typename Take>
 void ForEachTime(const Program& program, const cost::Prices& prices, Take take) {
   for (std::size_t i = 0; i < program.kernels.size(); ++i) {
@@ -45,7 +45,7 @@ bool OutlastsTheClock(const PricedClass& own, double times) {
   const Program& program = own.program;
   const cost::Prices& prices = own.prices;
   const double most = static_cast<double>(Seconds(86'400).picoseconds()) / times;
-  // Few steps come near it: at first, as if each instruction were the longest.
+  // Few steps are near the limit, so first try a bound with the longest instruction.
   Time longest;
   ForEachTime(program, prices,
               [&](auto, std::size_t, Time time) { longest = std::max(longest, time); });

@@ -9,14 +9,14 @@
 
 namespace stepcast::forecast {
 
-// The clock counts picoseconds in 64 bits: 106 days, and all the steps that are run must fit.
+// The clock counts picoseconds in 64 bits, 106 days, which must hold all simulated steps.
 
-// Whether the operations of a class's step, so many times over, add up to more than a day.
+// Whether the operations of a class's step, `times` over, add up to more than a day.
 bool OutlastsTheClock(const PricedClass& own, double times = 1);
-// Whether those of the longer step may that the shorter one stands for.
+// The same for the longer step that the shorter step stands for.
 bool OutlastsTheClock(const std::vector<PricedClass>& priced, const ShorterStep& shorter);
 
-// Errors: cost.step-too-long, where it does.
+// Errors: cost.step-too-long if the step outlasts the clock.
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
                                            const PricedClass& own);
 

@@ -11,7 +11,7 @@ namespace {
 
 using program::Timeline;
 
-// When the host had issued all of a step: at a barrier it waits from then on.
+// When the host had issued the whole step. At a barrier it waits from then on.
 Time LastIssue(const Timeline& timeline, std::uint32_t step) {
   Time last;
   for (const program::OperationRecord& record : timeline.operations) {
@@ -20,7 +20,7 @@ Time LastIssue(const Timeline& timeline, std::uint32_t step) {
   return last;
 }
 
-// As seen in a run in which steps end at other times.
+// Shifts changes to a run whose steps end later.
 void Shift(Time later, std::vector<memory::Change>& changes) {
   for (memory::Change& change : changes) {
     if (change.instruction != program::kNone) change.time += later;
@@ -92,9 +92,9 @@ bool StepForecast::RunSteps() {
 
 SteadyRun StepForecast::RunForTime() {
   if (records_times()) {
-    // Traces and pages show all steps. Times need no step behind the first that repeats, but a
-    // whole first one: it decides how far hosts are ahead of their devices from then on, and with
-    // that what idle time is put down to.
+    // Traces and pages show all steps. Times need no step after the first that repeats, but they
+    // need the whole first step: it decides the lead of hosts over their devices, and so the cause
+    // of idle time.
     const bool everything = detail_ == Detail::kEverything;
     const Extent extent = shorter_ != nullptr ? Extent::kLateStart
                           : everything        ? Extent::kWhole
@@ -142,7 +142,7 @@ bool StepForecast::AddMemory(std::size_t index) {
   const ReportedClass& reported = ranks_.reported[index];
   const program::Program& program = priced_[reported.priced].program;
   const scenario::Scenario& on = kinds_[reported.node_kind];
-  // What is freed in host order needs no times, and has none in a run that marks what others do.
+  // Frees in host order need no times.
   const bool deferred = of_memory_ && frees_[reported.priced].any();
   const Timeline& timeline = deferred          ? memory_timelines_[reported.index]
                              : records_times() ? run_.classes[index].timeline
@@ -245,7 +245,7 @@ void StepForecast::AddRange() {
               scenario_.cluster->devices());
 }
 
-// An allocator that gives memory back stops the device where it does.
+// An allocator that returns memory stops the device.
 tl::expected<void, Diagnostics> StepForecast::AddStops() {
   if (!stops_) return {};
   const auto stops =

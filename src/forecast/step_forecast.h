@@ -20,12 +20,12 @@
 
 namespace stepcast::forecast {
 
-// A forecast in the making, from priced programs to figures: all forecasts are made here. Make runs
-// the parts in their order, once. What it is given must outlive it.
+// Computes a forecast from priced programs. Every forecast is made here. Make runs the parts in
+// order; call it once. All arguments must outlive the object.
 class StepForecast {
  public:
-  // `frees`: FreesOf(priced). `shorter`: the step that these classes are of, in the place of the
-  // scenario's; null: its own. The simulator and the replayer may have been used before.
+  // `frees`: FreesOf(priced). `shorter`: the step of these classes, if it replaces the scenario's;
+  // null otherwise. The simulator and the replayer may be reused.
   StepForecast(const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
                const std::vector<memory::DeferredFrees>& frees, Detail detail,
                const ShorterStep* shorter, simulate::Simulator& simulator,
@@ -40,21 +40,21 @@ class StepForecast {
         simulator_(simulator),
         replayer_(replayer) {}
 
-  // None: the shorter step does not tell what the scenario's does. The classes of the run have
-  // neither programs nor prices yet. Errors: those of SimulatedRanksOf and CheckClock.
+  // None: the shorter step does not determine the scenario's. The classes of the run have no
+  // programs or prices yet. Errors: those of SimulatedRanksOf and CheckClock.
   Result<std::optional<Run>> Make(const MicroBatchFlops& flops);
 
-  // Gives the classes of `run`, which Make made, the programs of `priced`, which are moved from.
+  // Moves the programs of `priced` to the classes of `run`, which Make returned.
   void HandOverPrograms(std::vector<PricedClass>& priced, Run& run) const;
 
  private:
   bool records_times() const { return detail_ >= Detail::kTimes; }
-  // False: the shorter step does not repeat itself.
+  // Returns false if the shorter step does not repeat itself.
   bool RunSteps();
-  // The run of the steps, with records of as much as `detail_` needs.
+  // Runs the steps with the records that `detail_` needs.
   SteadyRun RunForTime();
   void AddClass(const ReportedClass& reported);
-  // False: the shorter step does not tell the longer one's memory.
+  // Returns false if the shorter step does not determine the longer one's memory.
   bool AddMemory(std::size_t reported);
   void FindCritical();
   void SummariseMemories();
@@ -86,11 +86,11 @@ class StepForecast {
   std::optional<MarkedOperations> marked_;
   std::vector<bool> all_;  // marks of the first class for the range
   SteadyRun of_time_;
-  std::optional<SteadyRun> of_memory_;  // where memory needs a run of its own
+  std::optional<SteadyRun> of_memory_;                           // if memory needs a separate run
   std::vector<program::Timeline> timelines_, memory_timelines_;  // [simulated class], if taken
   std::optional<StepPeriod> period_;
-  std::vector<std::vector<memory::DriverCallsAt>> calls_;  // [priced class] of its allocator
-  bool stops_ = false;                                     // there are some
+  std::vector<std::vector<memory::DriverCallsAt>> calls_;  // [priced class]: of its allocator
+  bool stops_ = false;                                     // whether there are such calls
   // [reported class]
   std::vector<Time> own_ends_;  // of its described step
   std::vector<MemoryForecast> memories_;

@@ -17,7 +17,7 @@ KernelSpans KernelSpansOf(const program::Program& program, const program::Timeli
   KernelSpans result;
   std::vector<KernelSpan>& spans = result.spans;
   spans.reserve(timeline.operations.size());
-  // They are in the order of ends, which is nearly that of starts.
+  // Records are ordered by their ends, which is nearly the order of starts.
   const auto add = [&](const KernelSpan& span) {
     if (span.end <= span.start || (!without.empty() && without[span.stream])) return;
     spans.push_back(span);
@@ -71,7 +71,7 @@ namespace {
 
 using program::Opcode;
 
-// The instants of a cluster by phase: the compute stream's come first.
+// Divides the instants of a cluster by phase; the compute stream's kernels have priority.
 void AddPhases(const KernelSpans& kernels, const KernelCluster& cluster, TimeBreakdown& time) {
   const auto add = [&time](program::Phase phase, Time length) {
     time.phase[static_cast<std::size_t>(phase)] += length;
@@ -95,7 +95,7 @@ void AddPhases(const KernelSpans& kernels, const KernelCluster& cluster, TimeBre
   }
 }
 
-// What a wait waits for: the last operation on the stream before the event was recorded.
+// The operation that a wait waits for: the last one on the stream before the event was recorded.
 struct Awaited {
   program::Index instruction = program::kNone;
   std::uint32_t steps_before = 0;
@@ -147,8 +147,8 @@ Breakdown BreakDown(const program::Program& program, const program::Timeline& ti
     const program::Instruction& instruction = program.step[record.instruction];
     const program::Index communicator = program::CommunicatorOf(program, instruction);
     if (communicator == program::kNone) continue;
-    // A collective whose turn has come and that has not started waits for another member, an
-    // exchange for a peer.
+    // A collective whose turn has come and that has not started waits for another member; an
+    // exchange waits for a peer.
     Time& free_since = free[communicator];
     const Time turn = std::max(record.ready, free_since);
     free_since = record.end;
@@ -165,7 +165,7 @@ Breakdown BreakDown(const program::Program& program, const program::Timeline& ti
         }
       }
     }
-    // Kernels behind it on its stream wait for it without a wait.
+    // Later kernels on its stream wait for it without a wait instruction.
     if (instruction.stream == program::Program::kComputeStream) {
       waiting.push_back(clip(record.ready, record.end));
     }
@@ -173,7 +173,7 @@ Breakdown BreakDown(const program::Program& program, const program::Timeline& ti
   for (const program::WaitRecord& record : timeline.waits) {
     if (record.end > start && record.start < end) waiting.push_back(clip(record.start, record.end));
   }
-  // Of several exchanges that have been begun, the one that is waited for counts.
+  // If several exchanges have begun, the one that the stream waits for counts.
   if (!without_peers.empty()) {
     const std::vector<Awaited> awaited = AwaitedOperations(program);
     for (const program::WaitRecord& record : timeline.waits) {

@@ -12,8 +12,8 @@
 
 namespace stepcast::forecast {
 
-// When kernels run, on any stream, in an interval of a timeline. Mostly one runs at a time: then an
-// instant is its, and no order among them is needed.
+// When kernels run on any stream in an interval of a timeline. Usually one kernel runs at a time,
+// and each instant belongs to it.
 
 struct KernelSpan {
   Time start, end;  // within the interval
@@ -22,7 +22,7 @@ struct KernelSpan {
   program::Index instruction = program::kNone;
 };
 
-// Spans [first, last) that overlap each other, or one alone.
+// Spans [first, last) that overlap one another, or a single span.
 struct KernelCluster {
   std::size_t first = 0, last = 0;
   Time start, end;
@@ -32,30 +32,29 @@ struct KernelCluster {
 struct KernelSpans {
   std::vector<KernelSpan> spans;  // by start
   std::vector<KernelCluster> clusters;
-  Intervals gaps;  // in which no kernel runs
+  Intervals gaps;  // times without a kernel
 };
 
-// In [start, end). `without`: streams that do not count; empty: all do.
+// The kernels in [start, end). `without`: streams to ignore; empty: none.
 KernelSpans KernelSpansOf(const program::Program& program, const program::Timeline& timeline,
                           Time start, Time end, const std::vector<bool>& without = {});
 
-// Which streams stand for the host's own work beside the device's: loading data, writing a
-// checkpoint, drives. What runs there is no phase of the device's. Empty: none.
+// The streams of host work that runs concurrently with the device: data loading, checkpoint saving,
+// drives. Their operations belong to no phase of the device. Empty if there are none.
 std::vector<bool> HostStreams(const program::Program& program);
 
 struct Breakdown {
   TimeBreakdown time;
-  Time communication_total;  // the communicators' busy time, their union
-  Intervals exposed;         // when communication is exposed: without imbalance and bubble
+  Time communication_total;  // union of all communicators' busy time
+  Intervals exposed;         // times of exposed communication, without imbalance and bubble
 };
 
 // Attributes every instant of [start, end) of one rank's timeline. From `host_waits` to `end` the
-// host is known to wait for the device (at a barrier); pass `end` when it is not.
+// host waits for the device at a barrier; without a barrier, pass `end`.
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
                     Time end, Time host_waits);
 
-// The same where the spans of the device's kernels in [start, end) are known; the timeline need not
-// have them.
+// The same with given spans of the device's kernels in [start, end); the timeline may lack them.
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
                     Time end, Time host_waits, const KernelSpans& kernels);
 

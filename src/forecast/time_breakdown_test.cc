@@ -32,8 +32,8 @@ program::OperationRecord Ran(program::Index instruction, std::int64_t start, std
           .end = Picoseconds(end)};
 }
 
-// 0-10 forward, 10-30 backward, 20-50 the collective, 50-55 optimizer; the compute stream waits
-// from 30 to 50. 55-60 nothing. Of the 20 exposed, the second stream's kernel fills 35-40.
+// 0-10 forward, 10-30 backward, 20-50 collective, 50-55 optimizer; the compute stream waits from 30
+// to 50. 55-60 is idle. The second stream's kernel covers 35-40 of the 20 exposed.
 TEST(TimeBreakdown, EveryInstantHasOneOwner) {
   program::Timeline timeline;
   timeline.operations = {Ran(0, 0, 10), Ran(1, 10, 30), Ran(4, 35, 40), Ran(2, 20, 50),
@@ -48,7 +48,8 @@ TEST(TimeBreakdown, EveryInstantHasOneOwner) {
   EXPECT_EQ(result.communication_total, Picoseconds(30));
 }
 
-// The same collective on the compute stream, and no wait: what stands behind it waits for it.
+// The same collective on the compute stream, without a wait: later operations on the stream wait
+// for it.
 TEST(TimeBreakdown, ACollectiveOnTheComputeStreamIsExposed) {
   program::Program program = Six();
   program.step[2].stream = 0;
@@ -60,8 +61,8 @@ TEST(TimeBreakdown, ACollectiveOnTheComputeStreamIsExposed) {
   EXPECT_EQ(result.time.idle, Picoseconds(5));
 }
 
-// It was reached at 30, but starts at 42, when the last member has come: 12 of the 20 are
-// imbalance. That it waits for its turn on its communicator until 35 is communication.
+// Ready at 30, it starts at 42, when the last member arrives: 12 of the 20 are imbalance. Waiting
+// for its communicator until 35 is communication.
 TEST(TimeBreakdown, WaitingForAnotherMemberIsImbalance) {
   program::Program program = Six();
   program.step[2].stream = 0;
@@ -79,7 +80,7 @@ TEST(TimeBreakdown, WaitingForAnotherMemberIsImbalance) {
   EXPECT_EQ(result.time.exposed_communication, Picoseconds(13));
 }
 
-// An exchange that its last peer reaches at 42: until then the pipeline has nothing for this stage.
+// The last peer reaches the exchange at 42: until then this stage waits for the pipeline.
 TEST(TimeBreakdown, WaitingForAPeerIsPipelineBubble) {
   program::Program program = Six();
   program.streams.resize(3);
@@ -99,8 +100,8 @@ TEST(TimeBreakdown, WaitingForAPeerIsPipelineBubble) {
   EXPECT_EQ(result.time.idle, Picoseconds(5));
 }
 
-// The compute stream waits from 30 to 50 for what comes from 36 on; that another exchange has been
-// begun, too, and waits for its peer until 48, is no bubble.
+// The compute stream waits from 30 to 50 for an exchange that starts at 36. Another exchange that
+// waits for its peer until 48 is no bubble.
 TEST(TimeBreakdown, TheExchangeThatIsWaitedForCounts) {
   program::Program program = Six();
   program.streams.resize(3);
@@ -125,7 +126,7 @@ TEST(TimeBreakdown, TheExchangeThatIsWaitedForCounts) {
   EXPECT_EQ(result.time.exposed_communication, Picoseconds(14));
 }
 
-// As above, but the second stream is the host's, that loads data: the time is exposed.
+// As above, but the second stream is the host's data loading, so the time is exposed.
 TEST(TimeBreakdown, TheHostsWorkIsNoPhase) {
   program::Program program = Six();
   program.streams.resize(3);
@@ -142,7 +143,7 @@ TEST(TimeBreakdown, TheHostsWorkIsNoPhase) {
   EXPECT_EQ(result.time.exposed_communication, Picoseconds(20));
 }
 
-// A collective that no operation waits for is not exposed: the device is idle for another reason.
+// A collective that no operation waits for is not exposed; the device is idle for another reason.
 TEST(TimeBreakdown, CommunicationWithoutAWaiterIsIdle) {
   program::Timeline timeline;
   timeline.operations = {Ran(0, 0, 10), Ran(2, 10, 30), Ran(3, 30, 40)};
@@ -151,7 +152,7 @@ TEST(TimeBreakdown, CommunicationWithoutAWaiterIsIdle) {
   EXPECT_EQ(result.time.idle, Picoseconds(20));
 }
 
-// At a barrier the host waits for what it has issued, so the same collective is exposed.
+// At a barrier the host waits for all issued work, so the same collective is exposed.
 TEST(TimeBreakdown, ABarrierWaits) {
   program::Timeline timeline;
   timeline.operations = {Ran(0, 0, 10), Ran(2, 10, 30)};
@@ -161,7 +162,7 @@ TEST(TimeBreakdown, ABarrierWaits) {
   EXPECT_EQ(result.time.idle, Time());
 }
 
-// The window cuts operations that reach into it.
+// Operations are cut at the window's ends.
 TEST(TimeBreakdown, CountsOnlyTheWindow) {
   program::Timeline timeline;
   timeline.operations = {Ran(0, 0, 10), Ran(1, 10, 30)};

@@ -42,7 +42,7 @@ MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
 
 namespace {
 
-// Of a device, in FLOPs per second.
+// Mean peak of the devices, in FLOPs per second.
 double MeanPeak(const scenario::Scenario& scenario) {
   const auto peak_of = [&](const topology::Gpu& gpu) {
     return static_cast<double>(gpu.PeakOf(scenario.plan.training.precision).flops_per_second());
@@ -72,7 +72,7 @@ void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& f
   forecast.tokens_per_second_per_gpu = forecast.tokens_per_second / devices;
   if (scenario.model->is_layer_list() || !scenario.gpu) return;
   const double peak = MeanPeak(scenario) * seconds;
-  // The ranks of a replica share out a micro-batch's work.
+  // The ranks of a replica divide a micro-batch's work.
   const double micro_batches = static_cast<double>(training.gradient_accumulation) /
                                static_cast<double>(scenario.plan.parallelism.pipeline);
   if (peak <= 0) return;
@@ -115,7 +115,7 @@ double TokensOf(const TrainedStep& step) {
 
 TrainedStep TrainedStepOf(const Forecast& forecast) {
   TrainedStep step{.time = forecast.step_time};
-  // Exact: a rate and a time of 53 bits each, and far fewer tokens than that.
+  // Exact: rate and time have 53 bits each, and the tokens are far fewer.
   step.tokens = std::llround(forecast.tokens_per_second * forecast.step_time.seconds());
   if (forecast.tokens_per_second_per_gpu > 0) {
     step.gpus = std::llround(forecast.tokens_per_second / forecast.tokens_per_second_per_gpu);

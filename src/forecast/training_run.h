@@ -12,36 +12,34 @@
 
 namespace stepcast::forecast {
 
-// The whole training that a step is one of: how long it takes and what it costs.
+// The duration and cost of a whole training, computed from one step.
 
-// A whole training as its user describes it (tokens, price, availability), and the deadline that it
-// has to meet.
+// A training as its user describes it (tokens, price, availability), with its deadline.
 struct TrainingTarget {
-  double tokens = 0;                   // that it sees; 0: not said
+  double tokens = 0;                   // total tokens; 0: not given
   std::optional<double> deadline;      // seconds; needs `tokens`
-  double gpu_hour_price = 0;           // 0: not said
-  std::string currency;                // of the price, "$"; empty: any
-  std::optional<double> availability;  // the part of the time in which its GPUs train, above 0 and
-                                       // at most 1; not said: all of it
+  double gpu_hour_price = 0;           // 0: not given
+  std::string currency;                // of the price, such as "$"; empty: any
+  std::optional<double> availability;  // fraction of the time in which GPUs train, above 0
+                                       // and at most 1; not given: all
 
   bool said() const { return tokens > 0 || gpu_hour_price > 0; }
 };
 
-// A step of it.
+// One step of the training.
 struct TrainedStep {
   Time time;
   std::int64_t tokens = 0;
   std::int64_t gpus = 0;
 };
 
-// `gpus` are those that its rates count.
+// `gpus` is the number of GPUs behind the forecast's rates.
 TrainedStep TrainedStepOf(const Forecast& forecast);
 
-// How long the training takes, by whole steps, with the time in which the GPUs do not train.
-// Requires target.tokens.
-double TrainingSeconds(const TrainingTarget& target, const TrainedStep& step);
-// The hours for which its GPUs are paid: they are kept while they do not train. Requires
+// Duration of the training in whole steps, including the time in which GPUs do not train. Requires
 // target.tokens.
+double TrainingSeconds(const TrainingTarget& target, const TrainedStep& step);
+// The paid GPU hours. GPUs are paid also while they do not train. Requires target.tokens.
 double GpuHours(const TrainingTarget& target, const TrainedStep& step);
 // Requires target.tokens and target.gpu_hour_price.
 double MoneyOfTraining(const TrainingTarget& target, const TrainedStep& step);
@@ -50,20 +48,21 @@ double MoneyOfMillionTokens(const TrainingTarget& target, const TrainedStep& ste
 // True without a deadline.
 bool MeetsDeadline(const TrainingTarget& target, const TrainedStep& step);
 
-// Tokens per second and the share of the devices' peak that is used, from the step time that
-// `forecast` has, be it forecast or measured.
+// Sets tokens per second, MFU and HFU from the step time in `forecast`, which may be forecast or
+// measured.
 void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast);
 
-// Of a micro-batch: what MFU counts, which is done once, and what is done again for lack of memory,
-// both as if attention had no mask; and what matrix products and attention's cores execute.
+// FLOPs of a micro-batch: model FLOPs and recomputed FLOPs, both as if attention had no mask, and
+// the FLOPs that matrix products and attention execute.
 struct MicroBatchFlops {
   double once = 0, recomputed = 0;
   double executed = 0;
 };
-// `works` is model::BuildWork of the scenario; numbers of ranks and of micro-batches do not matter.
+// `works` is model::BuildWork of the scenario. The numbers of ranks and micro-batches do not
+// matter.
 MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
                         const std::vector<model::LayerWork>& works);
-// The same where these are known.
+// The same with known FLOPs.
 void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& flops,
                     Forecast& forecast);
 
@@ -72,10 +71,10 @@ struct TimePart {
   const char* name = "";  // "exposed communication"
   const char* key = "";   // in JSON: "exposed_communication"
   Time time;
-  bool always = true;  // false: shown where there is some
+  bool always = true;  // false: shown only if not zero
 };
 
-// The parts of a step's time, in the order in which they are shown; they add up to the step.
+// The parts of a step's time in display order; they add up to the step.
 std::vector<TimePart> PartsOf(const TimeBreakdown& time);
 
 }  // namespace stepcast::forecast

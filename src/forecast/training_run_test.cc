@@ -6,15 +6,15 @@
 namespace stepcast::forecast {
 namespace {
 
-// 10^6 tokens in steps of 3,000 are 334 steps, the last of them not full: 668 s at 2 s each.
+// 10^6 tokens in steps of 3,000 are 334 steps, the last one partial: 668 s at 2 s each.
 TEST(TrainingRunTest, TakesWholeSteps) {
   TrainingTarget target;
   target.tokens = 1e6;
   EXPECT_DOUBLE_EQ(TrainingSeconds(target, {Seconds(2), 3000, 8}), 668);
 }
 
-// With GPUs that train for 80 % of the time the same steps take 835 s, of 8 GPUs each: 1.8556 GPU
-// hours, at 9 for each 16.7.
+// With GPUs that train for 80 % of the time, the same steps take 835 s on 8 GPUs: 1.8556 GPU hours,
+// which cost 16.7 at 9 each.
 TEST(TrainingRunTest, GpusArePaidWhileTheyDoNotTrain) {
   TrainingTarget target;
   target.tokens = 1e6;
@@ -24,7 +24,7 @@ TEST(TrainingRunTest, GpusArePaidWhileTheyDoNotTrain) {
   EXPECT_DOUBLE_EQ(TrainingSeconds(target, step), 835);
   EXPECT_DOUBLE_EQ(GpuHours(target, step), 835 * 8 / 3600.0);
   EXPECT_DOUBLE_EQ(MoneyOfTraining(target, step), 16.7);
-  // Without the tokens that the last step has too many: 2 s x 8 / 3,000 / 0.8 for each.
+  // Excludes the surplus tokens of the last step: 2 s x 8 / 3,000 / 0.8 for each token.
   EXPECT_DOUBLE_EQ(MoneyOfMillionTokens(target, step), 1e6 * 2 * 8 / 3000 / 0.8 / 3600 * 9);
 }
 

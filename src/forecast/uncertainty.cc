@@ -77,8 +77,8 @@ PartTimes ExposedTimes(const program::Program& program, const program::Timeline&
     return static_cast<std::size_t>(
         PartOf(program.kernels[program.step[instruction].operand].kind));
   };
-  // Kernels before collectives, as in the breakdown of a step; nothing else is exposed while one
-  // computes. Where several do:
+  // As in a step's breakdown, kernels have priority over collectives. Among concurrent kernels this
+  // order decides:
   constexpr Part kOrder[] = {Part::kGiven, Part::kGemm,      Part::kAttention,
                              Part::kScan,  Part::kOptimizer, Part::kMemoryBound};
   for (const KernelCluster& cluster : kernels.clusters) {
@@ -107,7 +107,7 @@ PartTimes ExposedTimes(const program::Program& program, const program::Timeline&
     if (record.end <= start || record.start >= end) continue;
     const program::Instruction& instruction = program.step[record.instruction];
     if (program::CommunicatorOf(program, instruction) == program::kNone) continue;
-    // All messages of an exchange come from the same source.
+    // All messages of an exchange have the same provenance.
     const Part part = PartOf(instruction.opcode == Opcode::kCollective
                                  ? prices.collectives[instruction.operand].demand.provenance
                                  : prices.exchanges[instruction.operand].front().demand.provenance);
@@ -162,13 +162,13 @@ std::optional<BytesRange> MemoryRange(Bytes peak,
 
 namespace {
 
-// So far from their forecasts, as a part of these, lies the median of the published peaks that
-// check forecasts and fill half to four fifths of their device (docs/uncertainty.md, "Does it
-// fit"). Fuller ones are published only where they happened to fit.
+// Median relative deviation from the forecasts of published peaks that check forecasts and fill
+// half to four fifths of their device (docs/uncertainty.md, "Does it fit"). Fuller devices are
+// published only if the job happened to fit.
 constexpr double kMedianOfMemory = -0.001;
 
-// The scale of the Cauchy distribution nine of ten of whose values lie as far from its median as
-// MemoryRange reaches: half of them lie within it.
+// The scale of a Cauchy distribution with 90 % of its values within MemoryRange of its median. Half
+// of its values lie within one scale.
 double ScaleOfMemory(const std::vector<calibration::Residual>& residuals) {
   constexpr double kScalesOfNineOfTen = 6.313751514675043;  // tan(0.45 pi)
   const double deviation = DeviationOf(kMemory, residuals).value_or(kDeviations * kMemoryResidual);

@@ -16,28 +16,29 @@
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 
-// How well a forecast is known, by what its profile says of its own residuals.
+// How accurate a forecast is, from the residuals in its profile.
 //
-// A residual is the median of relative absolute deviations; for errors of a normal distribution the
+// A residual is the median of relative absolute deviations. For normally distributed errors the
 // standard deviation is 1.4826 times as large. A profile's two residuals of a part, spread and
 // interpolation, are independent: r = 1.4826 sqrt(spread^2 + interpolation^2).
 //
-// Within a part errors are systematic: if the profile takes matrix products for 5 % too fast, it
-// does so for all of them. Between parts they are independent. So a step whose parts are exposed
-// for the times T_i has the standard deviation
+// Errors within a part are systematic: if the profile is 5 % too fast for one matrix product, it is
+// for all of them. Errors of different parts are independent. A step whose parts are exposed for
+// the times T_i therefore has the standard deviation
 //
 //   s = sqrt(sum over parts of (r_i T_i)^2 + (r_step T)^2 + (r_source T)^2 + (v T / 1.645)^2)
 //
-// where r_step is what remains between steps of one source that were measured and forecasts of
-// them, whatever the parts, and r_source by how much steps of a source are off to which nothing was
-// fitted: other code, other software, another cluster. v is by what the slowest of all devices is
-// forecast to be slower than a typical one (cost/device_speed.h): how unequal the devices of a
-// cluster are is not known, so they may cost nothing or twice as much. What a collective hides
-// behind kernels counts for nothing, also where a longer one would come to light. Nine of ten
+// - r_step is the remaining deviation between measured and forecast steps of one source.
+// - r_source is the deviation of sources to which nothing was fitted: other code, software or
+//   clusters.
+// - v is the forecast slowdown by the slowest device over a typical one (cost/device_speed.h). How
+//   unequal the devices of a cluster are is unknown, so the slowdown may be zero or twice as large.
+//
+// Collectives hidden behind kernels count as zero, even if a longer one would be exposed. 90 % of
 // measurements are expected within 1.645 s.
 namespace stepcast::forecast {
 
-// The kind of operation that an instant of a step is spent on, and the name of its residual.
+// The kind of operation to which an instant of a step belongs, with the name of its residual.
 enum class Part : std::uint8_t {
   kGemm,           // "gemm"
   kAttention,      // "attention"
@@ -45,60 +46,60 @@ enum class Part : std::uint8_t {
   kOptimizer,      // "optimizer"
   kCollective,     // "collectives": exposed, measured or between measured points
   kCollectiveLaw,  // "collective_law": exposed, modelled
-  kIdle,           // "launch": the host, mostly
+  kIdle,           // "launch": mostly the host
   kGiven,          // times that are inputs: known
   kScan,           // "scan": recurrent layers
 };
 inline constexpr std::size_t kParts = 9;
-// Of recurrent layers' kernels, without a residual of their own: their rates are those of one
-// device and one library, which others exceed threefold or fall short of by half.
+// The relative standard deviation of kScan, which has no residual. Its rates come from one device
+// and one library; other measurements are up to three times as fast, or half as fast.
 inline constexpr double kScanDeviation = 0.4;
 std::string_view ResidualOf(Part part);
 
 using PartTimes = std::array<Time, kParts>;
 
-// Every instant of [start, end) belongs to one part, so that they add up to its length. `kernels`:
-// all that run then (KernelSpansOf).
+// Attributes every instant of [start, end) to one part, so the parts add up to its length.
+// `kernels` are all kernels in that time (KernelSpansOf).
 PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
                        const cost::Prices& prices, Time start, Time end,
                        const KernelSpans& kernels);
 
-// How many standard deviations around the mean hold nine of ten values of a normal distribution.
+// 90 % of a normal distribution lie within this many standard deviations of the mean.
 inline constexpr double kNineOfTen = 1.6449;
 
-// The normal distribution's standard deviation over its median absolute deviation.
+// Standard deviation of a normal distribution divided by its median absolute deviation.
 inline constexpr double kDeviations = 1.4826;
 
-// Half of a range over the residual that it follows from.
+// Half of a range divided by the residual behind it.
 inline constexpr double kHalfWidthOfResidual = kNineOfTen * kDeviations;
 
-// Within which nine of ten measurements of a step time are expected. A part without a residual
-// counts with the largest of the other parts, unless the profile has one of whole steps, which then
-// covers it. None where the profile has neither.
+// The range that holds 90 % of measured step times. A part without a residual uses the largest
+// residual of the other parts, unless the profile has a residual of whole steps, which covers it.
+// None if the profile has neither.
 std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
                                        const std::vector<calibration::Residual>& residuals,
                                        double slowest_device = 0);
 
-// The same for a peak of memory, by the residual "memory".
+// The same for a memory peak, from the residual "memory".
 std::optional<BytesRange> MemoryRange(Bytes peak,
                                       const std::vector<calibration::Residual>& residuals);
 
-// The residual "memory" of a profile that has none: that of the shipped ones, which says nothing of
-// the GPU.
+// The residual "memory" of a profile without one, taken from the shipped profiles; it does not
+// depend on the GPU.
 inline constexpr double kMemoryResidual = 0.063;
 
-// The probability that what a caching allocator holds is at most `available`, where the forecast is
-// `reserved`. Half of the published peaks lie within 1.9 % of their forecasts, but nine of ten only
-// within 13 %, seven times as far; of a normal distribution it would be 2.4 times, of a Cauchy
-// distribution it is 6.3. So the relative error is taken to be of the latter, around the median of
-// the published peaks that fill half to four fifths of their device, 0.1 % below the forecast, and
-// nine of ten of it lie as far from that as MemoryRange reaches. stepcast validate published, "How
-// probable it is that a peak fits", holds it against all check rows.
+// The probability that a caching allocator holds at most `available` when the forecast is
+// `reserved`. Half of the published peaks lie within 1.9 % of their forecasts, and 90 % within 13
+// %, seven times as far. The ratio is 2.4 for a normal distribution and 6.3 for a Cauchy
+// distribution, so the relative error is modelled as Cauchy. Its median is that of published peaks
+// that fill half to four fifths of their device, 0.1 % below the forecast. Its scale makes 90 % lie
+// within MemoryRange. `stepcast validate published`, "How probable it is that a peak fits",
+// compares it with all check rows.
 double FitProbability(Bytes available, Bytes reserved,
                       const std::vector<calibration::Residual>& residuals);
 
-// The part of what the allocator holds that has to be left of a device for the plan to fit with a
-// probability of kLikelyFit. The search for a plan leaves as much free.
+// The fraction of the allocator's memory that must stay free for a fit probability of kLikelyFit.
+// The search for a plan leaves as much free.
 double MemoryError(const std::vector<calibration::Residual>& residuals);
 
 }  // namespace stepcast::forecast

@@ -33,7 +33,7 @@ TEST(Uncertainty, IsNotKnownWithoutResiduals) {
   EXPECT_FALSE(MemoryRange(GiB(1), {{"gemm", 0.1, 0}}).has_value());
 }
 
-// Spread 3 % and interpolation 4 % are 5 % together. Matrix products of 6 s: 0.3 s.
+// Spread 3 % and interpolation 4 % combine to 5 %. Matrix products of 6 s: 0.3 s.
 TEST(Uncertainty, OfAPartIsSystematic) {
   const auto range = StepTimeRange(Exposed(Seconds(6), {}, {}), Seconds(6), {{"gemm", 0.03, 0.04}});
   ASSERT_TRUE(range.has_value());
@@ -41,8 +41,8 @@ TEST(Uncertainty, OfAPartIsSystematic) {
   EXPECT_NEAR((range->low + range->high).seconds() / 2, 6, 1e-9);
 }
 
-// 0.3 s of matrix products and 0.4 s of collectives are 0.5 s together; 1.2 s of the step whatever
-// its parts makes that 1.3 s.
+// 0.3 s of matrix products and 0.4 s of collectives combine to 0.5 s. With 1.2 s for the whole step
+// it is 1.3 s.
 TEST(Uncertainty, OfPartsIsIndependent) {
   const PartTimes exposed = Exposed(Seconds(6), Seconds(4), {});
   std::vector<calibration::Residual> residuals = {{"gemm", 0.05, 0}, {"collectives", 0.1, 0}};
@@ -51,14 +51,14 @@ TEST(Uncertainty, OfPartsIsIndependent) {
   EXPECT_NEAR(Half(StepTimeRange(exposed, Seconds(12), residuals)), kFactor * 1.3, 1e-9);
 }
 
-// The host's 4 s have no residual: they count with the 10 % of the collectives.
+// The host's 4 s have no residual, so they use the 10 % of the collectives.
 TEST(Uncertainty, OfAPartWithoutResidualIsTheLargest) {
   const auto range = StepTimeRange(Exposed(Seconds(6), {}, Seconds(4)), Seconds(10),
                                    {{"gemm", 0.05, 0}, {"collectives", 0.1, 0}});
   EXPECT_NEAR(Half(range), kFactor * 0.5, 1e-9);
 }
 
-// With 10 % of the whole, parts that have none of their own add nothing.
+// With 10 % for the whole step, parts without a residual add nothing.
 TEST(Uncertainty, OfStepsCoversPartsWithoutResidual) {
   const PartTimes exposed = Exposed(Seconds(6), {}, Seconds(4));
   EXPECT_NEAR(Half(StepTimeRange(exposed, Seconds(10), {{"step", 0.1, 0}})), kFactor, 1e-9);
@@ -67,8 +67,8 @@ TEST(Uncertainty, OfStepsCoversPartsWithoutResidual) {
       kFactor * 1.3, 1e-9);
 }
 
-// 3 % within a source and 4 % between sources are 5 % of the step. Alone, what is known of sources
-// covers parts that have no residual, as what is known of steps does.
+// 3 % within a source and 4 % between sources combine to 5 % of the step. Without other residuals,
+// the residual of sources covers all parts, as the residual of steps does.
 TEST(Uncertainty, OfSourcesComesOnTop) {
   const PartTimes exposed = Exposed(Seconds(6), {}, Seconds(4));
   EXPECT_NEAR(Half(StepTimeRange(exposed, Seconds(10), {{"step", 0.03, 0}, {"source", 0, 0.04}})),
@@ -77,7 +77,7 @@ TEST(Uncertainty, OfSourcesComesOnTop) {
               1e-9);
 }
 
-// Devices that make a step 4 % longer may make it 8 % longer, or none; 3 % of sources come on top.
+// If devices make a step 4 % longer, the range allows 0 or 8 %; 3 % of sources are added.
 TEST(Uncertainty, OfDevicesGrowsWithTheirNumber) {
   const PartTimes exposed = Exposed(Seconds(6), {}, Seconds(4));
   const double sources = 0.03 / kFactor;
@@ -86,9 +86,9 @@ TEST(Uncertainty, OfDevicesGrowsWithTheirNumber) {
   EXPECT_FALSE(StepTimeRange(exposed, Seconds(10), {}, 0.04).has_value());
 }
 
-// A Cauchy distribution's quartiles lie one scale from its median, and nine of ten of its values
-// within tan(0.45 pi) = 6.3138 scales, which is the range of a peak. The median of published peaks
-// of devices that are not full lies 0.1 % below their forecasts.
+// A Cauchy distribution's quartiles lie one scale from its median. 90 % of its values lie within
+// tan(0.45 pi) = 6.3138 scales, the range of a peak. The median of published peaks on devices that
+// are not full is 0.1 % below the forecasts.
 TEST(Uncertainty, OfWhatFitsIsACauchyDistributionOverTheRangeOfAPeak) {
   const std::vector<calibration::Residual> residuals = {{"memory", 0, 0.04}};
   const double range = kFactor * 0.04;
@@ -104,7 +104,7 @@ TEST(Uncertainty, OfWhatFitsIsACauchyDistributionOverTheRangeOfAPeak) {
   EXPECT_NEAR(at(kMedian + range / 6.3138), 0.75, 1e-5);
   EXPECT_LT(at(-1), 0.01);
   EXPECT_EQ(FitProbability(GiB(1), Bytes(), residuals), 1);
-  // What plans leave free is where the probability is kLikelyFit.
+  // Plans leave the memory free at which the probability is kLikelyFit.
   EXPECT_NEAR(MemoryError(residuals), kMedian + range / 6.3138, 1e-6);
   EXPECT_NEAR(at(MemoryError(residuals)), kLikelyFit, 1e-9);
   EXPECT_EQ(MemoryError({}), MemoryError({{"memory", 0, kMemoryResidual}}));

@@ -14,50 +14,51 @@
 #include "src/memory/account.h"
 #include "src/program/program.h"
 
-// A forecast's figures, all units stated, as reports print them.
+// The figures of a forecast, with units, as reports print them.
 namespace stepcast::forecast {
 
 using memory::BytesByCategory;
 
-// Where one step's time goes on the critical rank; the parts add up to the step time exactly.
-// Each instant belongs to the phase of the kernel computing then; else to imbalance or exposed
-// communication if a stream or the host waits for a collective; else to idle. Waiting for an
-// exchange is exposed communication once all its peers have begun it.
+// The time breakdown of one step on the critical rank; its parts add up exactly to the step time.
+// While a kernel is running, the time counts toward its phase. Otherwise, if a stream or the host
+// waits for a collective, it counts as imbalance or exposed communication, and else as idle. A wait
+// for an exchange is exposed communication once all its peers have begun it.
 struct TimeBreakdown {
   std::array<Time, program::kPhases> phase;  // by program::Phase
   Time exposed_communication;
-  // The collective waited for has not been reached by another member of its group.
+  // Waiting for a collective that another member of the group has not reached.
   Time imbalance;
-  // The exchange waited for has not been begun by a peer: this stage of the pipeline is idle.
+  // Waiting for an exchange that a peer has not begun: this pipeline stage is idle.
   Time pipeline_bubble;
   Time idle;
-  // The device stands still while the host gives cached memory back and takes new: the driver's
-  // calls of allocator flushes (memory/account.h).
+  // The device stops while the host returns cached memory and allocates new memory: driver calls of
+  // allocator flushes (memory/account.h).
   Time allocator_flushes;
-  // Correction of the simulated step by measured runs: of no phase. Zero without runs.
+  // The correction of the simulated step by measured runs, which belongs to no phase. Zero without
+  // runs.
   Time learned;
 };
 
-// How measured runs of the calibration profile have corrected a step time.
+// How measured runs in the calibration profile corrected a step time.
 struct RunCorrection {
   double factor = 1;  // of the simulated time
-  double known = 0;   // 0: no run is like this one; 1: as well known as a repeated measurement
+  double known = 0;   // 0: no similar run; 1: as certain as a repeated measurement
 };
 
-// Calls of one collective on one group in one step.
+// The calls of one collective on one group in one step.
 struct CollectiveSummary {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   std::string group;
   std::int64_t calls = 0;
   double wire_bytes_per_rank = 0;
   std::string algorithm;  // several are joined with '+'
-  std::string protocol;   // NCCL's, likewise; empty where NCCL is not modelled
-  int channels = 0;       // the most that a call uses; 0 where NCCL is not modelled
+  std::string protocol;   // NCCL's, likewise; empty if NCCL is not modelled
+  int channels = 0;       // the most that a call uses; 0 if NCCL is not modelled
   cost::Provenance provenance = cost::Provenance::kModelled;  // the worst of the calls
   Time total;
 };
 
-// Within which nine of ten measurements are expected (uncertainty.h).
+// The range that holds 90 % of measurements (uncertainty.h).
 struct TimeRange {
   Time low, high;
   bool Holds(Time time) const { return time >= low && time <= high; }
@@ -68,43 +69,43 @@ struct BytesRange {
 
 enum class MemoryVerdict : std::uint8_t {
   kFits,
-  // The step fits by the forecast, but with a probability below kLikelyFit, or only after the
-  // allocator has given cached segments back.
+  // The forecast fits, but with a probability below kLikelyFit, or only after the allocator has
+  // returned cached segments.
   kMayNotFit,
   kDoesNotFit,
 };
 const char* Name(MemoryVerdict verdict);  // "fits", "may_not_fit", "does_not_fit"
 
-// A step is said to fit where the probability that it does is at least this.
+// The least probability at which a step is said to fit.
 inline constexpr double kLikelyFit = 0.75;
 
 struct MemoryForecast {
   int rank = 0;
-  BytesByCategory at_peak{};  // what is alive at the peak; adds up to peak
-  Bytes peak;                 // most bytes the allocator had handed out at once
-  Bytes reserved;             // what the caching allocator holds from the device; at least peak
-  Bytes outside;              // context and NCCL, which the allocator does not see
+  BytesByCategory at_peak{};  // memory alive at the peak; adds up to peak
+  Bytes peak;                 // most bytes that the allocator had handed out at once
+  Bytes reserved;             // memory that the caching allocator holds; at least peak
+  Bytes outside;              // context and NCCL, outside the allocator
   Bytes capacity;
-  Bytes padding;     // the part of at_peak that only fills shards to equal length
-  bool fits = true;  // reserved + outside <= capacity, and the hosts have room
+  Bytes padding;     // the part of at_peak that pads shards to equal length
+  bool fits = true;  // reserved + outside <= capacity, and host memory suffices
   // Offloaded state of the ranks of one node, in its memory and on its drives.
   Bytes host, host_capacity;
   Bytes drives, drives_capacity;
   bool offloads() const { return host > Bytes() || drives > Bytes(); }
   bool fits_host() const { return host <= host_capacity && drives <= drives_capacity; }
-  // Times that the allocator gave its cached segments back to make room; see memory::Usage.
+  // How often the allocator returned its cached segments to make room; see memory::Usage.
   int allocator_flushes = 0;
-  // The step may hang there: the allocator makes the host wait for its device, and the stages of a
-  // pipeline then wait for each other.
+  // The step may hang: the allocator makes the host wait for its device, and pipeline stages then
+  // wait for each other.
   bool allocator_may_hang = false;
-  // Of `peak`; others are known as well in relative terms. None where the profile does not say.
+  // The range of `peak`; other figures have the same relative error. None if the profile does not
+  // state it.
   std::optional<BytesRange> peak_range{};
-  // The probability that the step fits on the machine, rounded to thousandths. It follows from the
-  // error of forecasts of peaks (uncertainty.h, FitProbability). In textbook data parallelism it is
-  // one or zero.
+  // The probability that the step fits on the machine, rounded to thousandths, from the error of
+  // memory forecasts (uncertainty.h, FitProbability). One or zero in textbook data parallelism.
   double fit_probability = 1;
-  // The bytes that have to be left of the device for a probability of kLikelyFit (uncertainty.h,
-  // MemoryError). In textbook data parallelism they are zero.
+  // The bytes that must stay free on the device for a probability of kLikelyFit (uncertainty.h,
+  // MemoryError). Zero in textbook data parallelism.
   Bytes error;
 
   Bytes left() const { return capacity - reserved - outside; }
@@ -115,42 +116,42 @@ struct MemoryForecast {
   }
 };
 
-// A class of ranks and its part of the answer.
+// A class of ranks and its figures.
 struct ClassForecast : RankClass {
   TimeBreakdown time{};  // of each of its ranks; adds up to the step
   MemoryForecast memory{};
 };
 
-// Host costs of the framework are not known (forecast/corrections.h).
+// The framework's host costs are unknown (forecast/corrections.h).
 struct UnknownHost {
   std::string framework;
-  std::string like;  // the costliest framework that is known
-  Time step_time;    // the step if the host's part cost as much
+  std::string like;  // the known framework with the highest costs
+  Time step_time;    // the step time with those costs
 };
 
-// Measured steps of the scenario's kind take up to `factor` times their forecasts, and why is not
-// known (forecast/corrections.h).
+// Measured steps of this kind take up to `factor` times their forecasts, for an unknown reason
+// (forecast/corrections.h).
 struct KnownGap {
   const char* kind = "";  // "tensor parallelism in eager FSDP2"
   double factor = 1;
 };
 
-// The lengths, in tokens, behind a forecast of steps whose micro-batches differ in length
-// (padded_lengths.h).
+// The lengths, in tokens, of steps whose micro-batches differ in length (padded_lengths.h).
 struct LengthsForecast {
-  double sample_tokens = 0;   // of a sample, on average
-  double padded_tokens = 0;   // that a rank computes for it, on average
-  double slowest_tokens = 0;  // to which the micro-batches that ranks wait for are padded
-  // Ranks wait for the longest micro-batch of all in each; else at the end of a step alone.
+  double sample_tokens = 0;   // mean length of a sample
+  double padded_tokens = 0;   // mean number that a rank computes for a sample
+  double slowest_tokens = 0;  // mean padded length of the micro-batches that ranks wait for
+  // Ranks wait for the longest micro-batch of all ranks in each micro-batch; otherwise only at the
+  // end of a step.
   bool wait_in_micro_batches = false;
   struct Step {
     std::int64_t tokens = 0;
-    double of_ranks = 0;  // the part of a rank's micro-batches that is so long
-    double of_steps = 0;  // the part of micro-batches in which the longest of all ranks' is
-    Time step_time;       // of a step of such micro-batches alone
+    double of_ranks = 0;  // the fraction of a rank's micro-batches of this length
+    double of_steps = 0;  // the fraction in which the longest of all ranks' has it
+    Time step_time;       // of a step with only such micro-batches
   };
   std::vector<Step> steps;  // ascending
-  // The part of the tokens that a rank computes and that belong to no sample.
+  // The fraction of computed tokens that belong to no sample.
   double padding() const {
     constexpr double kRounding = 1e-9;
     const double part = 1 - sample_tokens / padded_tokens;
@@ -160,33 +161,32 @@ struct LengthsForecast {
 
 struct Forecast {
   Time step_time;
-  std::optional<LengthsForecast> lengths{};    // none where all micro-batches have one length
-  std::optional<RunCorrection> learned{};      // none where the profile has no runs
-  std::optional<TimeRange> step_time_range{};  // none where the profile has no residuals
-  std::optional<UnknownHost> unknown_host{};   // set where the range is wider for it
+  std::optional<LengthsForecast> lengths{};    // none if all micro-batches have one length
+  std::optional<RunCorrection> learned{};      // none if the profile has no runs
+  std::optional<TimeRange> step_time_range{};  // none if the profile has no residuals
+  std::optional<UnknownHost> unknown_host{};   // set if it widened the range
   std::optional<KnownGap> known_gap{};         // likewise
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;
-  // Bytes that a rank of the slowest class sends to others in a step.
+  // Bytes that a rank of the slowest class sends in a step.
   double wire_bytes_per_rank = 0;
-  bool has_flops = false;  // false for layer lists: mfu and hfu have no meaning
-  // Over the peak of all GPUs, attention counted as if it had no mask: model FLOPs, and with those
-  // that are done again. Where most of a step is masked attention they can exceed 1.
+  bool has_flops = false;  // false for layer lists: mfu and hfu are undefined
+  // Fractions of the peak of all GPUs, counting attention without a mask: model FLOPs, and model
+  // FLOPs plus recomputed ones. If a step is mostly masked attention they can exceed 1.
   double mfu = 0, hfu = 0;
-  // As long as matrix products and attention, without what a mask saves, take the devices at their
-  // peak.
+  // The time of matrix products and attention, counting masks, at the devices' peak.
   Time time_at_peak{};
   TimeBreakdown time;
-  Time communication_total;  // a collective was in flight, on any communicator, per step
+  Time communication_total;  // time with a collective in flight on any communicator, per step
   std::vector<CollectiveSummary> collectives;  // by collective, then group
-  MemoryForecast memory;  // of a class that does not fit, else of the highest peak
-  // By first rank: of a pipeline, the first and the last stage's.
+  MemoryForecast memory;  // of a class that does not fit, otherwise of the highest peak
+  // Ordered by first rank: for a pipeline, the first and the last stage.
   MemoryForecast memory_of_first_class{}, memory_of_last_class{};
-  // By first rank; empty where all ranks are one class.
+  // Ordered by first rank; empty if all ranks are one class.
   std::vector<ClassForecast> classes{};
 };
 
-// The memory that decides whether the step fits: of the class that does so least probably.
+// The memory of the class with the lowest fit probability, which decides whether the step fits.
 const MemoryForecast& LeastProbable(const Forecast& forecast);
 
 }  // namespace stepcast::forecast

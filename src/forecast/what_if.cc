@@ -19,8 +19,8 @@ Time Sped(Time time, double factor) {
   return Picoseconds(std::llround(static_cast<double>(time.picoseconds()) / factor));
 }
 
-// What can limit an operation: kernels and copies all resources; collectives links, for which their
-// use of compute and memory is a burden on others and not a limit.
+// Which resources can limit an operation. All can limit kernels and copies. Only links limit
+// collectives, whose use of compute and memory slows only other operations.
 enum class Operation : std::uint8_t { kOnDevice, kCollective };
 
 bool Limits(Operation operation, Resource kind) {
@@ -29,7 +29,7 @@ bool Limits(Operation operation, Resource kind) {
 }
 
 void Speed(Demand& demand, Resource resource, double factor, Operation operation) {
-  if (demand.provenance == cost::Provenance::kGiven) return;  // what limits it is not known
+  if (demand.provenance == cost::Provenance::kGiven) return;  // its limiting resource is unknown
   const auto kind = [](int r) { return cost::KindOf(static_cast<Resource>(r)); };
   double most = 0, most_after = 0;
   for (int r = 0; r < kResources; ++r) {
@@ -39,18 +39,18 @@ void Speed(Demand& demand, Resource resource, double factor, Operation operation
     most_after = std::max(most_after, kind(r) == resource ? share / factor : share);
   }
   if (most == 0 || most_after == most) return;
-  // A share above 1 falls first; below 1 the work is done sooner.
+  // A share above 1 shrinks first; below 1 the work ends sooner.
   const double faster = std::max(1.0, std::min(1.0, most) / most_after);
   demand.work = Sped(demand.work, faster);
   for (int r = 0; r < kResources; ++r) {
-    // A collective's channels hold as many multiprocessors however fast the links are.
+    // A collective's channels hold the same number of multiprocessors at any link speed.
     if (operation == Operation::kCollective && kind(r) == Resource::kCompute) continue;
     const double share = demand.share[r] * (kind(r) == resource ? faster / factor : faster);
     demand.share[r] = Limits(operation, kind(r)) ? share : std::min(1.0, share);
   }
 }
 
-// The classes with their prices changed.
+// Copies of the classes with changed prices.
 template <typename Change>
 std::vector<PricedClass> Changed(std::vector<PricedClass> classes, const Change& change) {
   for (PricedClass& own : classes) own.prices = change(std::move(own.prices));

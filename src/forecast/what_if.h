@@ -9,17 +9,17 @@
 #include "src/forecast/forecast.h"
 #include "src/scenario/scenario.h"
 
-// The same step on a machine with more of one resource: the program is simulated again at other
-// prices, so overlap is computed anew.
+// Forecasts the same step on a machine with more of one resource. The program is simulated again
+// with other prices, so overlap is computed anew.
 namespace stepcast::forecast {
 
 enum class MachineResource : std::uint8_t {
   kCompute,            // matrix products and attention
-  kDeviceMemory,       // kernels that memory bandwidth limits
+  kDeviceMemory,       // kernels limited by memory bandwidth
   kScaleUp,            // collectives over NVLink or PCIe inside a node
   kNetwork,            // collectives over the network
   kHostLink,           // copies between host and device
-  kCollectiveLatency,  // the time of a collective of no bytes
+  kCollectiveLatency,  // the time of an empty collective
   kLaunch,             // host time to issue kernels, copies and collectives
 };
 inline constexpr MachineResource kMachineResources[] = {
@@ -28,8 +28,8 @@ inline constexpr MachineResource kMachineResources[] = {
     MachineResource::kLaunch};
 const char* Name(MachineResource resource);  // "compute", "device memory", ...
 
-// `prices` where the resource is `factor` times as fast. An operation that several resources bound
-// gets faster only up to the next bound.
+// `prices` with a resource that is `factor` times as fast. An operation bound by several resources
+// speeds up only to the next bound.
 cost::Prices Faster(cost::Prices prices, MachineResource resource, double factor);
 
 struct WhatIf {
@@ -37,15 +37,15 @@ struct WhatIf {
   Time step_time;
 };
 
-// One for each resource that changes anything of `run`, which is of these classes. Errors: as
+// One result for each resource that affects `run`, a run of these classes. Errors: those of
 // Simulate.
 Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
                                          const std::vector<PricedClass>& classes, const Run& run,
                                          double factor);
 
-// How many times as fast collectives must send (their latencies stay) so that exposed communication
-// is at most `part` of the step; to about 1 %. Nothing if it never is: latencies, or an order that
-// leaves nothing to hide behind, keep it exposed. 1 if it already is.
+// The factor by which collectives must be faster, with unchanged latencies, so that exposed
+// communication is at most `part` of the step; accurate to about 1 %. Nothing if no factor
+// suffices: latencies, or a lack of kernels to hide behind, keep it exposed. 1 if it is already so.
 Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario,
                                              const std::vector<PricedClass>& classes,
                                              const Run& run, double part);

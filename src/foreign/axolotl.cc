@@ -10,7 +10,7 @@
 namespace stepcast::foreign {
 namespace {
 
-// Of axolotl-ai-cloud/axolotl@067b021c8b87 src/axolotl/utils/schemas.
+// From axolotl-ai-cloud/axolotl@067b021c8b87 src/axolotl/utils/schemas.
 constexpr Option kOptions[] = {
     Rule("base_model"),
     Sets("sequence_len", "training.sequence_length", "2048"),
@@ -101,7 +101,6 @@ constexpr Option kOptions[] = {
     NotModelled("train_on_inputs", "false true", "the loss is of all tokens"),
     Rule("group_by_length"),
     NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
-    // Data, logs, rates, files.
 };
 
 constexpr std::string_view kWithoutEffect =
@@ -158,7 +157,7 @@ void ReadSharding(Reading& reading) {
                            "axolotl loads the model in the type of its bf16");
     return;
   }
-  // The same options with and without the prefix of accelerate's file.
+  // An option may have the prefix of accelerate's file, or not.
   const auto either = [&reading](std::string_view plain, std::string_view prefixed) {
     return reading.Stated(prefixed) != nullptr ? prefixed : plain;
   };
@@ -196,7 +195,7 @@ void ReadPlugins(Reading& reading) {
   }
 }
 
-// The plugin of cut cross entropy is on where it is listed and not switched off
+// The cut cross entropy plugin is on if it is listed and not switched off
 // (axolotl/integrations/cut_cross_entropy/args.py).
 void ReadLoss(Reading& reading) {
   const Setting* plugins = reading.Stated("plugins");
@@ -228,10 +227,10 @@ void ReadAdapters(Reading& reading) {
 void ReadRecomputation(Reading& reading) {
   const std::string_view option = "gradient_checkpointing";
   const std::string mode = reading.Text(option);
-  // Where it goes has names, too: legacy, disk.
+  // The value may also name the destination: legacy, disk.
   const std::string where = reading.Text("activation_offloading");
   const bool stated = !where.empty() && where != "false" && where != "False";
-  // `unsloth` is what `offload` was called; any other word would keep the model from training.
+  // `unsloth` is the former name of `offload`; axolotl refuses any other word.
   const bool by_mode = mode == "offload" || mode == "offload_disk" || mode == "unsloth";
   const bool offloads = by_mode || stated;
   if (!by_mode && !Value::Text(mode).Boolean()) {
@@ -246,7 +245,7 @@ void ReadRecomputation(Reading& reading) {
   }
 }
 
-// Attention stays within each of the documents that are packed (axolotl/monkeypatch/multipack.py).
+// Attention is limited to each packed document (axolotl/monkeypatch/multipack.py).
 void ReadLengths(Reading& reading) {
   if (reading.IsOn("sample_packing")) {
     ReadBatching(reading, "packed", "sample_packing");

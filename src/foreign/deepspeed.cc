@@ -8,7 +8,7 @@
 namespace stepcast::foreign {
 namespace {
 
-// Of deepspeedai/DeepSpeed@1b88ac36; defaults that stepcast has, too, are left out.
+// From deepspeedai/DeepSpeed@1b88ac36, without defaults that equal stepcast's.
 constexpr Option kOptions[] = {
     Rule("train_batch_size"),
     Rule("train_micro_batch_size_per_gpu"),
@@ -75,7 +75,7 @@ constexpr Option kOptions[] = {
     NotModelled("curriculum_learning.enabled", "false", "sequences are equally long"),
     NotModelled("data_efficiency.enabled", "false", "sequences are equally long"),
     NotModelled("progressive_layer_drop.enabled", "false", "all layers run in every step"),
-    // What `--emit` writes beside DeepSpeed's own keys: settings of the scenario.
+    // Written by `--emit` beside DeepSpeed's own keys: settings of the scenario.
     Rule("stepcast_settings.*"),
 };
 
@@ -95,12 +95,12 @@ constexpr std::string_view kWithoutEffect =
 
 bool IsAuto(const Reading& reading, std::string_view name) { return reading.Text(name) == "auto"; }
 
-// Sizes and switches that keep their names; "auto" leaves DeepSpeed's default or, of those that
-// follow the hidden size, is computed by the integration.
+// Reads sizes and switches with equal names. "auto" means DeepSpeed's default; values that depend
+// on the hidden size are computed as in the integration.
 void ReadSizes(Reading& reading, std::int64_t stage) {
   struct Own {
     const char* name;
-    std::int64_t first, last;  // stages at which it does something
+    std::int64_t first, last;  // stages at which it has an effect
   };
   constexpr Own kOwn[] = {{"reduce_bucket_size", 1, 3},
                           {"reduce_scatter", 1, 3},
@@ -122,7 +122,7 @@ void ReadSizes(Reading& reading, std::int64_t stage) {
       reading.Set(key, ScenarioWords(*value), option);
       continue;
     }
-    // transformers/integrations/deepspeed.py: of the hidden size, where the model has one.
+    // transformers/integrations/deepspeed.py: computed from the hidden size, if the model has one.
     const auto hidden = reading.hidden_size();
     const std::string_view name = own.name;
     if (!hidden) continue;
@@ -170,10 +170,10 @@ void ReadNumber(Reading& reading, std::string_view option, std::string_view key)
 
 void ReadBatch(Reading& reading) {
   ReadNumber(reading, "train_micro_batch_size_per_gpu", "training.micro_batch_size");
-  // Of the three numbers two say the third; a scenario states two.
+  // Two of the three batch numbers determine the third; a scenario states two.
   const bool whole = reading.draft().Find("training.micro_batch_size") != nullptr &&
                      reading.draft().Find("training.global_batch_size") != nullptr;
-  if (whole) return;  // of the program that starts DeepSpeed
+  if (whole) return;  // stated by the program that starts DeepSpeed
   ReadNumber(reading, "gradient_accumulation_steps", "training.gradient_accumulation");
   const bool by_steps = reading.draft().Find("training.gradient_accumulation") != nullptr;
   if (!by_steps) {
@@ -220,7 +220,7 @@ void ReadOptimizer(Reading& reading) {
   if (!word) reading.Omit(option, "the optimizer is AdamW");
 }
 
-// What AutoEP makes of transformers' layers.
+// AutoEP's replacement of transformers' expert layers.
 void ReadExperts(Reading& reading) {
   const std::string_view enabled = "expert_parallel.enabled";
   if (!reading.IsOn(enabled)) return;
@@ -238,7 +238,7 @@ void ReadExperts(Reading& reading) {
   }
 }
 
-// A list of numbers, or of lists of them, as YAML; nothing for others.
+// A list of numbers, or of lists of numbers, as YAML; nothing otherwise.
 std::optional<ScenarioValue> NumbersOf(const Value& list) {
   std::string text;
   for (const std::string& item : list.items) {
@@ -248,7 +248,7 @@ std::optional<ScenarioValue> NumbersOf(const Value& list) {
   return ScenarioValue::Yaml("[" + text + "]");
 }
 
-// Settings of the scenario, as `--emit` leaves them; what files state goes before them.
+// Settings of the scenario written by `--emit`; values stated in files have priority.
 void ReadOwn(Reading& reading) {
   constexpr std::string_view kAbove = "stepcast_settings.";
   for (const Setting& setting : reading.document().settings) {

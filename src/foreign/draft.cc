@@ -13,7 +13,7 @@
 namespace stepcast::foreign {
 namespace {
 
-// Whether `key` is `above` or below it.
+// Whether `key` equals `above` or is below it.
 bool IsWithin(std::string_view key, std::string_view above) {
   return key.starts_with(above) && (key.size() == above.size() || key[above.size()] == '.');
 }

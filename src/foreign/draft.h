@@ -13,11 +13,10 @@
 
 namespace stepcast::foreign {
 
-// A scenario while it is put together from other programs' files: values by dotted key, each with
-// its origin.
+// A scenario built from other programs' files: values by dotted key, each with its origin.
 
-// A value that a key of the scenario is set to. It is text, which the writer puts in quotes where
-// YAML needs them, or it is YAML on one line (a list, a mapping), which the writer leaves as it is.
+// The value of a scenario key. It is either text, which the writer quotes if YAML needs it, or one
+// line of YAML (a list, a mapping), which the writer copies.
 struct ScenarioValue {
   ScenarioValue(const char* value) : text(value) {}             // NOLINT: most values are text
   ScenarioValue(std::string value) : text(std::move(value)) {}  // NOLINT
@@ -36,57 +35,57 @@ struct Entry {
   std::string key;  // "training.sequence_length"
   ScenarioValue value;
   std::string origin;  // for a comment: "train.toml:14", "torchtitan's default at 238fa9953e4a"
-  Location location;   // where the user can change it; no file: the value was not stated anywhere
+  Location location;   // where the user can change it; no file: not stated anywhere
 };
 
-// A setting that the scenario does not carry.
+// A setting that the scenario cannot express.
 struct Omission {
   Location location;
   std::string option;       // on one line: "float8.enable_fsdp_float8_all_gather = true"
-  std::string consequence;  // what the forecast does instead; empty: the option is not known
+  std::string consequence;  // what the forecast does instead; empty: option is unknown
 };
 
 class Draft {
  public:
-  // A value that a file states. Two files that state different values are a mistake.
+  // A value stated in a file. Two files that state different values are a mistake.
   void State(std::string_view key, ScenarioValue value, const Location& location,
              std::string remark = {});
-  // A value that holds unless a file states one, or an earlier call did.
+  // A value that applies unless a file states one or an earlier call assumed one.
   void Assume(std::string_view key, ScenarioValue value, std::string origin);
-  // A value of the command line, which takes the place of any other.
+  // A value from the command line, which replaces any other.
   void Override(std::string_view key, ScenarioValue value, const std::string& option);
-  // The key is taken out, and with it what later files and defaults say.
+  // Removes the key; later files and defaults cannot set it.
   void TakeOut(std::string_view key);
 
-  // The files' own words in these sentences are escaped: each sentence stays on one line.
+  // Adds an omission. Text from the files is escaped, so that each sentence stays on one line.
   void Omit(Location location, std::string option, std::string consequence);
   void Report(Diagnostic mistake);
-  // What `subject` says depends on a variable of which nothing is known; `words`: what the file
-  // compares it with. A mistake; once for each variable.
+  // Reports, once per variable, that `subject` depends on an unknown variable; this is a mistake.
+  // `words` are the values that the file compares it with.
   void AskForVariable(const std::string& name, const std::string& subject, const Location& location,
                       const std::vector<std::string>& words);
-  // Notes that a part of a script which the reader does not follow ("a loop") sets the variable.
+  // Notes that code which the reader does not follow ("a loop") sets the variable.
   void SayWhatSets(const std::string& variable, const std::string& what) {
     set_by_[variable] = what;
   }
-  // Whether there was one.
+  // Whether any variable was asked for.
   bool asked_for_variables() const { return !asked_.empty(); }
 
-  // Which model the files name without its dimensions: "torchtitan's qwen3 8B".
+  // The model that the files name without its dimensions: "torchtitan's qwen3 8B".
   void NameModel(std::string model) { named_model_ = std::move(model); }
   const std::string& named_model() const { return named_model_; }
-  // A remark on what was read that is no mistake.
+  // A remark on the input that is not a mistake.
   void Note(std::string_view sentence);
 
   const Entry* Find(std::string_view key) const;
-  // Whether there is a value of the key or of keys below it.
+  // Whether the key, or a key below it, has a value.
   bool Has(std::string_view key) const;
-  // The same, or a mapping above it that the command line states as a whole.
+  // Whether Has(key), or the command line states a mapping above the key.
   bool Covers(std::string_view key) const;
-  // The value as a whole number; nothing where there is none or it is no number.
+  // The value as an integer; nothing if there is none.
   std::optional<std::int64_t> Integer(std::string_view key) const;
-  // A number of ranks, stages or micro-batches to count with, from 1 to ten thousand. Others, which
-  // the reader of scenarios refuses, count as the nearest of these; 1 where the key has no value.
+  // A number of ranks, stages or micro-batches for computations, from 1 to ten thousand. Values
+  // outside, which the scenario reader refuses, are clamped; 1 if the key has no value.
   std::int64_t Degree(std::string_view key) const {
     return std::clamp<std::int64_t>(Integer(key).value_or(1), 1, 10'000);
   }
@@ -101,7 +100,7 @@ class Draft {
   bool Overridden(std::string_view key) const;
 
   std::vector<Entry> entries_;
-  std::vector<std::string> overridden_;  // keys, also those that were taken out
+  std::vector<std::string> overridden_;  // keys, including those that were removed
   std::vector<Omission> omissions_;
   std::vector<std::string> notes_;
   std::string named_model_;
@@ -110,23 +109,22 @@ class Draft {
   Diagnostics mistakes_;
 };
 
-// A scenario as text, each value with a comment that names its origin, and behind it the settings
-// that it does not carry.
+// A scenario as text. Each value has a comment with its origin, and omitted settings follow at the
+// end.
 struct ScenarioText {
   std::string text;
-  // For each line of the text, from the first: where the user can change what stands there; no
-  // file: nowhere.
+  // For each line of the text: where the user can change its value; no file: nowhere.
   std::vector<Location> origins;
 };
 
 ScenarioText WriteScenario(const Draft& draft, const std::string& title);
 
-// The settings that are left out, a paragraph a kind, each line behind `prefix`. Empty: there are
+// The omitted settings, one paragraph per kind, with `prefix` before each line. Empty if there are
 // none.
 std::string OmissionText(const Draft& draft, const std::string& prefix);
 
-// The mistakes of a scenario that was written as `text` under the name `file`, at the places that
-// its values come from.
+// Moves the mistakes of a scenario, written as `text` under the name `file`, to the origins of its
+// values.
 Diagnostics AtOrigins(Diagnostics mistakes, const std::string& file, const ScenarioText& text);
 
 }  // namespace stepcast::foreign

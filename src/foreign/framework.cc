@@ -9,7 +9,7 @@
 namespace stepcast::foreign {
 namespace {
 
-// Whether this holds for one of the words, which spaces separate.
+// Whether the predicate holds for one of the words, which are separated by spaces.
 template <typename Predicate>
 bool AnyWord(std::string_view words, const Predicate& holds) {
   while (!words.empty()) {
@@ -59,11 +59,11 @@ std::optional<std::string_view> WordFor(std::string_view words, std::string_view
 
 namespace {
 
-// Whether a row's name, which may end with a star, is that of the option.
+// Whether a row's name, which may end in a star, matches the option.
 bool Covers(std::string_view row, std::string_view name) {
   if (!row.ends_with('*')) return row == name;
   const std::string_view above = row.substr(0, row.size() - 1);
-  // "metrics.*" is also what metrics itself is.
+  // "metrics.*" also matches "metrics".
   const bool itself = above.ends_with('.') && name == above.substr(0, above.size() - 1);
   return itself || name.starts_with(above);
 }

@@ -13,33 +13,33 @@
 
 namespace stepcast::foreign {
 
-// Tables of the options that other programs have: one row an option. Importing a file is one loop
-// over its settings, which looks each of them up here.
+// Tables of the options of other programs, one row per option. An import loops over the settings of
+// a file and looks up each one in these tables.
 
 enum class Effect : std::uint8_t {
-  kSets,         // a key of the scenario takes the value
-  kNone,         // neither the time of a step nor its memory depends on it: no row has it
-  kNotModelled,  // the forecast leaves it out, unless it has the neutral value
-  kRule,         // it says something together with others: the framework's own rules read it
+  kSets,         // a scenario key gets the value
+  kNone,         // no effect on step time or memory; has no row
+  kNotModelled,  // left out of the forecast, unless the value is neutral
+  kRule,         // the framework's rules read it together with other options
 };
 
 struct Option {
-  // Dotted, as Setting::name. A star at its end stands for whatever follows: "metrics.*".
+  // Dotted, like Setting::name. A star at the end matches any continuation: "metrics.*".
   std::string_view name;
   Effect effect = Effect::kSets;
-  // kSets: the dotted key of a scenario.
+  // kSets: the dotted key of the scenario.
   std::string_view key{};
-  // kSets: the program's words and the scenario's, "float32=fp32 bfloat16=bf16"; nothing behind the
-  // sign leaves the key out. "bool": the value is true or false, however it is written. Empty: the
-  // value is taken as it stands.
+  // kSets: the program's words and the scenario's, "float32=fp32 bfloat16=bf16"; an empty word
+  // after the sign omits the key. "bool": true or false in any spelling. Empty: the value is
+  // copied.
   std::string_view words{};
-  // kSets and kRule: what holds where the option is not given, as files of the program write it.
-  // Empty: the program has no default of its own, or the scenario's default is the same.
+  // kSets and kRule: the option's default, as in the program's files. Empty: the program has no
+  // default, or the same one as the scenario.
   std::string_view standard{};
-  // kNotModelled: values at which the option does nothing, separated by spaces. An option without a
-  // value does nothing in any case.
+  // kNotModelled: values at which the option has no effect, separated by spaces. An option without
+  // a value never has an effect.
   std::string_view neutral{};
-  // kNotModelled: what the forecast does instead, and what that may change.
+  // kNotModelled: what the forecast does instead, and the effect on its figures.
   std::string_view consequence{};
 };
 
@@ -62,65 +62,65 @@ constexpr Option NotModelled(std::string_view name, std::string_view neutral,
 
 class Reading;
 
-// A program whose configurations are read, in one of the forms that it takes them in.
+// A program whose configurations can be imported, in one of their formats.
 struct Framework {
   std::string_view name;     // "torchtitan"
   std::string_view form;     // "torchtitan's configuration in TOML"
-  std::string_view release;  // "238fa9953e4a": the commit or release that the defaults are those of
+  std::string_view release;  // "238fa9953e4a": the commit or release of the defaults
   std::span<const Option> options;
-  // Names, with spaces between, of options on which neither the time of a step nor its memory
-  // depends.
+  // Names, separated by spaces, of options that affect neither step time nor memory.
   std::string_view without_effect;
-  // What several options say together; called after the rows, with all files read.
+  // Reads options that depend on one another; called after all rows of all files.
   void (*rules)(Reading& reading);
-  // A file that adds to another program's: the values of that program's files come first.
+  // The file adds to another program's files, whose values are read first.
   bool adds_to_others = false;
 };
 
-// What a file's meaning depends on beside the file itself. Any of them may be empty.
+// Context outside the file that its meaning depends on. Any member may be empty.
 struct Surroundings {
   std::function<std::optional<std::int64_t>()> devices{};        // the GPUs of the draft's cluster
-  std::function<std::optional<std::int64_t>()> gpus_per_node{};  // of it
+  std::function<std::optional<std::int64_t>()> gpus_per_node{};  // of the cluster
   std::function<std::optional<std::int64_t>()> hidden_size{};    // of the draft's model
-  std::function<std::optional<std::int64_t>()> layers{};         // of it
-  std::function<std::optional<std::int64_t>()> experts{};        // of it; 0: it is dense
-  // Whether a file of the framework of this name is among those that are read.
+  std::function<std::optional<std::int64_t>()> layers{};         // of the model
+  std::function<std::optional<std::int64_t>()> experts{};        // of the model; 0: no experts
+  // Whether the files include one of the framework with this name.
   std::function<bool(std::string_view)> has_file_of{};
 };
 
-// One file as one framework's configuration, on the way into a draft.
+// Reads one file, as a configuration of one framework, into a draft.
 class Reading {
  public:
   Reading(const Framework& framework, const Document& document, Draft& draft,
           const Surroundings& surroundings)
       : framework_(framework), document_(document), draft_(draft), surroundings_(surroundings) {}
 
-  // What each row says of each setting. Options without a row are omissions.
+  // Applies the row of each setting. Options without a row become omissions.
   void ReadRows();
-  // What several options say together.
+  // Reads options that depend on one another.
   void ReadRules() {
     if (framework_.rules != nullptr) framework_.rules(*this);
   }
-  // The framework's own defaults of options that the file does not give.
+  // Applies the framework's defaults of options that are missing in the file.
   void ReadDefaults();
 
-  // For rules.
+  // The following are for rules.
 
-  // The option's value, or the default of its row. Null values are none.
+  // The option's value, or the default in its row; nothing for null values.
   std::optional<Value> Get(std::string_view name) const;
   std::optional<std::int64_t> Integer(std::string_view name) const;
   bool IsOn(std::string_view name) const;
-  std::string Text(std::string_view name) const;  // empty: there is none
-  // The option as the file gives it; null: not at all, or without a value.
+  std::string Text(std::string_view name) const;  // empty if there is none
+  // The option as stated in the file; null if it is missing or has no value.
   const Setting* Stated(std::string_view name) const;
 
-  // The key takes the value because of the option: at the place where it stands, or, where its
-  // default says so, as the framework's default.
+  // Sets the key because of the option. The origin is the option's position or, if it was not
+  // stated, the framework's default.
   void Set(std::string_view key, ScenarioValue value, std::string_view because_of,
            std::string remark = {});
-  // The option is left out of the forecast with this consequence; nothing where it is not stated.
+  // Records that the forecast leaves the option out, with this consequence; no effect if it is not
+  // stated.
   void Omit(std::string_view name, std::string consequence);
-  // The value of the option cannot be what it is.
+  // Reports an invalid value of the option.
   void Wrong(std::string_view name, std::string message, std::string hint);
 
   Draft& draft() { return draft_; }
@@ -143,13 +143,13 @@ class Reading {
   bool has_file_of(std::string_view framework) const {
     return surroundings_.has_file_of && surroundings_.has_file_of(framework);
   }
-  // "torchtitan's default at 238fa9953e4a"
+  // "torchtitan's default at 238fa9953e4a".
   std::string DefaultOrigin() const;
 
  private:
   const Option* RowOf(std::string_view name) const;
   void ReadRow(const Option& option, const Setting& setting);
-  // The option's value depends on a variable that is not known.
+  // Asks for the unknown variable that the option's value depends on.
   void AskFor(const Setting& setting) const;
 
   const Framework& framework_;
@@ -158,12 +158,11 @@ class Reading {
   const Surroundings& surroundings_;
 };
 
-// The text of a file's value in a scenario's words: true and false for "yes" and "Off", 1000000000
-// for "1e9"; other text as it is.
+// A file's value in scenario spelling: true and false for "yes" and "Off", 1000000000 for "1e9";
+// other text is unchanged.
 std::string ScenarioWords(const Value& value);
 
-// The word of a scenario that stands for `foreign` in "float32=fp32 bfloat16=bf16"; nothing: there
-// is none.
+// The scenario word for `foreign` in "float32=fp32 bfloat16=bf16"; nothing if there is none.
 std::optional<std::string_view> WordFor(std::string_view words, std::string_view foreign);
 
 }  // namespace stepcast::foreign

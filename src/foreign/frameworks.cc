@@ -13,15 +13,15 @@
 
 namespace stepcast::foreign {
 // The file that `accelerate config` writes and `accelerate launch --config_file` reads
-// (huggingface/accelerate, src/accelerate/commands/config/config_args.py). It says how processes
-// share the work, and not what they train.
+// (huggingface/accelerate, src/accelerate/commands/config/config_args.py). It describes how
+// processes divide the work, not the training.
 extern const Framework kAccelerate;
 
 bool IsAccelerate(const Document& document);
 
 namespace {
 
-// Of huggingface/accelerate v1.12 src/accelerate/commands/config and utils/dataclasses.py.
+// From huggingface/accelerate v1.12 src/accelerate/commands/config and utils/dataclasses.py.
 constexpr Option kOptions[] = {
     Rule("distributed_type", "NO"),
     Rule("mixed_precision", "no"),
@@ -165,11 +165,11 @@ bool IsAccelerate(const Document& document) {
 namespace {
 
 struct KindOfFile {
-  std::string_view key;  // that such files have
+  std::string_view key;  // a key that only these files have
   std::string_view what;
 };
 
-// Programs whose files are known by a key and not read.
+// Unsupported programs whose files are recognized by a key.
 constexpr KindOfFile kOthers[] = {
     {"added_tokens_decoder", "a tokenizer's configuration of Hugging Face"},
     {"do_sample", "a generation_config.json of Hugging Face"},
@@ -239,7 +239,7 @@ bool IsScenario(const Document& document) {
 }
 
 bool IsModel(const Document& document) {
-  // A family's own file may give other names to the dimensions of a config.json.
+  // A model family's own file may define other names for the dimensions of a config.json.
   return document.Has("model_type") &&
          (document.Has("architectures") || document.Has("hidden_size") || document.Has("n_embd") ||
           document.Has("text_config") || document.file.ends_with(".json"));

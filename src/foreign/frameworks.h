@@ -9,10 +9,10 @@
 #include "src/foreign/framework.h"
 #include "src/foreign/setting.h"
 
-// Which program a file is of.
+// Recognizes which program a file belongs to.
 namespace stepcast::foreign {
 
-// All whose configurations are read.
+// All frameworks whose configurations can be imported.
 std::span<const Framework* const> Frameworks();
 
 // A file as a framework's configuration, with options named as in its table.
@@ -20,16 +20,15 @@ struct Recognised {
   const Framework* framework;
   Document document;
 };
-// Nothing where the settings are of no framework that is read.
+// Nothing if the settings belong to no supported framework.
 std::optional<Recognised> Recognise(const Document& document);
 
-// What a file is that no framework here reads, by its keys: "a configuration of nanotron". Empty:
-// it is not known either.
+// The kind of an unsupported file, by its keys: "a configuration of OLMo". Empty if unknown.
 std::string_view OtherProgramOf(const Document& document);
 
-// Whether the settings are a scenario's of stepcast, or a plan.json.
+// Whether the settings are a stepcast scenario or a plan.json.
 bool IsScenario(const Document& document);
-// Whether they are a model's: a config.json of Hugging Face.
+// Whether the settings are a model: a config.json of Hugging Face.
 bool IsModel(const Document& document);
 
 }  // namespace stepcast::foreign

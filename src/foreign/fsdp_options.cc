@@ -29,7 +29,7 @@ void ReadStrategy(Reading& reading, const FsdpOptions& options, bool second,
     return;
   }
   const auto reshard = reading.Get(options.reshard);
-  // Where the first FSDP's strategy stands in the place of the switch.
+  // FSDP1's sharding strategy may be given in place of the switch.
   const std::string by_switch = reshard ? Upper(reshard->text) : "";
   const bool kept = keeps || by_switch == "FALSE" || by_switch == "SHARD_GRAD_OP";
   reading.Set("data_parallel.framework", second ? "fsdp2" : "fsdp1", because_of);
@@ -54,7 +54,7 @@ void ReadFsdp(Reading& reading, const FsdpOptions& options, std::string_view bec
   if (reading.IsOn(options.offload)) {
     reading.Set("data_parallel.cpu_offload", "true", options.offload);
   }
-  // accelerate/accelerator.py: with mixed precision, trained parameters are cast up.
+  // accelerate/accelerator.py: with mixed precision, trained parameters are converted to FP32.
   reading.draft().Assume("training.parameter_dtype", "fp32",
                          "accelerate keeps trained parameters in FP32");
   const std::string wrap = Upper(reading.Text(options.wrap));
@@ -85,7 +85,7 @@ void ReadDegrees(Reading& reading, const DegreeOptions& options) {
   set(options.tensor, "parallelism.tensor");
   set(options.context, "parallelism.context");
   set(options.expert, "parallelism.expert");
-  // Experts' ranks are data-parallel ones for all else.
+  // Ranks of expert parallelism are data-parallel for all other layers.
   const std::int64_t data = shards * replicas * degree(options.expert);
   if (shards > 1 || replicas > 1) {
     reading.Set("parallelism.data", fmt::format("{}", data),

@@ -6,8 +6,8 @@
 
 namespace stepcast::foreign {
 
-// The options of PyTorch's FSDP as accelerate passes them on, by the names that a program gives
-// them; empty: it has none.
+// The options of PyTorch's FSDP in accelerate, by a program's names for them; empty: the program
+// has no such option.
 struct FsdpOptions {
   std::string_view version;
   std::string_view strategy;
@@ -21,11 +21,11 @@ struct FsdpOptions {
   std::string_view checkpointing;
 };
 
-// States the framework, what is sharded, and FSDP's settings. `because_of`: the option that chose
+// Sets the framework, the sharding and FSDP's settings. `because_of`: the option that selected
 // FSDP.
 void ReadFsdp(Reading& reading, const FsdpOptions& options, std::string_view because_of);
 
-// Degrees of accelerate's ParallelismConfig, by the names that a program gives them.
+// Parallel degrees of accelerate's ParallelismConfig, by a program's names for them.
 struct DegreeOptions {
   std::string_view shard, replicate, tensor, context, expert;
 };

@@ -18,8 +18,8 @@
 namespace stepcast::foreign {
 namespace {
 
-// Models of the Hub, without their owner, in small letters and without the words of kKinds, and the
-// models of ours that have their dimensions. A copy under another owner has the name, too.
+// Names of models on the Hub, in lower case, without the owner and the words of kKinds, with our
+// model of equal dimensions. Copies under other owners have the same name.
 constexpr std::pair<std::string_view, const char*> kHubModels[] = {
     {"llama-2-7b", "llama2-7b"},
     {"llama-2-13b", "llama2-13b"},
@@ -112,11 +112,11 @@ constexpr std::pair<std::string_view, const char*> kHubModels[] = {
     {"gpt2-xl", "gpt2-xl"},
 };
 
-// Words of a name that say how a model was trained, and in which form it is stored.
+// Words of a name for the kind of training and the storage format.
 constexpr std::string_view kKinds[] = {"meta", "instruct", "base", "chat", "hf",
                                        "it",   "pt",       "math", "coder"};
 
-// Words behind a model's name that make it another model.
+// Words after a model's name that make it a different model.
 constexpr std::string_view kOtherModels[] = {"mini", "multimodal", "distill", "vl",  "vision",
                                              "moe",  "air",        "lite",    "next"};
 
@@ -142,7 +142,7 @@ std::vector<std::string> WordsOf(const std::string& name) {
   return words;
 }
 
-// "7b", "1.5b", "135m": how many parameters a model has.
+// Whether the word is a number of parameters: "7b", "1.5b", "135m".
 bool IsSize(const std::string& word) {
   return word.size() > 1 && (word.back() == 'b' || word.back() == 'm') &&
          word.find_first_not_of("0123456789.x") == word.size() - 1;
@@ -172,7 +172,7 @@ const char* ModelOfTheHub(const std::string& name) {
 void ReadHubModel(Reading& reading, std::string_view option) {
   const std::string name = reading.Text(option);
   if (name.empty() || reading.draft().Has("model")) return;
-  // A folder or a config.json, seen from the file that names it or from the working directory.
+  // A folder or a config.json, relative to the file that names it or to the working directory.
   const std::string folder = std::filesystem::path(reading.document().file).parent_path().string();
   for (const std::string& from : {folder, std::string()}) {
     const auto found = scenario::FindSource(name, from, scenario::SourceKind::kModel);
@@ -187,7 +187,7 @@ void ReadHubModel(Reading& reading, std::string_view option) {
     reading.Set("model", shipped, option, name);
     return;
   }
-  // A file of ours that is called as the model is.
+  // One of our files with the model's name.
   if (scenario::FindSource(last, "", scenario::SourceKind::kModel)) {
     reading.Set("model", last, option, name);
     return;
@@ -203,7 +203,7 @@ void ReadHubOptimizer(Reading& reading, std::string_view option) {
     reading.Set(key, "sgd", option);
     return;
   }
-  // transformers/trainer_optimizer.py: bitsandbytes' names and torchao's.
+  // transformers/trainer_optimizer.py: names of bitsandbytes and torchao.
   const bool adamw_8bit = name == "adamw_8bit" || name == "adamw_bnb_8bit" ||
                           name == "adamw_torch_8bit" || name == "paged_adamw_8bit";
   if (adamw_8bit && !reading.has_file_of("DeepSpeed")) {
@@ -219,7 +219,7 @@ void ReadHubOptimizer(Reading& reading, std::string_view option) {
   } else if (!name.starts_with("adam")) {
     reading.Omit(option, "the optimizer is AdamW");
   } else if (name == "adamw_torch_fused" || name == "adamw_apex_fused") {
-    // DeepSpeed makes its own optimizer of it.
+    // DeepSpeed replaces it by its own optimizer.
     if (!reading.has_file_of("DeepSpeed")) reading.Set(implementation, "fused", option);
   }
 }

@@ -36,7 +36,7 @@
 namespace stepcast::foreign {
 namespace {
 
-// What OmegaConf's functions give that NeMo's files use: a product, of numbers alone.
+// The result of OmegaConf's function in NeMo's files: a product of numbers.
 std::optional<std::string> Product(std::string_view call) {
   constexpr std::string_view kMultiply = "multiply:";
   if (!call.starts_with(kMultiply)) return std::nullopt;
@@ -53,7 +53,7 @@ std::optional<std::string> Product(std::string_view call) {
   return std::to_string(product);
 }
 
-// The place of the bracket that closes "${" at `at`, over others within.
+// The position of the bracket that closes "${" at `at`, over nested ones.
 std::size_t Closing(const std::string& text, std::size_t at) {
   int depth = 0;
   for (; at < text.size(); ++at) {
@@ -63,9 +63,9 @@ std::size_t Closing(const std::string& text, std::size_t at) {
   return text.size();
 }
 
-// The text with what is known replaced; names of what is not are added to `unknown`.
-// `section`: the keys beside which the text stands, "model." of "model.ffn_hidden_size"; `room`:
-// for so many characters of the document's own values, which may double one another.
+// The text with known variables replaced; names of unknown ones are added to `unknown`. `section`:
+// the section of the text's key, "model." for "model.ffn_hidden_size". `room`: the remaining number
+// of characters, since values may double one another.
 std::string Replaced(const std::string& text, const Document& document, const std::string& section,
                      const std::map<std::string, std::string>& given, int depth, std::size_t& room,
                      std::vector<std::string>& unknown) {
@@ -94,7 +94,7 @@ std::string Replaced(const std::string& text, const Document& document, const st
       replaced += value->second;
       continue;
     }
-    // `${NAME:otherwise}`, as Primus writes it.
+    // `${NAME:otherwise}`, as in Primus.
     const std::size_t colon = name.find(':');
     const bool of_surroundings =
         colon != std::string::npos && colon > 0 &&
@@ -111,7 +111,7 @@ std::string Replaced(const std::string& text, const Document& document, const st
       continue;
     }
     const Setting* own = document.Find(name);
-    // What is not known of another value is not known of this one.
+    // Unknown variables of the other value are unknown here too.
     if (own != nullptr && !own->value.unknown.empty()) {
       unknown.push_back(own->value.unknown.front());
       continue;
@@ -141,7 +141,7 @@ void ReplaceVariables(Document& document, const std::map<std::string, std::strin
 
 namespace {
 
-// The GPUs of a cluster. What is wrong with it is reported where the scenario is loaded.
+// The GPUs of a cluster. Loading the scenario reports mistakes in it.
 struct Gpus {
   std::optional<std::int64_t> of_node, of_cluster;
 };
@@ -159,7 +159,7 @@ Gpus GpusOf(const std::string& cluster, std::int64_t nodes) {
   return {gpus, nodes * gpus};
 }
 
-// The model that is named so, where it has dimensions.
+// The model with this name, if it has dimensions.
 std::optional<model::Architecture> ArchitectureOf(const std::string& named) {
   const auto path = scenario::FindSource(named, "", scenario::SourceKind::kModel);
   if (!path) return std::nullopt;
@@ -170,8 +170,8 @@ std::optional<model::Architecture> ArchitectureOf(const std::string& named) {
   return *architecture;
 }
 
-// The training that is assumed of a model's name: torchtitan's FSDP2 with full recomputation, which
-// needs little memory.
+// The training assumed for a model's name: torchtitan's FSDP2 with full recomputation, which needs
+// little memory.
 constexpr std::int64_t kSequence = 4096;
 constexpr std::int64_t kTokensOfStep = std::int64_t{1} << 22;
 constexpr std::pair<const char*, const char*> kDefaults[] = {
@@ -183,7 +183,7 @@ constexpr std::pair<const char*, const char*> kDefaults[] = {
     {"data_parallel.framework", "fsdp2"},
     {"data_parallel.zero_stage", "3"}};
 
-// What a search chooses, and a question need not say.
+// Whether a search chooses the key, so that it need not be given.
 bool IsSearched(std::string_view key) {
   return key != "model" && key != "cluster.topology" && key != "training.sequence_length";
 }
@@ -193,7 +193,7 @@ struct NamedGpus {
   std::string type;
 };
 
-// "4 x rtx-4090", "4x rtx-4090", "rtx-4090". Nothing of what is none of these.
+// Parses "4 x rtx-4090", "4x rtx-4090" or "rtx-4090". Nothing for other text.
 NamedGpus ParseNamedGpus(const std::string& text) {
   std::size_t end = 0;
   while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
@@ -219,7 +219,7 @@ class Importer {
   Result<Imported> Run() {
     ReadOptions();
     for (const std::string& file : request_.files) Read(file);
-    // What is asked for does not keep the rest from being asked for, too.
+    // A missing value does not prevent the report of other missing values.
     const bool readable =
         std::all_of(draft_.mistakes().begin(), draft_.mistakes().end(),
                     [](const Diagnostic& mistake) { return mistake.code == "foreign.missing"; });
@@ -232,7 +232,7 @@ class Importer {
     const std::string files = fmt::format("{}", fmt::join(request_.files, ", "));
     imported.scenario =
         WriteScenario(draft_, fmt::format("A scenario of stepcast, made of {}.", files));
-    // Without a folder: paths in the scenario are those of the working directory.
+    // A name without a folder: paths in the scenario are relative to the working directory.
     imported.title = fmt::format("scenario of {}",
                                  std::filesystem::path(request_.files.front()).filename().string());
     imported.notes = draft_.notes();
@@ -297,7 +297,7 @@ class Importer {
     draft_.Override("cluster.gpus", fmt::format("{}", asked.count), "--gpus");
   }
 
-  // The value is YAML, and may be of several lines.
+  // The value is YAML, and may have several lines.
   void ReadOverride(const std::string& key, const std::string& value, const std::string& option) {
     Diagnostics mistakes;
     const auto tree = scenario::ParseYaml(value, option, mistakes, false);
@@ -314,14 +314,14 @@ class Importer {
     }
   }
 
-  // How the scenario names a file of the working directory.
+  // The path by which the scenario names a file of the working directory.
   std::string PathOf(const std::string& named) const {
     std::error_code error;
     if (!request_.absolute_paths || !std::filesystem::exists(named, error)) return named;
     return std::filesystem::absolute(named, error).lexically_normal().string();
   }
 
-  // What is named in the place of a file.
+  // A recipe's name given instead of a file.
   bool ReadRecipe(const std::string& name) {
     if (!IsRecipe(name)) return false;
     Document document{.file = name};
@@ -329,14 +329,14 @@ class Importer {
     return Offer(std::move(document));
   }
 
-  // A model alone, which says nothing of its training.
+  // A model without a training.
   bool ReadModelName(const std::string& name) {
     if (!IsModelName(name)) return false;
     draft_.State("model", ModelNamed(name), {name, 0, 0});
     return true;
   }
 
-  // A model of ours by its own name or the Hub's.
+  // One of our models, by its own name or the Hub's.
   static std::string ModelNamed(const std::string& name) {
     if (scenario::FindSource(name, "", scenario::SourceKind::kModel)) return name;
     const char* of_the_hub = ModelOfTheHub(name);
@@ -402,7 +402,7 @@ class Importer {
                            fmt::join(script.scripts, ", "))});
   }
 
-  // A document of its own file.
+  // Adds a document that is a file of its own.
   void Take(Result<Document> document) {
     if (!document) {
       for (Diagnostic& mistake : document.error()) draft_.Report(std::move(mistake));
@@ -415,7 +415,7 @@ class Importer {
     }
   }
 
-  // Whether a framework reads it.
+  // Adds the document if a framework reads it.
   bool Offer(Document document) {
     constexpr std::size_t kMost = Document::kMostSettings;
     if (!document.too_large && document.settings.size() > kMost) {
@@ -438,7 +438,7 @@ class Importer {
     return true;
   }
 
-  // DeepSpeed's configuration in the place of the name of its file.
+  // DeepSpeed's configuration nested in another file, where usually its file's name is.
   void OfferNested(const Document& document) {
     constexpr std::string_view kAbove = "deepspeed.";
     Document nested{.file = document.file};
@@ -473,7 +473,7 @@ class Importer {
   }
 
   void Translate() {
-    // Programs that others start, such as DeepSpeed, find what those say.
+    // Programs that others start, such as DeepSpeed, come after those others.
     std::stable_sort(sources_.begin(), sources_.end(),
                      [](const Recognised& a, const Recognised& b) {
                        return !a.framework->adds_to_others && b.framework->adds_to_others;
@@ -499,7 +499,7 @@ class Importer {
     }
   }
 
-  // Of a model alone.
+  // For a model without other files.
   void AssumeTraining() {
     const auto assume = [this](const char* key, const std::string& value) {
       if (draft_.Covers(key)) return;
@@ -525,7 +525,7 @@ class Importer {
 
   void StateSoftware() {
     const auto assume = [this](const char* key, const Version& newest) {
-      // In quotes, for programs to which 2.30 without them is the number 2.3.
+      // Quoted, since some programs read 2.30 without quotes as the number 2.3.
       draft_.Assume(key, ScenarioValue::Yaml(fmt::format("\"{}.{}\"", newest.major, newest.minor)),
                     "assumed: the newest that is modelled");
     };
@@ -533,7 +533,7 @@ class Importer {
     assume("software.nccl", plan::kNewestNccl);
   }
 
-  // The model's architecture, where the draft names a model that has one.
+  // The model's architecture, if the draft names a model that has one.
   std::optional<model::Architecture> ArchitectureNamed() const {
     const Entry* named = draft_.Find("model");
     return named == nullptr ? std::nullopt : ArchitectureOf(named->value.text);
@@ -549,7 +549,7 @@ class Importer {
       return GpusOf(cluster->value.text, draft_.Integer("cluster.nodes").value_or(1));
     };
     const auto architecture = [this] { return ArchitectureNamed(); };
-    // A dimension that the draft states, or that its model has.
+    // A dimension from the draft, or from its model.
     const auto of_model =
         [this, architecture](
             const char* key,
@@ -612,7 +612,7 @@ class Importer {
       if (need.key == std::string_view("cluster.topology") && draft_.Covers("cluster.gpu"))
         continue;
       if (request_.for_search && sources_.empty() && IsSearched(need.key)) continue;
-      // The variable that was asked for may say it.
+      // The variable asked for may determine it.
       const bool of_plan = std::string_view(need.key).find('_') != std::string_view::npos ||
                            std::string_view(need.key).starts_with("training");
       if (of_plan && draft_.asked_for_variables()) continue;

@@ -10,46 +10,46 @@
 #include "src/foreign/draft.h"
 #include "src/foreign/setting.h"
 
-// Other programs' configurations as a scenario. Nothing in them is executed.
+// Imports configurations of other programs as a scenario. Nothing in them is executed.
 namespace stepcast::foreign {
 
-// Replaces `${NAME}` and `$NAME` in the values of a YAML, JSON or TOML file: by what the user says
-// of NAME, or, for a dotted name of the file itself, `${model.seq_length}` or `${.seq_length}` as
-// OmegaConf has them, by that value; `${multiply:4, ${.hidden_size}}` is the product. What stays
-// makes the value unknown.
+// Replaces `${NAME}` and `$NAME` in the values of a YAML, JSON or TOML file with the user's values.
+// Dotted names refer to the file itself, as in OmegaConf: `${model.seq_length}` or
+// `${.seq_length}`. `${multiply:4, ${.hidden_size}}` is a product. A value with remaining variables
+// is unknown.
 void ReplaceVariables(Document& document, const std::map<std::string, std::string>& given);
 
 struct ImportRequest {
-  // In any order; one of them may be a config.json, or the name of a model, which alone is trained
-  // as kDefaults says (import.cc).
+  // In any order. One may be a config.json or a model's name. A model without other files is
+  // trained with kDefaults (import.cc).
   std::vector<std::string> files{};
-  std::string model{};    // a name, or a file; empty: as the files say
-  std::string cluster{};  // likewise of a topology
+  std::string model{};    // a name or a file; empty: from the files
+  std::string cluster{};  // likewise, a topology
   std::optional<std::int64_t> nodes{};
-  std::string gpus{};  // "4 x rtx-4090", in the place of cluster and nodes
+  std::string gpus{};  // "4 x rtx-4090", instead of cluster and nodes
   std::optional<std::int64_t> sequence_length{}, global_batch{};
   std::vector<std::string> set{};        // "KEY=VALUE" of the scenario
-  std::vector<std::string> variables{};  // "NAME=VALUE" that scripts are started with
-  std::string function{};                // of a Python file with several configurations
-  // The scenario will lie in another folder: files are named by absolute paths.
+  std::vector<std::string> variables{};  // "NAME=VALUE": variables for scripts
+  std::string function{};                // in a Python file with several configurations
+  // Use absolute paths for files, since the scenario will be in another folder.
   bool absolute_paths = false;
-  // The scenario is to be kept: it states the software that it is for.
+  // State the software versions, since the scenario will be kept.
   bool states_software = false;
-  // The command searches for a plan: no plan is assumed.
+  // Assume no plan, since the command searches for one.
   bool for_search = false;
 };
 
 struct Imported {
   ScenarioText scenario;
-  std::string title;                 // the files' names, for positions in the scenario
+  std::string title;                 // names of the files, for positions in the scenario
   std::vector<std::string> notes;    // sentences without full stop
-  std::vector<std::string> assumed;  // "KEY=VALUE": what neither a file nor an option says of a
-                                     // model alone
-  std::string omissions;             // what the scenario does not carry, as text; empty: nothing
+  std::vector<std::string> assumed;  // "KEY=VALUE": defaults for a model given
+                                     // without other files
+  std::string omissions;             // settings that the scenario lacks, as text; may be empty
 };
 
-// Mistakes: what the files do not say and no option does (foreign.missing, the hint names the
-// option), files of other kinds (foreign.unknown-file), and what cannot be read in them.
+// Mistakes: values that are missing in files and options (foreign.missing, with the option in the
+// hint), unknown kinds of files (foreign.unknown-file), and unreadable content.
 Result<Imported> Import(const ImportRequest& request);
 
 }  // namespace stepcast::foreign

@@ -15,7 +15,7 @@ inline std::string Write(const std::string& name, const std::string& text) {
   return path;
 }
 
-// The value of a key of the text, without its comment.
+// The value of a key in the text, without its comment.
 inline std::string ValueOf(const Imported& imported, const std::string& key) {
   const std::string& text = imported.scenario.text;
   const std::size_t at = text.find(" " + key + ": ");

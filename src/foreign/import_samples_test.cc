@@ -7,11 +7,11 @@
 #include "src/foreign/import.h"
 #include "src/foreign/import_cases.h"
 
-// Files that fine-tune: how they make batches of samples, and torchtune's.
+// Imports of fine-tuning files: how they form batches of samples, and torchtune's files.
 namespace stepcast::foreign {
 namespace {
 
-// Packed documents are attended to one by one; how long they are is not in the file.
+// Attention is limited to each packed document; the file does not contain their lengths.
 TEST(Import, PackingIsNamedWhereDocumentsAreNotSaid) {
   const std::string text =
       "base_model: Qwen/Qwen3-8B\nsequence_len: 4096\nmicro_batch_size: 1\nbf16: true\n"
@@ -33,7 +33,7 @@ TEST(Import, PackingIsNamedWhereDocumentsAreNotSaid) {
   EXPECT_EQ(ValueOf(*said, "document_length"), "512");
 }
 
-// transformers pads unless it is told otherwise; lengths are in no configuration.
+// transformers pads by default; configurations contain no lengths.
 TEST(Import, BatchesOfSamplesAreMadeAsTheFileSays) {
   const auto with = [](const std::string& line, std::vector<std::string> set) {
     return Import({.files = {Write("padded.yaml",
@@ -45,7 +45,7 @@ TEST(Import, BatchesOfSamplesAreMadeAsTheFileSays) {
                    .set = std::move(set)});
   };
   const std::string histogram = "training.lengths.histogram=[[512, 3], [2048, 1]]";
-  EXPECT_EQ(with("", {})->omissions, "");  // the file says nothing of it
+  EXPECT_EQ(with("", {})->omissions, "");  // the file does not mention lengths
   EXPECT_EQ(ValueOf(*with("", {histogram}), "batching"), "padded");
   EXPECT_NE(with("group_by_length: true\n", {})->omissions.find("training.lengths.histogram"),
             std::string::npos);
@@ -53,7 +53,7 @@ TEST(Import, BatchesOfSamplesAreMadeAsTheFileSays) {
   EXPECT_EQ(ValueOf(*with("packing: true\n", {histogram}), "batching"), "packed");
 }
 
-// torchtune names models by functions, and every type is one.
+// torchtune names models by functions, and uses one data type throughout.
 TEST(Import, RecipesOfTorchtuneNameTheirModels) {
   const auto with = [](const std::string& model, const std::string& more) {
     return Import({.files = {Write("tune.yaml", "model:\n  _component_: torchtune.models." + model +
@@ -74,7 +74,7 @@ TEST(Import, RecipesOfTorchtuneNameTheirModels) {
               std::string::npos);
     EXPECT_EQ(ValueOf(*imported, "framework"), "fsdp2");
   }
-  EXPECT_FALSE(with("qwen2.qwen2_0_5b", "").has_value());  // which model it is is asked for
+  EXPECT_FALSE(with("qwen2.qwen2_0_5b", "").has_value());  // the model is unknown
   const auto eight = with("llama2.llama2_7b", "fsdp_cpu_offload: true\ncompile: {model: true}\n");
   ASSERT_TRUE(eight.has_value()) << Format(eight.error());
   EXPECT_EQ(ValueOf(*eight, "cpu_offload"), "true");

@@ -30,9 +30,9 @@ TEST(Import, TorchtitanFollowsItsOwnDefaults) {
   EXPECT_EQ(ValueOf(*imported, "sequence_length"), "4096");
   EXPECT_EQ(ValueOf(*imported, "micro_batch_size"), "2");
   EXPECT_EQ(ValueOf(*imported, "sequence_parallel"), "true");
-  // Every second block is checkpointed unless it is said otherwise.
+  // Every second block is checkpointed by default.
   EXPECT_EQ(ValueOf(*imported, "checkpointed_blocks"), "1/2");
-  // 16 GPUs, of which 2 divide layers and 4 are replicas.
+  // 16 GPUs: 2 for tensor parallelism, and 4 replicas.
   EXPECT_EQ(ValueOf(*imported, "shard_group_size"), "2");
 }
 
@@ -47,7 +47,7 @@ TEST(Import, AsksForWhatTheFilesDoNotSay) {
   EXPECT_TRUE(Asks(other.error(), "--model"));
 }
 
-// A model's name alone is a question: what it does not say takes defaults, which are listed.
+// A model's name is enough: missing values get defaults, which are listed.
 TEST(Import, AModelAloneIsTrainedByDefaults) {
   for (const char* name : {"llama3.1-8b", "meta-llama/Llama-3.1-8B"}) {
     const auto imported = Import({.files = {name}, .gpus = "4 x rtx-4090", .global_batch = 8});
@@ -194,11 +194,12 @@ TEST(Import, MegatronSaysWhichModelItIs) {
   EXPECT_EQ(ValueOf(*imported, "global_batch_size"), "64");
   EXPECT_EQ(ValueOf(*imported, "zero_stage"), "1");
   EXPECT_EQ(ValueOf(*imported, "overlap"), "false");
-  // 16 GPUs, 2 x 2 for layers and stages, two copies.
+  // 16 GPUs: 2 x 2 for tensor and pipeline parallelism, and two replicas.
   EXPECT_EQ(ValueOf(*imported, "shard_group_size"), "2");
 }
 
-// GPT-NeoX-20B as Megatron-LM trains it but for its residuals: rotary positions, layer norms, GELU.
+// GPT-NeoX-20B as trained by Megatron-LM, except for its residuals: rotary positions, layer norms,
+// GELU.
 TEST(Import, MegatronsGptWithRotaryPositionsIsGpt2) {
   const auto imported = Import(
       {.files = {Write("gpt.sh",
@@ -247,7 +248,7 @@ TEST(Import, MegatronSaysWhichExpertsThereAre) {
   EXPECT_EQ(imported->omissions, "");
 }
 
-// Megatron-Core's combined 1F1B, and shared experts beside exchanges.
+// Megatron-Core's combined 1F1B, and shared experts concurrent with exchanges.
 TEST(Import, MegatronSaysWhatRunsBesideExchanges) {
   const auto imported_with = [](const std::string& options) {
     return Import({.files = {Write("beside.sh",
@@ -367,8 +368,7 @@ TEST(Import, MistakesOfAllFilesComeTogether) {
   EXPECT_EQ(imported.error().size(), 2u);
 }
 
-// Names and values of the files that YAML would take for something else, or that have several
-// lines.
+// Names and values that YAML would misread, or that have several lines.
 TEST(Import, WritesYamlWhateverTheFilesHold) {
   const std::string hostile = std::string(kTrainer) +
                               "use_peft: true\nlora_r: 8\n"
@@ -398,7 +398,7 @@ TEST(Import, OverridesThatAreNoYamlAreMistakes) {
   EXPECT_EQ(imported.error()[0].location.file, "--set training.lora=[1");
 }
 
-// The model that the Trainer's file names so, in the scenario; empty: its dimensions are asked for.
+// The scenario's model for a name in the Trainer's file; empty: its dimensions are asked for.
 std::string ModelOf(const std::string& name) {
   std::string text = kTrainer;
   const std::string written = "meta-llama/Llama-3.1-8B";
@@ -422,14 +422,15 @@ TEST(Import, KnowsModelsOfTheHubByTheirNames) {
   EXPECT_EQ(ModelOf("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"), "qwen2.5-7b");
   EXPECT_EQ(ModelOf("deepseek-ai/DeepSeek-R1-0528"), "deepseek-v3");
   EXPECT_EQ(ModelOf("openai-community/gpt2-xl"), "gpt2-xl");
-  // Others that begin as these do.
+  // Other models with the same prefix.
   EXPECT_EQ(ModelOf("microsoft/Phi-4-mini-instruct"), "");
   EXPECT_EQ(ModelOf("deepseek-ai/DeepSeek-R1-0528-Qwen3-8B"), "");
   EXPECT_EQ(ModelOf("Qwen/Qwen3-VL-8B-Instruct"), "");
   EXPECT_EQ(ModelOf("deepseek-ai/DeepSeek-V3.2-Exp"), "");
 }
 
-// An option without a value does nothing: axolotl's examples list `fsdp:` where nothing is sharded.
+// An option without a value has no effect: axolotl's examples list `fsdp:` even if nothing is
+// sharded.
 TEST(Import, AKeyWithoutAValueSaysNothing) {
   const auto imported =
       Import({.files = {Write("empty.yaml",
@@ -442,7 +443,7 @@ TEST(Import, AKeyWithoutAValueSaysNothing) {
   EXPECT_EQ(ValueOf(*imported, "context"), "2");
 }
 
-// torchrun starts processes on one node unless it is told how many.
+// torchrun starts processes on one node by default.
 TEST(Import, ProcessesAloneAreThoseOfANode) {
   const auto imported =
       Import({.files = {Write("four.sh",
@@ -520,8 +521,8 @@ TEST(Import, Nanotron) {
   EXPECT_NE(imported->omissions.find("tp_linear_async_communication"), std::string::npos);
 }
 
-// A mixture's layers are transformers' own where every rank has all experts, and those of axolotl's
-// plugin where ranks share them out.
+// Expert layers are transformers' own if every rank has all experts, and those of axolotl's plugin
+// if ranks divide them.
 TEST(Import, ExpertsUnderFsdp2) {
   const std::string text =
       "base_model: Qwen/Qwen3-30B-A3B\nsequence_len: 2048\nmicro_batch_size: 1\nbf16: true\n"
@@ -537,7 +538,7 @@ TEST(Import, ExpertsUnderFsdp2) {
   EXPECT_EQ(ValueOf(*shared, "implementation"), "");
 }
 
-// DeepSpeed's AutoEP in the place of transformers' layers; with ZeRO-3 it is left out, and said.
+// DeepSpeed's AutoEP replaces transformers' layers. With ZeRO-3 it is left out, with a note.
 TEST(Import, ExpertsOfDeepSpeedsJson) {
   const auto imported_with = [](int stage, const char* more) {
     const std::string text =
@@ -574,7 +575,7 @@ TEST(Import, TheHubsNameIsAModelOfTheCommandLine) {
   EXPECT_NE(imported->scenario.text.find("model: qwen3-8b "), std::string::npos);
 }
 
-// axolotl's words for recomputation whose inputs go to the host.
+// axolotl's words for recomputation with inputs offloaded to the host.
 TEST(Import, RecomputationOfAxolotlHasNames) {
   const auto with = [](const std::string& word) {
     return Import({.files = {Write("recomputes.yaml",
@@ -594,7 +595,7 @@ TEST(Import, RecomputationOfAxolotlHasNames) {
             std::string::npos);
 }
 
-// Megatron-Bridge writes which blocks have experts as a list.
+// Megatron-Bridge lists which blocks have experts.
 TEST(Import, BlocksWithExpertsOfMegatronBridge) {
   const auto imported = Import(
       {.files = {Write("bridge.yaml",
@@ -615,7 +616,7 @@ TEST(Import, BlocksWithExpertsOfMegatronBridge) {
   EXPECT_NE(imported->omissions.find("fp32_residual_connection"), std::string::npos);
 }
 
-// Megatron-LM's YAML has the names of its core, some of which say the opposite of an argument.
+// Megatron-LM's YAML uses names of Megatron-Core, some of which negate an argument.
 TEST(Import, MegatronsOwnYaml) {
   const auto imported =
       Import({.files = {Write("gpt_config.yaml",
@@ -643,7 +644,7 @@ TEST(Import, MegatronsOwnYaml) {
   EXPECT_EQ(ValueOf(*imported, "gradient_accumulation_fusion"), "false");
 }
 
-// NeMo 2's scripts say how many GPUs a recipe has.
+// NeMo 2's scripts state a recipe's number of GPUs.
 TEST(Import, ARecipesArgumentsAreItsNodes) {
   const auto imported =
       Import({.files = {Write("nemo2.py",
@@ -672,7 +673,7 @@ std::string Indented(const std::string& text) {
   return indented + "\n";
 }
 
-// argparse's lists, as flat YAML writes them.
+// argparse's lists in flat YAML.
 TEST(Import, WordsOfOneTextAreAList) {
   const std::string selective = std::string(kArguments) + "recompute-granularity: selective\n";
   for (const char* modules : {"mlp layernorm", "[mlp, layernorm]", "mlp,layernorm"}) {
@@ -696,7 +697,7 @@ TEST(Import, NoBlockOfAStageIsRecomputed) {
   EXPECT_EQ(ValueOf(*imported, "activation_checkpointing"), "none");
 }
 
-// Megatron-LM's own recipes, and Primus' files.
+// Megatron-LM's own recipes and Primus' files nest the arguments.
 TEST(Import, ArgumentsStandBelowOthersKeys) {
   const std::string arguments = std::string(kArguments) + "add_bias_linear: false\n";
   const std::string files[] = {arguments, "ENV_VARS:\n  A: 1\nARGS:\n" + Indented(arguments),

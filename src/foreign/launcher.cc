@@ -11,16 +11,15 @@
 namespace stepcast::foreign {
 namespace {
 
-// The launchers' options of one meaning: torchrun's, accelerate's and DeepSpeed's, in the spellings
-// that documents have.
+// Options of torchrun, accelerate and DeepSpeed with the same meaning, in all their spellings.
 constexpr std::string_view kNodes[] = {"launcher.nnodes", "launcher.num_machines",
                                        "launcher.num-machines", "launcher.num_nodes",
                                        "launcher.num-nodes"};
 constexpr std::string_view kProcesses[] = {"launcher.nproc-per-node", "launcher.nproc_per_node",
                                            "launcher.num_gpus", "launcher.num-gpus"};
 
-// The one that is stated as a number; a variable that is not known is nobody's mistake, for --nodes
-// says the same. Null: none.
+// The option that is stated as a number; null if there is none. An unknown variable is not a
+// mistake, since --nodes can give the number.
 const Setting* Stated(const Reading& reading, std::span<const std::string_view> options) {
   for (const std::string_view option : options) {
     const Setting* setting = reading.Stated(option);
@@ -39,10 +38,10 @@ void ReadLauncher(Reading& reading) {
   }
   const Setting* processes = Stated(reading, kProcesses);
   const auto devices = reading.devices();
-  // Without a number of nodes torchrun starts processes on one, and other launchers on all.
+  // Without a number of nodes, torchrun starts processes on one node, and other launchers on all.
   if (processes != nullptr && devices) {
     const std::int64_t of_node = *processes->value.Integer();
-    // Another number of nodes on the command line holds for the script's processes, too.
+    // The number of nodes on the command line also applies to the script's processes.
     const std::int64_t started_on = reading.draft().Degree("cluster.nodes");
     const std::int64_t of_job = started_on * std::min<std::int64_t>(of_node, 10'000);
     if (of_job < *devices) {

@@ -16,7 +16,7 @@
 namespace stepcast::foreign {
 namespace {
 
-// Of NVIDIA/Megatron-LM@000c4ac2 megatron/training/arguments.py.
+// From NVIDIA/Megatron-LM@000c4ac2 megatron/training/arguments.py.
 constexpr Option kOptions[] = {
     // The model.
     Rule("num-layers"),
@@ -146,7 +146,7 @@ constexpr Option kOptions[] = {
     Rule("cpu-offloading"),
     Rule("cpu-offloading-num-layers"),
 
-    // Axes.
+    // Parallel axes.
     Sets("tensor-model-parallel-size", "parallelism.tensor", "1"),
     Sets("pipeline-model-parallel-size", "parallelism.pipeline", "1"),
     Sets("context-parallel-size", "parallelism.context", "1"),
@@ -205,7 +205,7 @@ constexpr Option kOptions[] = {
     Rule("moe-expert-parallel-size"),
     NotModelled("moe-train-capacity-factor", "", "no token is dropped"),
 
-    // What launches it.
+    // Launchers.
     Rule("launcher.nnodes"),
     Rule("launcher.nproc-per-node"),
     Rule("env.CUDA_DEVICE_MAX_CONNECTIONS"),
@@ -215,11 +215,8 @@ constexpr Option kOptions[] = {
     NotModelled("env.NCCL_NVLS_ENABLE", "1 2", "NCCL may use NVLS; set communication.nccl_algo"),
     NotModelled("env.CUDA_LAUNCH_BLOCKING", "0", "set training.host_waits: launch"),
 
-    // Files, logs, rates and what a step does not see.
     Rule("patch-tokenizer-type"),
-    // Of other models and of other optimizers, which the YAML lists, too.
-    // Beside the arguments in its own recipes.
-    // Primus' own.
+    // Options of Primus.
     NotModelled("use-turbo-attention", "false", "attention is training.attention"),
     NotModelled("use-turbo-grouped-mlp", "false", "experts' products are experts.products"),
     NotModelled("use-turbo-parallel-linear", "false", "linear layers are Transformer Engine's"),
@@ -271,9 +268,9 @@ bool Has(const Reading& reading, std::string_view flag) { return reading.IsOn(fl
 
 std::string Text(bool value) { return value ? "true" : "false"; }
 
-// The vocabulary of a tokenizer that the arguments name.
+// The vocabulary size of the tokenizer that the arguments name.
 std::optional<std::string> VocabularyOf(const Reading& reading) {
-  // Pai-Megatron-Patch: the words of Qwen's tokenizer, and as many as the option adds.
+  // Pai-Megatron-Patch: the size of Qwen's tokenizer plus the option's value.
   constexpr std::int64_t kQwenWords = 151'643;
   const auto extra = reading.Integer("extra-vocab-size");
   if (extra && reading.Text("patch-tokenizer-type").starts_with("Qwen")) {
@@ -281,7 +278,7 @@ std::optional<std::string> VocabularyOf(const Reading& reading) {
   }
   const std::string type = reading.Text("tokenizer-type");
   if (type == "Llama2Tokenizer") return "32000";
-  // Without a type the files are those of GPT-2's.
+  // Without a type, the files are those of GPT-2's tokenizer.
   if (type == "GPT2BPETokenizer" || (type.empty() && reading.Stated("merge-file") != nullptr)) {
     return "50257";
   }
@@ -333,8 +330,8 @@ void ReadFamily(Reading& reading) {
   const std::filesystem::path file(reading.document().file);
   reading.draft().Assume("model.name", file.stem().string(), "the file's name");
   const bool head_norms = Has(reading, "qk-layernorm") && !latent;
-  // Megatron-LM's GPT is one model with many options; what is Llama's in all that it decides has
-  // that name.
+  // Megatron-LM's GPT is one model with many options; if all relevant ones equal Llama's, it is
+  // that family.
   const bool llama = rotary && rms && gated;
   reading.Set("model.family",
               latent                ? "deepseek"
@@ -367,7 +364,7 @@ void ReadFamily(Reading& reading) {
     const auto rate = reading.Get(option);
     reading.Set(key, Text(!rate || rate->Number().value_or(0) > 0), option);
   }
-  // Of latent attention they are norms of its vectors, which it has in any case.
+  // With latent attention these are norms of its vectors, which it always has.
   if (head_norms) {
     reading.Set("model.use_qk_norm", "true", "qk-layernorm");
   }
@@ -387,14 +384,14 @@ void ReadLatentAttention(Reading& reading) {
   SetNumber(reading, "v-head-dim", "model.v_head_dim");
 }
 
-// Feed-forward width where it is not stated: four times the hidden size; of gated layers two thirds
-// of that in steps of 64.
+// The default feed-forward width: four times the hidden size; for gated layers two thirds of that,
+// in steps of 64.
 std::int64_t FeedForward(std::int64_t hidden, bool gated) {
   constexpr std::int64_t kStep = 64;
   return gated ? 4 * hidden * 2 / 3 / kStep * kStep : 4 * hidden;
 }
 
-// The model's dimensions, where no option and no config.json says which model it is.
+// Reads the model's dimensions, if no option and no config.json names a model.
 void ReadModel(Reading& reading) {
   if (reading.Stated("num-layers") == nullptr || reading.draft().Find("model") != nullptr) return;
   const auto set = [&reading](const char* key, std::optional<std::int64_t> value,
@@ -501,8 +498,8 @@ void ReadAttention(Reading& reading) {
     const bool wide = Has(reading, "attention-softmax-in-fp32");
     reading.Set(key, fused ? "fused_softmax" : wide ? "math_fp32" : "math", option);
   } else if (Has(reading, "use-flash-attn")) {
-    // megatron/core does not read it (NVIDIA/Megatron-LM @ d98e8a64ddf3; megatron/legacy did):
-    // Transformer Engine chooses among its kernels.
+    // megatron/core ignores it (NVIDIA/Megatron-LM @ d98e8a64ddf3; megatron/legacy did not):
+    // Transformer Engine chooses its kernel.
     reading.Omit("use-flash-attn", "Transformer Engine chooses the kernel: --attention-backend");
   }
 }
@@ -606,7 +603,7 @@ void ReadTensor(Reading& reading) {
   }
 }
 
-// Stages of their own sizes at the ends, equal ones between.
+// Reads different sizes of the first and last stages; the others are equal.
 void ReadUnevenStages(Reading& reading, std::int64_t stages) {
   const auto first = reading.Integer("decoder-first-pipeline-num-layers");
   const auto last = reading.Integer("decoder-last-pipeline-num-layers");
@@ -674,7 +671,7 @@ void ReadPipeline(Reading& reading) {
 }
 
 void ReadExperts(Reading& reading) {
-  // As the arguments say, or the model that they or the command line name.
+  // From the arguments, or from the model that they or the command line name.
   const bool experts = reading.Integer("num-experts").value_or(reading.experts().value_or(0)) > 1;
   if (experts) ReadHowExpertsRun(reading);
   for (const char* option : {"expert-model-parallel-size", "moe-expert-parallel-size"}) {
@@ -682,7 +679,7 @@ void ReadExperts(Reading& reading) {
       reading.Set("parallelism.expert", fmt::format("{}", *degree), option);
     }
   }
-  // Without the option experts are divided as all other layers are.
+  // By default, experts are divided like all other layers.
   if (const auto degree = reading.Integer("expert-tensor-parallel-size")) {
     const bool differs = *degree != reading.draft().Integer("parallelism.tensor").value_or(1);
     if (differs && experts) {
@@ -692,7 +689,7 @@ void ReadExperts(Reading& reading) {
   }
 }
 
-// The optimizer in one kernel with remainders, and what it keeps in the host's memory.
+// Reads the optimizer in one kernel with remainders, and its states in host memory.
 void ReadPrecisionAware(Reading& reading) {
   const bool aware = Has(reading, "use-precision-aware-optimizer");
   if (!aware) return;
@@ -788,7 +785,7 @@ void ReadSharding(Reading& reading) {
               instances);
 }
 
-// What a recipe names: its model, or itself where it is not known.
+// Reads the model of a recipe, or reports an unknown recipe.
 void ReadRecipe(Reading& reading) {
   if (const Setting* unknown = reading.Stated("recipe")) {
     std::vector<std::string_view> names;
@@ -805,7 +802,7 @@ void ReadRecipe(Reading& reading) {
   } else {
     ReadHubModel(reading, "recipe.model");
   }
-  // Its dimensions are a file's.
+  // A file gives the model's dimensions.
   for (const char* option : {"num-layers", "hidden-size", "ffn-hidden-size", "num-attention-heads",
                              "num-query-groups", "kv-channels", "vocab-size", "num-experts"}) {
     reading.Omit(option, "the model is the recipe's: name another with --model");
@@ -856,8 +853,9 @@ const Framework kMegatron = {
 
 namespace {
 
-// Switches that turn off what argparse keeps under another name, `store_false` with a `dest`: files
-// that list values have that name, with the value turned round. And options with such a name alone.
+// Switches that disable an option which argparse stores under another name (`store_false` with a
+// `dest`). Files that list values use that name, with the negated value. The table also has options
+// with only such a name.
 struct Destination {
   std::string_view name, option;
   bool turned = true;
@@ -880,8 +878,8 @@ constexpr Destination kDestinations[] = {
      false},
 };
 
-// AMD's Primus (AMD-AGI/Primus@bf6d0957, primus/configs/modules/megatron/pre_trainer.yaml and
-// models/megatron/language_model.yaml): what its modules and models have beside the overrides.
+// Options of AMD's Primus in modules and models, outside of the overrides (AMD-AGI/Primus@bf6d0957,
+// primus/configs/modules/megatron/pre_trainer.yaml and models/megatron/language_model.yaml).
 constexpr std::pair<const char*, const char*> kOfPrimus[] = {
     {"bf16", "true"},
     {"use_distributed_optimizer", "true"},
@@ -891,7 +889,7 @@ constexpr std::pair<const char*, const char*> kOfPrimus[] = {
     {"moe_permute_fusion", "true"},
 };
 
-// "llama3.1_8B.yaml", a file of Primus, as the Hub writes the model: "Llama-3.1-8B".
+// The Hub's name for a file of Primus: "Llama-3.1-8B" for "llama3.1_8B.yaml".
 std::string HubNameOf(std::string name) {
   if (const std::size_t dot = name.rfind(".yaml"); dot != std::string::npos) name.resize(dot);
   constexpr std::string_view kLlama = "llama";

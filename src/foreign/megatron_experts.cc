@@ -111,7 +111,7 @@ void SetNumber(Reading& reading, std::string_view option, std::string_view key) 
   }
 }
 
-// Which blocks have experts: one of N, or a list of zeros and ones, as Python writes it.
+// Reads which blocks have experts: every N-th, or a Python list of zeros and ones.
 void ReadLayersOfExperts(Reading& reading) {
   const std::string_view option = "moe-layer-freq";
   const Setting* stated = reading.Stated(option);
@@ -134,7 +134,7 @@ void ReadLayersOfExperts(Reading& reading) {
   if (dense > 0) reading.Set("model.first_k_dense_replace", fmt::format("{}", dense), option);
 }
 
-// By which way tokens come to the ranks of their experts.
+// Reads how tokens are sent to the ranks of their experts.
 void ReadDispatcher(Reading& reading) {
   const std::string_view key = "experts.dispatcher";
   const std::string_view option = "moe-token-dispatcher-type";
@@ -183,8 +183,8 @@ void ReadExpertsOfModel(Reading& reading) {
 
 void ReadHowExpertsRun(Reading& reading) {
   ReadDispatcher(reading);
-  // Grouped products are Transformer Engine's, which have a stream each; as one tensor, and before
-  // Transformer Engine, they are one kernel.
+  // Grouped products run in Transformer Engine, on one stream each. With grouped tensors, and
+  // before Transformer Engine, they are one kernel.
   const std::string_view one_kernel = reading.IsOn("moe-use-grouped-tensor")
                                           ? "moe-use-grouped-tensor"
                                           : "moe-use-legacy-grouped-gemm";

@@ -9,10 +9,11 @@
 namespace stepcast::foreign {
 namespace {
 
-// Of huggingface/nanotron@09fd0ece7579 src/nanotron/config.
+// From huggingface/nanotron@09fd0ece7579 src/nanotron/config.
 constexpr Option kOptions[] = {
     // The model.
-    Rule("model.model_config.hidden_act", "silu"), Rule("model.model_config.is_llama_config"),
+    Rule("model.model_config.hidden_act", "silu"),
+    Rule("model.model_config.is_llama_config"),
     Rule("model.model_config.is_qwen2_config"),
     Sets("model.model_config.hidden_size", "model.hidden_size"),
     Sets("model.model_config.intermediate_size", "model.intermediate_size"),
@@ -28,20 +29,24 @@ constexpr Option kOptions[] = {
     NotModelled("model.model_config.moe_config", "", "the feed-forward is dense"),
     NotModelled("model.model_config.sliding_window_size", "", "attention sees the whole sequence"),
     NotModelled("model.model_config.attention_bias", "false", "projections have no biases"),
-    Rule("model.model_config._attn_implementation"), Rule("model.dtype", "bfloat16"),
-    Rule("model.make_vocab_size_divisible_by", "1"), Rule("model.ddp_bucket_cap_mb", "25"),
+    Rule("model.model_config._attn_implementation"),
+    Rule("model.dtype", "bfloat16"),
+    Rule("model.make_vocab_size_divisible_by", "1"),
+    Rule("model.ddp_bucket_cap_mb", "25"),
 
     // Batch.
     Sets("tokens.sequence_length", "training.sequence_length"),
     Sets("tokens.micro_batch_size", "training.micro_batch_size"),
     Sets("tokens.batch_accumulation_per_replica", "training.gradient_accumulation"),
 
-    // Axes.
-    Sets("parallelism.dp", "parallelism.data"), Sets("parallelism.tp", "parallelism.tensor", "1"),
+    // Parallel axes.
+    Sets("parallelism.dp", "parallelism.data"),
+    Sets("parallelism.tp", "parallelism.tensor", "1"),
     Sets("parallelism.pp", "parallelism.pipeline", "1"),
     NotModelled("parallelism.context_parallel_size", "1", "each rank has whole sequences"),
     NotModelled("parallelism.expert_parallel_size", "1", "the feed-forward is dense"),
-    Rule("parallelism.pp_engine", "1f1b"), Rule("parallelism.tp_mode", "ALL_REDUCE"),
+    Rule("parallelism.pp_engine", "1f1b"),
+    Rule("parallelism.tp_mode", "ALL_REDUCE"),
     NotModelled("parallelism.tp_linear_async_communication", "false",
                 "gathers of divided layers are waited for: the step is too long"),
     NotModelled("parallelism.tp_recompute_allgather", "true",
@@ -53,10 +58,10 @@ constexpr Option kOptions[] = {
     Rule("optimizer.zero_stage", "0"),
     NotModelled("optimizer.accumulate_grad_in_fp32", "true",
                 "gradients and the optimizer's states are in FP32: memory is too high"),
-    Rule("optimizer.clip_grad", "1.0"), Rule("optimizer.optimizer_factory.name", "adamW"),
+    Rule("optimizer.clip_grad", "1.0"),
+    Rule("optimizer.optimizer_factory.name", "adamW"),
     Rule("optimizer.optimizer_factory.torch_adam_is_fused", "true"),
 
-    // Files, logs, data.
 };
 
 constexpr std::string_view kWithoutEffect =

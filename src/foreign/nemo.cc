@@ -12,22 +12,22 @@ namespace stepcast::foreign {
 namespace {
 
 struct Renamed {
-  std::string_view name;      // in NeMo's file or in Megatron-Bridge's
-  std::string_view argument;  // of Megatron-LM; empty: it changes neither time nor memory
-  // Values at which the argument is not given; empty: it is given with the value. "words a=b" are
-  // the argument's words for NeMo's.
+  std::string_view name;      // in NeMo's or Megatron-Bridge's file
+  std::string_view argument;  // of Megatron-LM; empty: affects neither time nor memory
+  // Values at which the argument is left out; empty: the argument gets the value. "words a=b" maps
+  // NeMo's words to the argument's.
   std::string_view words{};
 };
 
-// The argument turns off what NeMo's setting turns on.
+// The argument negates NeMo's setting.
 constexpr std::string_view kNot = "true=false True=false false=true False=true";
 
-// PyTorch's names of types, and Megatron-LM's.
+// PyTorch's names of data types, and Megatron-LM's.
 constexpr std::string_view kTypes =
     "float32=fp32 torch.float32=fp32 bfloat16=bf16 torch.bfloat16=bf16 float16=fp16 "
     "torch.float16=fp16 uint8=fp8 torch.uint8=fp8";
 
-// NeMo 1's model section where a name differs from Megatron-LM's, or a value does.
+// Settings of NeMo 1's model section whose name or value differs from Megatron-LM's.
 constexpr Renamed kRenamed[] = {
     {"model.encoder_seq_length", "seq-length"},
     {"model.tokenizer.type", "tokenizer-type"},
@@ -126,7 +126,7 @@ constexpr Renamed kRenamed[] = {
     {"dist.align_grad_reduce", "no-align-grad-reduce", kNot},
     {"optimizer.optimizer_cpu_offload", "optimizer-cpu-offload"},
     {"optimizer.optimizer_offload_fraction", "optimizer-offload-fraction"},
-    // NeMo 2's recipes, as its command line changes them.
+    // NeMo 2's recipes, changed on its command line.
     {"trainer.strategy.tensor_model_parallel_size", "tensor-model-parallel-size"},
     {"trainer.strategy.pipeline_model_parallel_size", "pipeline-model-parallel-size"},
     {"trainer.strategy.virtual_pipeline_model_parallel_size",
@@ -134,7 +134,7 @@ constexpr Renamed kRenamed[] = {
     {"trainer.strategy.context_parallel_size", "context-parallel-size"},
     {"trainer.strategy.expert_model_parallel_size", "expert-model-parallel-size"},
     {"trainer.strategy.sequence_parallel", "sequence-parallel"},
-    // Arguments of recipes' functions, and what they call beside.
+    // Arguments of recipe functions, and other options of their scripts.
     {"num_nodes", "launcher.nnodes"},
     {"num_gpus_per_node", "launcher.nproc-per-node"},
     {"dir", ""},
@@ -148,7 +148,7 @@ constexpr Renamed kRenamed[] = {
     {"model.seq_length", "seq-length"},
 };
 
-// Sections in which nothing changes a step.
+// Sections without effect on a step.
 constexpr std::string_view kSilent[] = {
     "run.",       "exp_manager.", "name",        "restore_from", "checkpoint.", "logger.",
     "tokenizer.", "scheduler.",   "rng.",        "rerun_state",  "dist.",       "profiling.",
@@ -157,7 +157,7 @@ constexpr std::string_view kSilent[] = {
     "optimizer.", "ddp.",         "ft.",         "model.fsdp_",  "data.",       "log.",
     "optim.",     "resume."};
 
-// Of the model section, settings of initialisation and of what is fused in any case.
+// Settings of the model section for initialization, and for kernels that are always fused.
 constexpr std::string_view kSilentOfModel[] = {"mcore_gpt",
                                                "init_method_std",
                                                "use_scaled_init_method",
@@ -300,7 +300,7 @@ class Renamer {
       result_.settings.push_back(std::move(setting));
       return;
     }
-    // Files that list everything list what is off, too.
+    // Files that list all settings also list disabled ones.
     const std::string& text = setting.value.text;
     const bool off = setting.value.kind == Value::Kind::kText &&
                      (text.empty() || text == "none" || setting.value.Boolean() == false);
@@ -318,14 +318,14 @@ class Renamer {
     result_.settings.push_back(std::move(setting));
   }
 
-  // A switch that follows from another setting, at its place.
+  // Adds a switch implied by another setting, at its position.
   void Add(const char* name, const char* from) {
     const Setting* setting = result_.Find(from);
     if (setting == nullptr || result_.Find(name) != nullptr) return;
     result_.settings.push_back({name, Value::Text("true"), setting->location});
   }
 
-  // The trainer's precision, and the model's switches of FP8.
+  // The trainer's precision, and the model's FP8 switches.
   void AddPrecision() {
     const Setting* stated = result_.Find("precision");
     const std::string precision = stated == nullptr ? "" : stated->value.text;
@@ -364,8 +364,8 @@ class Renamer {
 
 }  // namespace
 
-// Megatron-Bridge's sections under the names that ConfigContainer has for them: `model_config`, and
-// all of them below `ConfigContainer`, are older files'.
+// Megatron-Bridge's sections by the names of ConfigContainer. Older files have `model_config`, or
+// nest all sections below `ConfigContainer`.
 Document Sections(Document document) {
   constexpr std::string_view kContainer = "ConfigContainer.";
   for (Setting& setting : document.settings) {
@@ -383,7 +383,7 @@ Document Sections(Document document) {
 
 namespace {
 
-// The option that names a recipe: of Megatron-Bridge's and NeMo's scripts and of our own.
+// The option that names a recipe, in scripts of Megatron-Bridge and NeMo and in our own.
 constexpr std::string_view kNamesRecipe[] = {
     "recipe", "factory", "recipe_name", "recipe-name", "model_recipe_name", "model-recipe-name"};
 
@@ -391,7 +391,7 @@ constexpr std::string_view kNamesRecipe[] = {
 
 std::optional<Document> NemoDocument(const Document& original) {
   Document document = Sections(original);
-  // Megatron-LM's own YAML (--yaml-cfg): two sections have the names that NeMo's `model` has.
+  // Megatron-LM's own YAML (--yaml-cfg): two of its sections contain the names of NeMo's `model`.
   if (document.Has("language_model") && document.Has("model_parallel")) {
     for (Setting& setting : document.settings) {
       for (const std::string_view section : {"language_model.", "model_parallel."}) {
@@ -412,7 +412,7 @@ std::optional<Document> NemoDocument(const Document& original) {
                     [option](const Setting& setting) { return setting.name == option; });
       return Renamer(WithRecipe(*recipe, location, std::move(document))).Run();
     }
-    // Reported by the rules, which name those that are known.
+    // The rules report it, with the known names.
     if (option == "recipe") {
       Document unknown{.file = document.file};
       unknown.settings.push_back({"recipe", Value::Text(named->value.text), location});

@@ -23,24 +23,24 @@ bool IsNameCharacter(char c) {
 }
 bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-// A statement, from its first character to its last, over as many lines as brackets keep it open.
+// A statement, which continues over lines while a bracket is open.
 struct Statement {
   std::string_view text;
   int line = 0;
   int indent = 0;
 };
 
-// What a value is made of.
+// A node of an expression.
 struct Node {
   enum class Kind : std::uint8_t { kNothing, kText, kList, kCall, kExpression };
   Kind kind = Kind::kExpression;
-  std::string text{};  // kText: the value; kCall: what is called; kExpression: as it is written
+  std::string text{};  // kText: the value; kCall: the function; kExpression: the source
   int line = 0;
   int column = 0;
   std::vector<std::pair<std::string, Node>> arguments{};  // kCall; kList: without names
 };
 
-// The place behind a quoted text that begins at `at`.
+// The position after a quoted text that begins at `at`.
 std::size_t SkipQuoted(std::string_view text, std::size_t at) {
   const char quote = text[at];
   const std::string three(3, quote);
@@ -62,7 +62,7 @@ class Lines {
  public:
   explicit Lines(std::string_view text) : text_(text) {}
 
-  // Nothing where a bracket or a quote is not closed; `line_` is then where it opens.
+  // Nothing if a bracket or quote is not closed; `line_` is then its line.
   std::optional<std::vector<Statement>> Read() {
     std::vector<Statement> statements;
     while (at_ < text_.size()) {
@@ -124,12 +124,12 @@ class Lines {
   int line_ = 1;
 };
 
-// Expressions of one statement.
+// Parses the expressions of one statement.
 class Expressions {
  public:
   Expressions(std::string_view text, int line) : text_(text), line_(line) {}
 
-  // What is left of the statement, as one expression.
+  // Reads the rest of the statement as one expression.
   Node Read() {
     Node node = Sum(0);
     Skip();
@@ -177,7 +177,7 @@ class Expressions {
     return node.kind == Node::Kind::kText ? Value::Text(node.text).Integer() : std::nullopt;
   }
 
-  // Behind an operator that is not followed, up to what ends the argument.
+  // Skips the rest of an argument after an operator that is not followed.
   void SkipArgument() {
     int depth = 0;
     while (at_ < text_.size()) {
@@ -201,7 +201,7 @@ class Expressions {
   Node Sum(int depth) {
     Skip();
     const std::size_t begin = at_;
-    // What cannot be computed is copied once, however many operators it has.
+    // An expression that cannot be computed is copied once, for any number of operators.
     bool known = true;
     Node value = Product(depth, known);
     std::size_t end = at_;
@@ -234,7 +234,7 @@ class Expressions {
     return value;
   }
 
-  // Where the result is no number that is `known`, it says nothing.
+  // Combines two numbers. `known` becomes false if the result is no number.
   Node Combined(const Node& left, const Node& right, char sign, bool& known) {
     const auto a = NumberOf(left), b = NumberOf(right);
     std::int64_t number = 0;
@@ -322,7 +322,7 @@ class Expressions {
     return node;
   }
 
-  // (a, b), [a, b]; a single value in round brackets is that value.
+  // (a, b), [a, b]; a single value in parentheses is that value.
   Node Sequence(int depth, Node node, char close) {
     ++at_;
     node.kind = Node::Kind::kList;
@@ -342,7 +342,7 @@ class Expressions {
     return node;
   }
 
-  // A name with dots, and what it is called with.
+  // A dotted name, with the arguments if it is called.
   Node Named(int depth, Node node, std::size_t begin) {
     while (at_ < text_.size() && (IsNameCharacter(text_[at_]) || text_[at_] == '.')) ++at_;
     node.text = std::string(text_.substr(begin, at_ - begin));
@@ -359,7 +359,7 @@ class Expressions {
       SkipArgument();
       return Written(begin);
     }
-    if (next != '(') return node;  // a name, which may be a variable's
+    if (next != '(') return node;  // a name, which may be a variable
     ++at_;
     node.kind = Node::Kind::kCall;
     int position = 0;
@@ -373,12 +373,12 @@ class Expressions {
       if (at_ == before) ++at_;
     }
     Take(')');
-    // Megatron-Bridge's model of the Hub: `AutoBridge.from_hf_pretrained("...").to_...()`.
+    // A model of the Hub in Megatron-Bridge: `AutoBridge.from_hf_pretrained("...").to_...()`.
     if (Peek() == '.' && node.text == "AutoBridge.from_hf_pretrained") {
       SkipArgument();
       return node;
     }
-    // A call of what a call returned, or of one of its members, is not followed.
+    // Further calls on the result of a call, or on its members, are not followed.
     if (Peek() == '.' || Peek() == '[' || Peek() == '(') {
       SkipArgument();
       return Written(begin);
@@ -408,17 +408,17 @@ class Expressions {
 using Function = std::vector<Statement>;
 using Variables = std::map<std::string, Node>;
 
-// A name that stands for a list is replaced by the list, so that a few lines can stand for any
-// number of values: forty of `a1 = [a0, a0]` for more than memory holds. What is copied and looked
-// at is counted, and reading ends at a million: far more than a configuration has.
+// Limits copying. A name that stands for a list is replaced by the list, so a few lines can stand
+// for any number of values: forty of `a1 = [a0, a0]` would exceed memory. Copied and visited values
+// are counted, and reading ends at a million, far more than any configuration has.
 class Budget {
  public:
-  // Whether there is room for so many more.
+  // Whether this number of further values is allowed.
   bool Spend(std::size_t values) {
     left_ -= std::min(values, left_);
     return left_ > 0;
   }
-  // Room for a copy of the node: its values, and its text by the line.
+  // Accounts for a copy of the node: its values, and its text by lines.
   bool SpendOn(const Node& node) {
     constexpr std::size_t kLine = 64;
     if (!Spend(1 + node.text.size() / kLine)) return false;
@@ -461,8 +461,8 @@ class Program {
     names_.emplace_back(kModule);
   }
 
-  // What the function returns or, where it returns no call, what it makes of a recipe; nothing
-  // where it does neither.
+  // The value that the function returns or, if it returns no call, its changed recipe. Nothing if
+  // it has neither.
   std::optional<Node> Returned(const std::string& name, int depth = 0) const {
     constexpr int kDeepest = 8;
     const auto function = functions_.find(name);
@@ -494,8 +494,8 @@ class Program {
     return made->second;
   }
 
-  // The recipe that is called so; empty: it is none. Its name is the function's, or that of the
-  // module that has a `pretrain_config`; whether there is a table of it is not asked.
+  // The recipe called by this name; empty if there is none. It is the function's name, or that of
+  // the module with a `pretrain_config`. The recipe may be unknown to us.
   std::string RecipeName(const std::string& called) const {
     std::string full = called;
     const std::string first = called.substr(0, called.find('.'));
@@ -513,7 +513,7 @@ class Program {
     return of_bridge && last.ends_with("_config") ? last : "";
   }
 
-  // Of functions that return a call.
+  // Names of functions that return a call.
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
     for (const std::string& name : names_) {
@@ -522,7 +522,7 @@ class Program {
     return names;
   }
 
-  // Whether the file stands for more values than are read.
+  // Whether the file stands for too many values.
   bool too_large() const { return budget_.used_up(); }
 
  private:
@@ -532,7 +532,7 @@ class Program {
     return node;
   }
 
-  // Replaces names of variables, and calls of the file's own functions, by what they stand for.
+  // Replaces names of variables, and calls of the file's own functions, by their values.
   void Resolve(Node& node, const Variables& variables, int depth) const {
     for (auto& [name, argument] : node.arguments) Resolve(argument, variables, depth);
     if (node.kind == Node::Kind::kExpression) {
@@ -549,7 +549,7 @@ class Program {
     }
   }
 
-  // `from MODULE import NAME, NAME as OTHER`
+  // Reads `from MODULE import NAME, NAME as OTHER`.
   void Import(std::string_view text) {
     std::string words;
     for (const char c : text) words += c == '(' || c == ')' || c == '\n' || c == '\\' ? ' ' : c;
@@ -576,11 +576,11 @@ class Program {
   }
 
   struct Assignment {
-    std::string target;      // empty: the statement is none
-    std::string_view value;  // what stands behind the sign
+    std::string target;      // empty if the statement is no assignment
+    std::string_view value;  // the text after "="
   };
 
-  // NAME = value, NAME: TYPE = value, or NAME.member.member = value.
+  // Parses NAME = value, NAME: TYPE = value, or NAME.member.member = value.
   static Assignment AssignmentOf(std::string_view text) {
     std::size_t end = 0;
     while (end < text.size() && (IsNameCharacter(text[end]) || text[end] == '.')) ++end;
@@ -593,7 +593,7 @@ class Program {
     return {std::move(target), text.substr(end + 1)};
   }
 
-  // What is assigned in some cases alone is a setting that no program has, so that it is reported.
+  // A conditional assignment becomes a setting that no program has, so that it is reported.
   static void NoteCondition(const Statement& statement, Variables& variables) {
     const Assignment assignment = AssignmentOf(statement.text);
     const std::size_t dot = assignment.target.find('.');
@@ -619,7 +619,7 @@ class Program {
     const auto variable = variables.find(target.substr(0, dot));
     if (variable == variables.end()) return;
     Node* node = &variable->second;
-    // Each member is looked for among the others, and a path of members is as deep as it is long.
+    // Members are searched linearly, and the depth is the length of the path.
     const auto members = static_cast<std::size_t>(std::count(target.begin(), target.end(), '.'));
     if (!budget_.Spend(members * members)) return;
     for (target.erase(0, dot + 1);;) {
@@ -641,14 +641,14 @@ class Program {
     *node = std::move(value);
   }
 
-  // What stands outside functions, as if it were one.
+  // The name for code outside functions.
   static constexpr const char* kModule = "module";
 
   std::map<std::string, Function> functions_;
   mutable Budget budget_;
   std::vector<std::string> names_;
   Variables globals_;
-  std::map<std::string, std::string> imports_;  // "MODULE.NAME" by the name in this file
+  std::map<std::string, std::string> imports_;  // by the name in this file: "MODULE.NAME"
 };
 
 constexpr std::string_view kTorch = "torch.";
@@ -677,7 +677,7 @@ void Flatten(const Node& node, const std::string& name, Document& document) {
       break;
   }
   if (!name.empty()) document.settings.push_back(std::move(setting));
-  if (node.kind == Node::Kind::kList) {  // what each of them is called with
+  if (node.kind == Node::Kind::kList) {  // the arguments of each element
     int position = 0;
     for (const auto& [none, item] : node.arguments) {
       const std::string place = fmt::format("{}.{}", name, position++);

@@ -8,25 +8,27 @@
 
 namespace stepcast::foreign {
 
-// The most values that a file's names may stand for.
+// The most values that the names in a file may stand for.
 inline constexpr std::size_t kMostPythonValues = 1'000'000;
 
 inline constexpr std::string_view kUnderCondition = " under a condition";
 
-// The configuration that a function of a Python file returns, without executing anything: calls
-// with keyword arguments become dotted names, `training=TrainingConfig(steps=10)` is
-// "training.steps"; the name of what is called is the value of "training", and arguments without a
-// keyword are "training.0". Names of local variables and calls of the file's own functions are
-// followed, sums and products of numbers are computed; assignments below what a call returned,
-// `config.training.steps = 5`, change it. Anything else is an expression, which is no value.
+// Reads the configuration that a function of a Python file returns, without executing anything.
+// - Calls with keyword arguments become dotted names: `training=TrainingConfig(steps=10)` is
+//   "training.steps". The name of the called function is the value of "training". Arguments without
+//   a keyword are "training.0".
+// - Local variables and calls of the file's own functions are followed, and sums and products of
+//   numbers are computed.
+// - Assignments to members of a call's result, `config.training.steps = 5`, change it.
+// - Anything else is an expression, which has no value.
 //
-// The function is the one of that name, or, where none is named, the only one that returns a call.
-// One that returns none is read where it calls a recipe (recipes.h) and changes what that returned;
-// what stands outside functions is the function "module", and below `if __name__` "__main__". The
-// setting "recipe" is then the recipe's name. An assignment below an `if` or a loop is a setting
-// with kUnderCondition behind its name. The setting "function" is its name. Mistakes:
-// foreign.missing, which names all that there are; foreign.syntax, where brackets or quotes are not
-// closed.
+// `function` names the function; if it is empty, the only function that returns a call is used. A
+// function that returns no call is read if it calls a recipe (recipes.h) and changes the result;
+// the setting "recipe" is then the recipe's name. Code outside functions is the function "module",
+// and code below `if __name__` is "__main__". An assignment below an `if` or a loop becomes a
+// setting whose name ends with kUnderCondition. The setting "function" is the function's name.
+// Mistakes: foreign.missing, which lists the functions; foreign.syntax, for unclosed brackets or
+// quotes.
 Result<Document> ParsePythonSettings(std::string_view text, const std::string& file,
                                      const std::string& function);
 

@@ -142,7 +142,7 @@ TEST(Python, TakesAnyText) {
   EXPECT_TRUE(ParsePythonSettings(closed, "a.py", "").has_value());
 }
 
-// Forty lines that each stand for twice what the one before does.
+// Forty lines, each of which stands for twice as many values as the one before.
 TEST(Python, StandsForAMillionValuesAtMost) {
   const auto file = [](int kind, int lines) {
     std::string text = kind == 0 ? "a0 = [1]\n" : "a0 = f(x=1)\n";

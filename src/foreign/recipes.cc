@@ -28,7 +28,7 @@ Syntax SyntaxOf(const std::string& file, std::string_view text) {
   if (text.starts_with("#!") && text.substr(0, text.find('\n')).find("sh") != text.npos) {
     return Syntax::kShell;
   }
-  // Arguments without a command.
+  // Command-line arguments without a command.
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin != text.npos && text.substr(begin).starts_with("--") &&
       !text.substr(begin).starts_with("---")) {
@@ -52,7 +52,7 @@ bool IsModelName(const std::string& name) {
 
 bool IsOfAnotherProgram(const std::string& file) {
   if (IsRecipe(file) || IsModelName(file)) return true;
-  // A pipe gives what it has once, and to the reader of scenarios.
+  // A pipe can be read only once, by the scenario reader.
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) return false;
   Diagnostics ignored;
@@ -66,15 +66,15 @@ bool IsOfAnotherProgram(const std::string& file) {
 
 namespace {
 
-// What recipes share: src/megatron/bridge/recipes/common.py (_pretrain_common), and the same lines
-// in each of them.
+// Settings that all recipes share: src/megatron/bridge/recipes/common.py (_pretrain_common), and
+// equal lines in each of them.
 constexpr std::string_view kCommon =
     "train.micro_batch_size=1 train.global_batch_size=512 mixed_precision=bf16_mixed "
     "model.cross_entropy_loss_fusion=true model.transformer_impl=transformer_engine "
     "optimizer.optimizer=adam optimizer.clip_grad=1.0 ddp.use_distributed_optimizer=true "
     "ddp.overlap_grad_reduce=true ddp.overlap_param_gather=true ddp.grad_reduce_in_fp32=true";
 
-// src/megatron/bridge/recipes/llama/llama3.py, qwen/qwen3.py, qwen/qwen3_moe.py,
+// From src/megatron/bridge/recipes/llama/llama3.py, qwen/qwen3.py, qwen/qwen3_moe.py,
 // deepseek/deepseek_v3.py.
 constexpr Recipe kRecipes[] = {
     {"llama32_1b", "llama3.2-1b", "model.seq_length=8192"},
@@ -143,10 +143,10 @@ constexpr Recipe kRecipes[] = {
      "optimizer.exp_avg_sq_dtype=bf16"},
 };
 
-// What a file of Megatron-Bridge's begins a recipe of its own with.
+// The start of a user's own recipe in a file for Megatron-Bridge.
 constexpr Recipe kBeginning = {"_pretrain_common", "", ""};
 
-// Without what stands for a kind of training, a number of GPUs, a GPU or a type.
+// The name without parts for a kind of training, a number of GPUs, a GPU type or a data type.
 std::string Plain(std::string_view name) {
   std::string plain;
   for (const char c : name) {

@@ -37,7 +37,7 @@ TEST(Recipes, SetValuesOfTheirOwn) {
   }
 }
 
-// The last setting of a name holds: what the file says beside the recipe's name.
+// The last setting of a name takes effect, so the file overrides the recipe.
 TEST(Recipes, GiveWayToTheFile) {
   Document file{.file = "train.sh"};
   file.settings.push_back({"train.global_batch_size", Value::Text("64"), {"train.sh", 7, 1}});

@@ -13,8 +13,7 @@
 namespace stepcast::foreign {
 namespace {
 
-// The order in which a reader looks for keys; keys that are not here follow in the order in which
-// they were found.
+// The order of keys for a human reader; other keys follow in the order in which they were found.
 constexpr std::string_view kOrder[] = {
     "name",
     "model.kind",
@@ -75,7 +74,7 @@ class Writer {
     result_.text += line + "\n";
     result_.origins.push_back(std::move(origin));
   }
-  // A key at its depth, and the mappings above it that the line before is not within.
+  // Writes a key at its depth, after the mappings above it that are not open yet.
   void Put(const Entry& entry) {
     std::vector<std::string> parts;
     std::size_t begin = 0;

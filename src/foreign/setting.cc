@@ -41,7 +41,7 @@ std::optional<double> Value::Number() const {
 
 std::optional<std::int64_t> Value::Integer() const {
   const std::optional<double> number = Number();
-  constexpr double kMost = 1e15;  // whole numbers up to it are exact
+  constexpr double kMost = 1e15;  // integers up to it are exact
   if (!number || std::floor(*number) != *number || std::abs(*number) > kMost) return std::nullopt;
   return static_cast<std::int64_t>(*number);
 }

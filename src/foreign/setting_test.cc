@@ -64,7 +64,7 @@ TEST(Document, HasRoomForWhatAConfigurationHas) {
   EXPECT_FALSE(document.HasRoomFor(std::string(1'001, 'x'), {"a.toml", 2, 1}));
   ASSERT_TRUE(document.too_large.has_value());
   EXPECT_EQ(document.too_large->line, 2);
-  EXPECT_FALSE(document.HasRoomFor("a", {"a.toml", 3, 1}));  // nothing behind it
+  EXPECT_FALSE(document.HasRoomFor("a", {"a.toml", 3, 1}));  // no room after it
 }
 
 }  // namespace

@@ -14,14 +14,14 @@
 
 namespace stepcast::foreign {
 
-// The value of a shell's arithmetic, `A * (b + 1) / 2`, with whole numbers, + - * / %, comparisons
-// and `?:`. `value_of` says what a variable is; it is asked with the name alone. Nothing where a
-// variable is not known, the text is no such expression, or the value leaves 64 bits.
+// Evaluates shell arithmetic, `A * (b + 1) / 2`, with integers, + - * / %, comparisons and `?:`.
+// `value_of` returns a variable's value by its name. Nothing if a variable is unknown, the text is
+// no such expression, or the value exceeds 64 bits.
 std::optional<std::int64_t> ShellArithmetic(
     std::string_view text,
     const std::function<std::optional<std::int64_t>(const std::string&)>& value_of);
 
-// A shell script as commands, before anything in them is expanded.
+// A shell script split into commands, before expansion.
 
 // A word with its quotes, `"$A"/b`, or an array with its brackets, `A=(1 2)`.
 struct ShellWord {
@@ -30,11 +30,11 @@ struct ShellWord {
   int column = 0;
 };
 
-// Text between `<<WORD` and WORD.
+// The text between `<<WORD` and WORD.
 struct HereDocument {
   std::string text;
   int line = 0;          // of its first line
-  bool expands = false;  // variables in it are replaced: WORD stood without quotes
+  bool expands = false;  // variables in it are replaced, since WORD is not quoted
 };
 
 enum class ShellJoint : std::uint8_t { kEnd, kAnd, kOr, kPipe };
@@ -42,84 +42,83 @@ enum class ShellJoint : std::uint8_t { kEnd, kAnd, kOr, kPipe };
 struct ShellCommand {
   std::vector<ShellWord> words;
   std::vector<HereDocument> documents{};
-  ShellJoint joint = ShellJoint::kEnd;  // what stands behind it
+  ShellJoint joint = ShellJoint::kEnd;  // the operator after it
 };
 
 struct ShellScript {
   std::vector<ShellCommand> commands{};
-  // Words behind `#SBATCH`, as one would write them on sbatch's command line.
+  // The words after `#SBATCH`, as for sbatch's command line.
   std::vector<ShellWord> batch_options{};
 };
 
-// Takes any text: what is no shell script gives commands that mean nothing. Line continuations,
-// quotes, comments and the words of compound commands (`if`, `[`, `then`) are words as they stand.
+// Accepts any text; text that is no shell script yields meaningless commands. Line continuations
+// are resolved. Quotes, comments and the words of compound commands (`if`, `[`, `then`) remain
+// words.
 ShellScript ReadShell(std::string_view text);
 
-// What a shell script puts together, without executing anything: assignments, arrays, ${A:-b},
-// $((A * b)), and tests and cases of variables that are known are followed; commands are listed
-// with their words. A value that depends on anything else is unknown, and names the variable that
-// would say it.
+// Follows a shell script without executing anything: assignments, arrays, ${A:-b}, $((A * b)), and
+// tests and cases of known variables. Commands are listed with their words. A value that depends on
+// anything else is unknown, and names the variable that would determine it.
 
-// A part of a text, with the place where it is written.
+// A part of a text and its position.
 struct ShellPiece {
   std::string text{};
   int line = 0;
   int column = 0;
-  std::string unknown{};  // the variable that the part depends on; empty: the text is known
-  std::string given{};    // the variable whose text the user states
+  std::string unknown{};  // the variable that it depends on; empty: the text is known
+  std::string given{};    // the variable, given by the user, that it comes from
 };
 
 struct ShellText {
   std::vector<ShellPiece> pieces{};
 
   std::string Text() const;
-  // The variables that it depends on.
+  // The unknown variables of the text.
   std::vector<std::string> Unknown() const;
 };
 
 struct ShellInvocation {
   std::vector<ShellText> words{};
-  std::vector<HereDocument> documents{};  // with their variables replaced, as far as known
-  bool certain = true;                    // false: a test that cannot be decided stands before it
+  std::vector<HereDocument> documents{};  // with known variables replaced
+  bool certain = true;                    // false: an undecided test precedes it
 };
 
 struct ShellOutcome {
   std::vector<ShellInvocation> invocations{};
-  std::map<std::string, ShellText> exported{};  // variables of the environment
-  // The values that the script compares each variable with, or that its loops give it; hints name
-  // them.
+  std::map<std::string, ShellText> exported{};  // environment variables
+  // The values that the script compares each variable with, or that its loops assign; for hints.
   std::map<std::string, std::set<std::string>> compared{};
-  // For each variable that the reader cannot follow, the kind of code that sets it: "a loop",
-  // "a function" or "a case".
+  // For each variable set by code that the reader does not follow, the kind of code: "a loop", "a
+  // function" or "a case".
   std::map<std::string, std::string> unfollowed{};
 };
 
-// `given`: variables as the user states them, which the script's own assignments do not change;
-// "1" is the first argument.
+// `given`: the user's values of variables, which the script's assignments do not change; "1" is the
+// first argument.
 ShellOutcome FollowShell(const ShellScript& script,
                          const std::map<std::string, std::string>& given);
 
 struct ShellDocuments {
-  // The options of the training command, and around it: "launcher.nnodes" of torchrun and others,
+  // The options of the training command and its context: "launcher.nnodes" of torchrun and others,
   // "env.CUDA_DEVICE_MAX_CONNECTIONS", "sbatch.nodes".
   Document command;
-  // YAML between heredocs, each as text, with the line on which it begins.
+  // The texts of YAML heredocs, each with its first line's number.
   std::vector<std::pair<std::string, int>> embedded{};
-  // Variables that may add options to the command, and of which nothing is known.
+  // Unknown variables that may add options to the command.
   std::vector<std::pair<std::string, Location>> open{};
-  // What the script compares variables with.
+  // The values that the script compares variables with.
   std::map<std::string, std::vector<std::string>> compared{};
   std::map<std::string, std::string> unfollowed{};  // ShellOutcome
-  std::vector<std::string> scripts{};               // that it starts
+  std::vector<std::string> scripts{};               // started by it
 };
 
-// The settings in a shell script (shell.h), or in a list of arguments as a command line has
-// them. The training command is the one with the most options. Names are without their leading
-// hyphens. `given`: variables as the user states them.
+// The settings in a shell script, or in a list of command-line arguments. The training command is
+// the one with the most options. Names have no leading hyphens. `given`: the user's values of
+// variables.
 ShellDocuments ParseShellSettings(std::string_view text, const std::string& file,
                                   const std::map<std::string, std::string>& given);
 
-// The document with its options' names in one spelling: `separator` between words.
+// The document with `separator` between the words of option names.
 Document Spelled(Document document, char separator);
 
 }  // namespace stepcast::foreign

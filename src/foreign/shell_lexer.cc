@@ -55,7 +55,7 @@ class Lexer {
     if (c == '\\' && Peek(1) == '\n') {
       Advance();
       Advance();
-      // What continues a line in the middle of a word goes on with it, as in a shell.
+      // A line continuation within a word does not end the word, as in a shell.
       return;
     }
     if (c == '\n' || c == ';') {
@@ -108,7 +108,7 @@ class Lexer {
     if (twice) Advance();
   }
 
-  // One character, or what stands between quotes or brackets.
+  // Reads one character, or a quoted or bracketed part.
   void ReadPartOfWord() {
     switch (Peek()) {
       case '\\':
@@ -126,7 +126,7 @@ class Lexer {
         if (Peek() == '(' || Peek() == '{') TakeBrackets();
         return;
       case '(':
-        // An array; by itself a bracket is a word.
+        // An array; otherwise a bracket is a word.
         if (raw_.ends_with('=')) return TakeBrackets();
         Take();
         EndWord();
@@ -161,7 +161,7 @@ class Lexer {
     --depth_;
   }
 
-  // From a bracket to the one that closes it.
+  // Reads from a bracket to its closing bracket.
   void TakeBrackets() {
     const char open = Peek();
     const char close = open == '(' ? ')' : '}';
@@ -199,7 +199,7 @@ class Lexer {
     std::string delimiter;
     bool expands;
     bool strips_tabs;
-    std::size_t command;  // the number of the command that it belongs to
+    std::size_t command;  // index of its command
   };
 
   void BeginHereDocument() {
@@ -240,7 +240,7 @@ class Lexer {
     }
   }
 
-  static constexpr int kDeepest = 64;  // quotes and brackets in one another
+  static constexpr int kDeepest = 64;  // nested quotes and brackets
 
   std::string_view text_;
   bool of_comment_;

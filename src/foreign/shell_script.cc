@@ -37,7 +37,7 @@ ShellText UnknownText(const std::string& name, int line) {
   return {{{.text = "", .line = line, .column = 0, .unknown = name, .given = ""}}};
 }
 
-// Variables by name, and what words with them stand for.
+// Variables by name, and the expansion of words with them.
 class Scope {
  public:
   explicit Scope(const std::map<std::string, std::string>& given) : given_(given) {
@@ -77,8 +77,8 @@ class Scope {
     return Value::Text(text.Text()).Integer();
   }
 
-  // Whether so much more text may be put in the place of variables: a script whose variables
-  // double one another ends.
+  // Whether so much more text may be substituted. The limit stops scripts whose variables double
+  // one another.
   bool Spend(std::size_t size) {
     constexpr std::size_t kMost = 16'000'000;
     spent_ += size;
@@ -91,7 +91,7 @@ class Scope {
   std::size_t spent_ = 0;
 };
 
-// One word, expanded to fields.
+// Expands one word to fields.
 class Expander {
  public:
   Expander(Scope& scope, const ShellWord& word, bool splits)
@@ -147,7 +147,7 @@ class Expander {
     field_.pieces.push_back(std::move(piece));
   }
 
-  // The text of a variable, split into fields where it stands without quotes.
+  // Adds the text of a variable, split into fields if it is not quoted.
   void AddText(const ShellText& text, bool quoted) {
     if (quoted) started_ = true;
     for (const ShellPiece& piece : text.pieces) {
@@ -193,7 +193,7 @@ class Expander {
     AddPiece({.text = "", .line = line_, .column = column_, .unknown = name});
   }
 
-  // Behind a dollar sign.
+  // Expands what follows a dollar sign.
   void Dollar(bool quoted) {
     if (Peek() == '(' && Peek(1) == '(') return Arithmetic();
     if (Peek() == '(') {
@@ -250,7 +250,7 @@ class Expander {
     }
   }
 
-  // The place behind the bracket that closes the one at hand.
+  // The position after the closing bracket.
   std::size_t Closing(char open, char close) const {
     int depth = 0;
     for (std::size_t at = at_; at < raw_.size(); ++at) {
@@ -263,7 +263,7 @@ class Expander {
     while (at_ < end) Next();
   }
 
-  // ${A}, ${A[@]}, ${A:-b}, ${A:=b}, ${A:+b}; others are unknown.
+  // Expands ${A}, ${A[@]}, ${A:-b}, ${A:=b} and ${A:+b}; other forms are unknown.
   void Braces(bool quoted) {
     const std::size_t end = Closing('{', '}');
     const std::string inner = raw_.substr(at_ + 1, std::max(end, at_ + 2) - at_ - 2);
@@ -358,7 +358,7 @@ class Expander {
   std::vector<ShellText> fields_;
 };
 
-// What a test says: yes, no, or that it depends on variables that are not known, perhaps none.
+// The result of a test: true, false, or unknown, with the unknown variables that it depends on.
 struct Verdict {
   std::optional<bool> holds;
   Names depends_on{};
@@ -394,8 +394,8 @@ class Follower {
     Mode mode = Mode::kRuns;
     Names depends_on{};
     std::string what{};   // that is not followed: "a loop"
-    ShellText subject{};  // kCase: what patterns are compared with
-    // kIf: a condition is being read; a branch before was taken, or may have been.
+    ShellText subject{};  // kCase: the word that is matched
+    // kIf: a condition is being read; an earlier branch was taken, or may have been.
     bool in_condition = false;
     bool taken = false, maybe_taken = false;
     Verdict condition{true};
@@ -403,7 +403,7 @@ class Follower {
     bool has_condition = false;
   };
 
-  // Slurm sets these from the options in the script's head.
+  // Sets the variables that Slurm sets from the options at the top of the script.
   void SetBatch(const std::vector<ShellWord>& words) {
     constexpr std::pair<const char*, const char*> kVariables[] = {
         {"--nodes", "SLURM_NNODES"},
@@ -444,7 +444,7 @@ class Follower {
     return names;
   }
 
-  // The name of the loop's variable is the first of the words.
+  // Starts a `for` loop; the first word is its variable.
   void TakeFor(const std::vector<ShellWord>& words) {
     Block loop{.kind = Kind::kLoop, .mode = Mode::kUncertain, .what = "a loop"};
     if (words.size() > 2 && words[1].raw == "in") {
@@ -457,7 +457,7 @@ class Follower {
       const bool known = std::all_of(values.begin(), values.end(), [](const ShellText& value) {
         return value.Unknown().empty();
       });
-      // With one value, or with the one that the user states, the loop is what stands in it.
+      // With a single value, or with the user's value, the loop's body runs once.
       if (scope_.IsGiven(name) || (known && values.size() == 1)) loop.mode = Mode::kRuns;
       if (known && values.size() == 1) {
         scope_.Set(name, {values});
@@ -473,8 +473,8 @@ class Follower {
     blocks_.push_back(std::move(loop));
   }
 
-  // `PATTERN)` of a case, perhaps behind others with a bar between; the rest of the words is its
-  // branch.
+  // Reads `PATTERN)` of a case, which may have alternatives separated by bars. The remaining words
+  // belong to its branch.
   void TakePattern(std::vector<ShellWord>& words) {
     Block& block = blocks_.back();
     alternatives_.push_back(One(words[0]).Text());
@@ -557,7 +557,7 @@ class Follower {
     words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(taken));
     if (words.empty()) return;
     if (words.size() >= 2 && words[0].raw.ends_with('(') && words[1].raw == ")") {
-      // A function: what it does happens where it is called, if anywhere.
+      // A function: its body may run where it is called.
       blocks_.push_back({.kind = Kind::kBraces, .mode = Mode::kUncertain, .what = "a function"});
       const bool opens = words.size() > 2 && words[2].raw == "{";
       words.erase(words.begin(), words.begin() + (opens ? 3 : 2));
@@ -567,7 +567,7 @@ class Follower {
     TakeChained(command);
   }
 
-  // A command, or a test that decides whether the one behind && or || runs.
+  // Runs a command, or a test that decides whether the command after && or || runs.
   void TakeChained(const ShellCommand& command) {
     const std::optional<Verdict> before = std::exchange(chained_, std::nullopt);
     const std::string& first = command.words.front().raw;
@@ -636,7 +636,7 @@ class Follower {
 
   ShellText One(const ShellWord& word) { return Expander(scope_, word, false).Joined(); }
 
-  // An unset variable is empty; the script itself asks whether it is set.
+  // An unset variable is empty; the script tests for that itself.
   Verdict IsEmpty(const ShellWord& word) {
     ShellText text = One(word);
     std::erase_if(text.pieces, [this](const ShellPiece& piece) {
@@ -683,7 +683,7 @@ class Follower {
     return {std::nullopt};
   }
 
-  // Assignments, or a command with its words.
+  // Handles assignments, or a command with its words.
   void TakeSimple(const ShellCommand& command) {
     std::size_t first = 0;
     bool exports = false;
@@ -712,7 +712,7 @@ class Follower {
     outcome_.invocations.push_back(std::move(invocation));
   }
 
-  // The text with its variables replaced; those that are not known stay as they stand.
+  // The text with known variables replaced; unknown ones stay.
   std::string Replaced(const std::string& text) {
     std::string replaced;
     for (std::size_t at = 0; at < text.size();) {
@@ -734,7 +734,7 @@ class Follower {
     return replaced;
   }
 
-  // NAME=value, NAME+=value, NAME=(words).
+  // Parses NAME=value, NAME+=value and NAME=(words).
   bool Assign(const ShellWord& word, bool exports) {
     std::size_t length = 0;
     while (length < word.raw.size() && IsNameCharacter(word.raw[length])) ++length;
@@ -746,7 +746,7 @@ class Follower {
         ValueOf({word.raw.substr(begin), word.line, word.column + static_cast<int>(begin)});
     for (ShellText& text : variable.elements) {
       for (ShellPiece& piece : text.pieces) {
-        // What a command would print is asked for by the variable's name.
+        // For command substitution, the assigned variable's name is asked for.
         if (piece.unknown.starts_with('$')) piece.unknown = name;
       }
     }
@@ -784,7 +784,7 @@ class Follower {
   }
 
   Scope scope_;
-  std::vector<std::string> alternatives_;  // of a case: patterns before the one that is read
+  std::vector<std::string> alternatives_;  // of a case: patterns before the present one
   std::vector<Block> blocks_;
   std::optional<Verdict> chained_;  // whether the next command runs
   ShellOutcome outcome_;

@@ -10,7 +10,7 @@ namespace {
 
 using Given = std::map<std::string, std::string>;
 
-// The words of the last command; what is not known as "?NAME".
+// The words of the last command; unknown parts are "?NAME".
 std::vector<std::string> Last(const std::string& script, const Given& given = {}) {
   const ShellOutcome outcome = FollowShell(ReadShell(script), given);
   std::vector<std::string> words;

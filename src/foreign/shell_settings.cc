@@ -19,8 +19,9 @@ bool IsOption(std::string_view word) {
          std::isalpha(static_cast<unsigned char>(word[1])) != 0;
 }
 
-// `model.tensor_model_parallel_size=4`, as Hydra and NeMo's command line take settings; its name
-// may have plus signs before it. Assignments to variables of the shell have no dot.
+// Whether the word is a setting of Hydra or NeMo's command line,
+// `model.tensor_model_parallel_size=4`, which may start with plus signs. Assignments to shell
+// variables have no dot.
 bool IsOverride(std::string_view word) {
   const std::string_view name = word.substr(0, std::min(word.find('='), word.size()));
   if (name.size() == word.size() || name.find('.') == std::string_view::npos) return false;
@@ -31,14 +32,14 @@ bool IsOverride(std::string_view word) {
          name.front() != '-' && name.front() != '.';
 }
 
-// A command that stands in one word, as of `bash -c "..."` and `eval "..."`.
+// Whether the word is a whole command, as in `bash -c "..."` and `eval "..."`.
 bool IsCommandLine(const ShellText& word) {
   const std::string text = word.Text();
   return text.find(" --") != std::string::npos || text.find("\n--") != std::string::npos ||
          (text.starts_with("--") && text.find(' ') != std::string::npos);
 }
 
-// The words of such a text.
+// Splits such a word.
 void SplitInto(const ShellText& text, std::vector<ShellText>& words) {
   ShellText word;
   for (const ShellPiece& piece : text.pieces) {
@@ -104,7 +105,8 @@ class CommandReader {
   }
 
  private:
-  // The Python file or module that is started; behind the last word where there is none.
+  // The index of the Python file or module that is started, or the number of words if there is
+  // none.
   static std::size_t ProgramIn(const std::vector<ShellText>& words) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       if (words[i].Text().ends_with(".py")) return i;
@@ -115,7 +117,7 @@ class CommandReader {
         return i + 1;
       }
     }
-    // A path of which nothing is known, behind the launcher's options.
+    // An unknown path after the launcher's options.
     const auto launcher = std::find_if(words.begin(), words.end(), [](const ShellText& word) {
       return word.Text() == "torchrun" || word.Text().ends_with("/torchrun");
     });
@@ -181,7 +183,7 @@ class CommandReader {
     return at;
   }
 
-  // A word of which nothing is known: more options, perhaps.
+  // Whether the word is unknown and may contain options.
   static bool IsOpen(const ShellText& word) {
     return word.Text().empty() && !word.Unknown().empty();
   }
@@ -189,7 +191,7 @@ class CommandReader {
     return word.starts_with('>') || word.starts_with("2>") || word.starts_with("&>") ||
            word == "<" || word == ")";
   }
-  // The program stands behind the launcher's options.
+  // The program comes after the launcher's options.
   static bool EndsOptions(std::string_view word, std::string_view prefix) {
     return !prefix.empty() && (word.ends_with(".py") || word == "-m" || word == "torchrun" ||
                                word == "python" || word == "python3" || word == "bash");
@@ -199,7 +201,7 @@ class CommandReader {
   ShellDocuments& result_;
 };
 
-// A script that stands where a command does, by itself or behind `bash`, `sbatch` and the like.
+// Adds a script that is run as a command, alone or after `bash`, `sbatch` and the like.
 void AddScript(const std::vector<ShellText>& words, std::vector<std::string>& scripts) {
   for (const ShellText& word : words) {
     const std::string text = word.Text();
@@ -222,14 +224,14 @@ ShellDocuments ParseShellSettings(std::string_view text, const std::string& file
                                   const std::map<std::string, std::string>& given) {
   std::string script(text);
   const std::size_t begin = script.find_first_not_of(" \t\r\n");
-  // Arguments without a command, one or more a line.
+  // Arguments without a command, one or more per line.
   if (begin != std::string::npos && script.compare(begin, 2, "--") == 0) {
     std::replace(script.begin(), script.end(), '\n', ' ');
     script = "";
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t end = std::min(text.find('\n', at), text.size());
       for (const char c : text.substr(at, end - at)) {
-        // No shell reads this: brackets are a value's.
+        // No shell reads this text, so brackets belong to values.
         if (c == '(' || c == ')' || c == '*' || c == '|' || c == ';' || c == '&') script += '\\';
         script += c;
       }

@@ -6,9 +6,8 @@
 #include "src/foreign/settings_files.h"
 
 #define TOML_EXCEPTIONS 0
-// toml++ 3.3 asks of characters whether they are white space, and declares the answer for those
-// from U+00A1 to U+0499 unreachable, which is undefined behaviour. They are no white space, and
-// this makes the function say so.
+// toml++ 3.3 declares its white space test unreachable for characters from U+00A1 to U+0499, which
+// is undefined behavior. They are not white space, and this makes the test return false.
 #include "toml++/impl/preprocessor.h"
 #pragma push_macro("TOML_UNREACHABLE")
 #undef TOML_UNREACHABLE
@@ -55,8 +54,8 @@ void Flatten(const toml::node& node, const std::string& name, const std::string&
   document.settings.push_back(std::move(setting));
 }
 
-// Where a key has more parts than any configuration; toml++ would nest tables as deep, on its
-// stack. Nothing: nowhere.
+// The position of a key with more parts than any configuration has; nothing if there is none.
+// toml++ would recurse as deep.
 std::optional<Location> TooDeep(std::string_view text, const std::string& file) {
   constexpr int kDeepest = 200;
   int line = 1, dots = 0;
@@ -71,13 +70,13 @@ std::optional<Location> TooDeep(std::string_view text, const std::string& file) 
   return std::nullopt;
 }
 
-// Where a character beyond ASCII stands outside of strings and comments, which is no TOML; nothing:
-// nowhere. The library takes some of them for what cannot be (is_non_ascii_horizontal_whitespace of
-// 3.3: U+3001 to U+3257), and goes on from there as it happens to.
+// The position of a non-ASCII character outside strings and comments, which is invalid TOML;
+// nothing if there is none. The library considers some of them impossible
+// (is_non_ascii_horizontal_whitespace of 3.3: U+3001 to U+3257), with undefined results.
 std::optional<Location> BeyondAscii(std::string_view text, const std::string& file) {
-  constexpr std::string_view kMark = "\xEF\xBB\xBF";  // of the byte order, at the beginning
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";  // the byte order mark at the beginning
   int line = 1, column = 1;
-  std::string_view closing;  // of the string or comment that is open
+  std::string_view closing;  // of the open string or comment
   for (std::size_t at = text.starts_with(kMark) ? kMark.size() : 0; at < text.size();) {
     const std::string_view rest = text.substr(at);
     std::size_t length = 1;

@@ -12,7 +12,7 @@ constexpr std::string_view kSchedules =
     "ZBVZeroBubble=zb_v DualPipeV=dualpipe_v";
 constexpr std::string_view kTypes = "float32=fp32 bfloat16=bf16 float16=fp16";
 
-// Of pytorch/torchtitan@238fa9953e4a torchtitan/config/job_config.py.
+// From pytorch/torchtitan@238fa9953e4a torchtitan/config/job_config.py.
 constexpr Option kOptions[] = {
     Rule("model.name"),
     Rule("model.flavor"),
@@ -83,7 +83,7 @@ constexpr Option kOptions[] = {
                 "parameters are gathered in 16 bits: their gathers take up to twice as long"),
     NotModelled("quantize.dense.float8.enable_fsdp_float8_all_gather", "false",
                 "parameters are gathered in 16 bits: their gathers take up to twice as long"),
-    // The head stays in 16 bits in the forecast, too; experts' routers are small.
+    // The head stays in 16 bits in the forecast too; routers of experts are small.
     NotModelled("quantize.moe.float8.fqns", "", "experts multiply in 16 bits"),
     NotModelled("quantize.moe.mx.fqns", "", "experts multiply in 16 bits"),
     NotModelled("quantize.grouped_mm.float8.fqns", "", "experts multiply in 16 bits"),
@@ -102,7 +102,7 @@ constexpr std::string_view kWithoutEffect =
     "quantize.linear.float8.filter_fqns quantize.dense.float8.filter_fqns mx.* "
     "quantize.linear.mx.* fault_tolerance.* experimental.*";
 
-// Of pytorch/torchtitan@f204eb63 torchtitan/config/{training,parallelism,compile}.py.
+// From pytorch/torchtitan@f204eb63 torchtitan/config/{training,parallelism,compile}.py.
 constexpr Option kPythonOptions[] = {
     Rule("function"),
     Rule("model_spec"),
@@ -112,7 +112,7 @@ constexpr Option kPythonOptions[] = {
     NotModelled("model_spec.moe_comm_backend", "standard",
                 "tokens go to experts by NCCL's all-to-all"),
     Rule("model_spec.converters"),
-    // Its name until 2026.
+    // The option's name until 2026.
     Rule("model_converters.converters"),
     Rule("model_converters.converters.0.recipe_name"),
     NotModelled("model_converters.converters.0.enable_fsdp_float8_all_gather", "false",
@@ -123,7 +123,7 @@ constexpr Option kPythonOptions[] = {
     Rule("training.num_tokens_per_microbatch_per_dp_rank", "16384"),
     Rule("training.num_tokens_per_train_step", "-1"),
     Sets("training.max_context_length", "training.sequence_length", "2048"),
-    Rule("training.local_batch_size"),  // its names until 2026
+    Rule("training.local_batch_size"),  // these three: names until 2026
     Rule("training.global_batch_size", "-1"),
     Sets("training.seq_len", "training.sequence_length"),
     Rule("training.max_norm", "1.0"),
@@ -178,10 +178,10 @@ constexpr std::string_view kPythonWithoutEffect =
     "comm.* loss.* optimizer.* training training.steps training.gc_freq training.gc_debug "
     "parallelism activation_checkpoint.* debug.*";
 
-// Models of the registry that the data root has.
+// Reads models of the registry that the data root has.
 void ReadModel(Reading& reading, std::string_view model, std::string_view flavor,
                std::string_view because_of) {
-  // Models of ours by torchtitan's name and flavour.
+  // Our models by torchtitan's name and flavor.
   constexpr std::pair<std::string_view, std::string_view> kFlavors[] = {
       {"llama3",
        "1B=llama3.2-1b 3B=llama3.2-3b 8B=llama3.1-8b 70B=llama3.1-70b 405B=llama3.1-405b"},
@@ -202,14 +202,14 @@ void ReadModel(Reading& reading, std::string_view model, std::string_view flavor
   }
 }
 
-// Sharded, replicated, or both; 1 and 1 on one device is sharding over it.
+// Sharded, replicated, or both; with 1 and 1, one device is a shard group of one.
 void ReadDataParallel(Reading& reading) {
   const std::string_view kReplicate = "parallelism.data_parallel_replicate_degree";
   const std::string_view kShard = "parallelism.data_parallel_shard_degree";
   const std::int64_t replicas = reading.Integer(kReplicate).value_or(1);
   const std::int64_t shards = reading.Integer(kShard).value_or(-1);
   const bool replicates = replicas > 1;
-  // Ranks that have parts of one sequence share its copy of the states, too.
+  // Context-parallel ranks share a sharded copy of the states too.
   const bool shares = reading.draft().Integer("parallelism.context").value_or(1) > 1;
   if (replicates && shards == 1 && !shares) {
     reading.Set("data_parallel.framework", "ddp", kShard, "replicas without shards");
@@ -265,7 +265,7 @@ void ReadExperts(Reading& reading) {
   }
 }
 
-// A pipeline's micro-batches are made of one local batch.
+// A pipeline divides one local batch into micro-batches.
 void ReadSchedule(Reading& reading) {
   const std::string_view option = "parallelism.pipeline_parallel_schedule";
   const std::int64_t stages = reading.draft().Degree("parallelism.pipeline");
@@ -279,7 +279,7 @@ void ReadSchedule(Reading& reading) {
   const std::string_view per_stage = "parallelism.pipeline_parallel_layers_per_stage";
   const auto most = reading.Integer(per_stage);
   if (!most || *most < 1 || *most > 1'000'000) return;
-  // The embedding and the head count as so many layers.
+  // The embedding and the head count as this many layers.
   const auto less = [&reading](std::string_view key) {
     return std::clamp<std::int64_t>(reading.Integer(key).value_or(1), 0, 1'000'000);
   };
@@ -295,7 +295,8 @@ void ReadSchedule(Reading& reading) {
   }
 }
 
-// torchtitan/components/optimizer.py: with updates in backward no gradient is left to be clipped.
+// torchtitan/components/optimizer.py: with updates in the backward pass, no gradient is left to
+// clip.
 void ReadClipping(Reading& reading) {
   constexpr const char* kEarly = "optimizer.early_step_in_backward";
   if (reading.Text("optimizer").starts_with("OptimizersInBackward")) return;  // none
@@ -311,7 +312,7 @@ void ReadClipping(Reading& reading) {
               "training.max_norm");
 }
 
-// The head and the loss in so many parts of a micro-batch's tokens; nothing: as Liger divides them.
+// Sets a head and loss in this many chunks of a micro-batch's tokens; nothing: Liger's division.
 void ReadChunkedLoss(Reading& reading, std::string_view option, std::optional<std::int64_t> parts) {
   Draft& draft = reading.draft();
   if (draft.Degree("parallelism.tensor") > 1) {
@@ -337,7 +338,7 @@ void ReadCompile(Reading& reading, bool compiles, std::string_view because_of) {
     return std::find(items.begin(), items.end(), part) != items.end();
   };
   reading.Set("training.compile", compiles && has("model") ? "true" : "false", because_of);
-  // torch.compile makes one kernel of the loss.
+  // torch.compile fuses the loss into one kernel.
   if (compiles && !reading.draft().Has("training.loss"))
     reading.Set("training.loss", has("loss") ? "fused" : "eager", because_of);
 }
@@ -362,7 +363,7 @@ void ReadPrecision(Reading& reading, bool float8, std::string_view because_of) {
   }
 }
 
-// The optimizer is PyTorch's, which changes the parameters themselves.
+// PyTorch's optimizer updates the parameters themselves, without a master copy.
 void ReadStates(Reading& reading) {
   if (reading.Text("training.dtype") != "bfloat16") return;
   reading.Set("training.master_weights", "none", "training.dtype");
@@ -391,7 +392,7 @@ void ReadCheckpointing(Reading& reading) {
   reading.Set("training.checkpointed_blocks", part == "1" ? "all" : "1/" + part, choice);
 }
 
-// Before it was an option, recomputation ended as PyTorch's own does: as soon as all is there.
+// Before this option existed, recomputation stopped early by default, as in PyTorch.
 void ReadEarlyStop(Reading& reading) {
   const std::string_view option = "activation_checkpoint.early_stop";
   const bool older = reading.Stated("training.compile") != nullptr ||
@@ -424,7 +425,7 @@ void ReadBatch(Reading& reading) {
   }
 }
 
-// What torchtitan's launcher sets: run_train.sh.
+// Variables that torchtitan's launcher sets: run_train.sh.
 void ReadLauncher(Reading& reading) {
   reading.draft().Assume("software.expandable_segments", "true",
                          "as torchtitan's run_train.sh sets PYTORCH_CUDA_ALLOC_CONF");
@@ -465,7 +466,7 @@ void TomlRules(Reading& reading) {
   ReadLauncher(reading);
 }
 
-// A micro-batch is so many tokens, and a step so many.
+// Micro-batch and step are given in tokens.
 void ReadTokens(Reading& reading) {
   if (reading.Stated("training.local_batch_size") != nullptr) {
     ReadBatch(reading);
@@ -500,7 +501,7 @@ void ReadTokens(Reading& reading) {
               stages > 1 ? count : step);
 }
 
-// Recomputation is a class.
+// The kind of recomputation is the name of a class.
 void ReadCheckpointingClass(Reading& reading) {
   const std::string_view option = "activation_checkpoint";
   const std::string name = reading.Text(option);
@@ -520,7 +521,7 @@ void ReadCheckpointingClass(Reading& reading) {
   }
 }
 
-// What replaces a model's linear layers: a list of classes.
+// Reads the list of classes that replace linear layers.
 void ReadConverters(Reading& reading) {
   const std::string_view option = reading.Stated("model_spec.converters") != nullptr
                                       ? "model_spec.converters"
@@ -557,7 +558,7 @@ void ReadOptimizerClass(Reading& reading) {
 }
 
 void PythonRules(Reading& reading) {
-  // Functions are called after the model that they train: llama3_8b.
+  // Functions are named after their model: llama3_8b.
   const std::string function = reading.Text("function");
   const bool positional = reading.Stated("model_spec.0") != nullptr;
   const std::string_view flavor = positional ? "model_spec.0" : "model_spec.flavor";
@@ -574,7 +575,7 @@ void PythonRules(Reading& reading) {
   if (reading.Text("loss").starts_with("Chunked")) {
     ReadChunkedLoss(reading, "loss", reading.Integer("loss.num_chunks"));
   }
-  // Present releases compile where there is a CompileConfig; those before had a switch in it.
+  // Present releases compile if there is a CompileConfig; earlier ones had a switch in it.
   const bool has_switch = reading.Stated("compile.enable") != nullptr;
   const std::string compile = reading.Text("compile");
   ReadCompile(reading,

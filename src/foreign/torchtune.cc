@@ -13,10 +13,10 @@
 namespace stepcast::foreign {
 namespace {
 
-// Of pytorch/torchtune@015b39c745a2 recipes/full_finetune_distributed.py, and what
-// lora_finetune_distributed.py has beside.
+// From pytorch/torchtune@015b39c745a2 recipes/full_finetune_distributed.py, with the additions of
+// lora_finetune_distributed.py.
 constexpr Option kOptions[] = {
-    // The model: a builder of torchtune's, and of adapters.
+    // The model: a builder function of torchtune, and adapters.
     Rule("model._component_"),
     Rule("model.lora_rank"),
     Rule("model.lora_attn_modules"),
@@ -67,7 +67,7 @@ constexpr Option kOptions[] = {
     Rule("optimizer.fused", "false"),
     Rule("clip_grad_norm"),
 
-    // Data, logs, rates, files.
+    // Other recipes.
     NotModelled("teacher_model*", "", "a step of supervised training"),
 };
 
@@ -78,14 +78,15 @@ constexpr std::string_view kWithoutEffect =
     "lr_scheduler* metric_logger* profiler* log_* output_dir seed shuffle epochs "
     "max_steps_per_epoch device cudnn_deterministic_mode";
 
-// The name of the Hub's that a builder's is: torchtune.models.llama3_1.lora_llama3_1_8b is of
-// llama-3.1-8b, torchtune.models.qwen2_5.qwen2_5_7b_instruct of qwen2.5-7b-instruct.
+// The Hub's name for a builder function: llama-3.1-8b for
+// torchtune.models.llama3_1.lora_llama3_1_8b, and qwen2.5-7b-instruct for
+// torchtune.models.qwen2_5.qwen2_5_7b_instruct.
 std::string HubNameOf(const std::string& component) {
   std::string name = component.substr(component.rfind('.') + 1);
   for (const std::string_view kind : {"qlora_", "lora_"}) {
     if (name.starts_with(kind)) name.erase(0, kind.size());
   }
-  // A digit behind the family's begins what comes behind a point, unless it is a size.
+  // A digit after the family's digit follows a decimal point, unless it is a size.
   for (std::size_t at = 1; at + 1 < name.size(); ++at) {
     const std::size_t end = name.find_first_not_of("0123456789", at + 1);
     const bool size = end != std::string::npos && name[end] == 'b';
@@ -133,7 +134,7 @@ void ReadAdapters(Reading& reading) {
   }
 }
 
-// Everything is in one type: parameters, gradients and states.
+// Parameters, gradients and states all have one data type.
 void ReadTypes(Reading& reading) {
   const bool full = reading.Text("dtype") == "fp32";
   if (reading.IsOn("enable_fp8_training")) {
@@ -155,7 +156,7 @@ void ReadRecomputation(Reading& reading) {
   reading.Omit("ac_mode", "blocks are not recomputed: say training.activation_checkpointing");
 }
 
-// A recipe of one device shards nothing; which recipe a file is for stands in no file.
+// A recipe for one device shards nothing. No file states its recipe.
 void ReadSharding(Reading& reading) {
   const bool alone = reading.devices() == 1;
   Draft& draft = reading.draft();
@@ -203,8 +204,8 @@ void ReadOptimizer(Reading& reading) {
   }
 }
 
-// Both of torchtune's losses in parts keep the logits of all parts for backward: only their FP32
-// copies come one after the other (torchtune/modules/loss/ce_chunked_output_loss.py,
+// Both of torchtune's chunked losses keep the logits of all chunks for the backward pass. Only
+// their FP32 copies exist one at a time (torchtune/modules/loss/ce_chunked_output_loss.py,
 // cross_entropy_loss.py).
 void ReadLoss(Reading& reading) {
   const std::string_view option = "loss._component_";

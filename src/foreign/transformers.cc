@@ -13,7 +13,7 @@
 namespace stepcast::foreign {
 namespace {
 
-// Of huggingface/transformers v5.0 src/transformers/training_args.py, huggingface/trl v0.26
+// From huggingface/transformers v5.0 src/transformers/training_args.py, huggingface/trl v0.26
 // trl/trainer/sft_config.py and hiyouga/LLaMA-Factory v0.9.4 src/llamafactory/hparams.
 constexpr Option kOptions[] = {
     Rule("model_name_or_path"),
@@ -98,7 +98,6 @@ constexpr Option kOptions[] = {
     Sets("env.NCCL_ALGO", "communication.nccl_algo"),
     Sets("env.NCCL_PROTO", "communication.nccl_proto"),
     Rule("env.PYTORCH_CUDA_ALLOC_CONF"),
-    // Data, logs, rates, files.
 };
 
 constexpr std::string_view kWithoutEffect =
@@ -128,7 +127,7 @@ void ReadTypes(Reading& reading) {
     reading.Set(key, reading.IsOn("tf32") ? "tf32" : "fp32",
                 reading.IsOn("tf32") ? "tf32" : "bf16");
   }
-  // DeepSpeed keeps them in the type that it computes in.
+  // DeepSpeed keeps them in its compute type.
   if (reading.has_file_of("DeepSpeed")) return;
   const std::string_view type = reading.Stated("dtype") != nullptr ? "dtype" : "torch_dtype";
   const std::string named = reading.Text(type);
@@ -151,7 +150,7 @@ void ReadBatch(Reading& reading) {
   }
 }
 
-// Where neither DeepSpeed nor accelerate decides.
+// Applies if neither DeepSpeed nor accelerate decides.
 void ReadSharding(Reading& reading) {
   if (reading.has_file_of("DeepSpeed")) return;
   const Setting* fsdp = reading.Stated("fsdp");
@@ -191,7 +190,7 @@ void ReadSharding(Reading& reading) {
   }
 }
 
-// Files that the launcher and DeepSpeed read are not found by themselves.
+// Files read by the launcher and by DeepSpeed are not found automatically.
 void AskForFiles(Reading& reading) {
   const std::string_view launcher = "launcher.config_file";
   if (reading.Stated(launcher) != nullptr && !reading.has_file_of("accelerate")) {
@@ -209,13 +208,14 @@ void AskForFiles(Reading& reading) {
       fmt::format("give it, too: stepcast init {} {}", reading.document().file, named->value.text));
 }
 
-// LLaMA-Factory has keys of its own beside the Trainer's, and other defaults.
+// Whether the file belongs to LLaMA-Factory, which has keys beside the Trainer's, and other
+// defaults.
 bool IsOfFactory(const Reading& reading) {
   return reading.Stated("cutoff_len") != nullptr || reading.Stated("finetuning_type") != nullptr ||
          reading.Stated("template") != nullptr;
 }
 
-// The Trainer recomputes where it is told to, LLaMA-Factory unless it is told not to
+// The Trainer recomputes on request; LLaMA-Factory does so by default
 // (src/llamafactory/model/model_utils/checkpointing.py, prepare_model_for_training).
 void ReadCheckpointing(Reading& reading) {
   constexpr const char* kKey = "training.activation_checkpointing";
@@ -232,7 +232,7 @@ void ReadCheckpointing(Reading& reading) {
 
 void ReadAdapters(Reading& reading) {
   const std::string type = reading.Text("finetuning_type");
-  // LLaMA-Factory trains adapters of rank 8 unless it is said otherwise.
+  // LLaMA-Factory trains adapters of rank 8 by default.
   if (type == "lora" && reading.Stated("lora_rank") == nullptr) {
     reading.Set("training.lora.rank", "8", "finetuning_type", "LLaMA-Factory's default");
     reading.Set("training.lora.targets", "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj",
@@ -250,8 +250,8 @@ void ReadAdapters(Reading& reading) {
   }
 }
 
-// Liger's kernels put the head and the loss together unless its configuration says otherwise, and
-// then fuse the loss. TRL's chunked_nll: trl/trainer/sft_trainer.py.
+// By default, Liger's kernels combine the head and the loss; otherwise they fuse only the loss.
+// TRL's chunked_nll: trl/trainer/sft_trainer.py.
 void ReadLoss(Reading& reading, bool liger, std::string_view by) {
   const std::string type = reading.Text("loss_type");
   const bool chunked_by_trl = type == "chunked_nll";
@@ -268,8 +268,8 @@ void ReadLoss(Reading& reading, bool liger, std::string_view by) {
   ReadHubChunkedLoss(reading, chunked_by_trl ? "loss_type" : by, "chunked");
 }
 
-// LLaMA-Factory's packing without neat_packing lets attention see whole sequences
-// (src/llamafactory/data/collator.py); so does TRL's where samples are cut to fill sequences
+// With LLaMA-Factory's packing without neat_packing, attention spans whole sequences
+// (src/llamafactory/data/collator.py). So it does with TRL's if samples are cut to fill sequences
 // (trl/trainer/sft_config.py, packing_strategy: wrapped).
 void ReadLengths(Reading& reading) {
   const std::string order = reading.Text("train_sampling_strategy");

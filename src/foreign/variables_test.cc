@@ -30,7 +30,7 @@ TEST(ReplaceVariables, TakesWhatStandsBehindTheColonOtherwise) {
   EXPECT_EQ(document.Find("pp")->value.text, "2x");
 }
 
-// Each is twice the one before.
+// Each value is twice as long as the one before.
 TEST(ReplaceVariables, ValuesOfValuesEnd) {
   Document document{"a.yaml", {{"a0", Value::Text(std::string(1000, 'x'))}}};
   for (int i = 1; i < 60; ++i) {

@@ -37,7 +37,7 @@ void Flatten(const YamlNode& node, const std::string& name, Document& document) 
 Result<Document> ParseYamlSettings(std::string_view text, const std::string& file) {
   std::string spaced(text);
   const std::size_t begin = spaced.find_first_not_of(" \t\r\n");
-  // JSON may be indented by tabs, which YAML does not allow; in its strings they cannot stand.
+  // JSON may be indented with tabs, which YAML forbids; JSON strings cannot contain them.
   if (begin != std::string::npos && spaced[begin] == '{') {
     std::replace(spaced.begin(), spaced.end(), '\t', ' ');
   }

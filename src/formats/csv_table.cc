@@ -60,7 +60,7 @@ class Parser {
   }
 
  private:
-  // Whether there is more to read, and a reason to.
+  // Whether to continue: there is more text, and not too many mistakes.
   bool Goes() const {
     return at_ < text_.size() && !too_large_ && faults_.size() < kMostShownFaults;
   }
@@ -79,7 +79,7 @@ class Parser {
     line_begin_ = at_;
   }
 
-  // A blank line or a comment.
+  // Skips a blank line or a comment.
   bool SkipsLine() {
     const std::size_t end = std::min(text_.find('\n', at_), text_.size());
     const std::string_view line = text_.substr(at_, end - at_);
@@ -108,7 +108,7 @@ class Parser {
     }
   }
 
-  // Up to the comma or the line's end behind it.
+  // Reads a field, up to the next comma or line end.
   CsvCell Cell() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
     CsvCell cell{.text = "", .location = Here()};

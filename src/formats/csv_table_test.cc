@@ -59,7 +59,7 @@ TEST(CsvTable, MistakesAreReportedAllAtOnce) {
   EXPECT_THAT(Faults("# nothing\n"), ElementsAre("csv.heading 0:0"));
 }
 
-// Files that would cost gigabytes are not read to their end.
+// Files that would need gigabytes are not read to their end.
 TEST(CsvTable, IsBounded) {
   std::string columns = "a0";
   for (std::size_t i = 1; i <= kMostCsvColumns; ++i) columns += ",a" + std::to_string(i);
@@ -74,7 +74,7 @@ TEST(CsvTable, IsBounded) {
   EXPECT_EQ(Faults(wrong).size(), kMostShownFaults);
 }
 
-// What is written by the rules is read back.
+// Text written by the rules is read back.
 RC_GTEST_PROP(CsvTable, ReadsWhatTheRulesWrite, ()) {
   const auto width = *rc::gen::inRange<std::size_t>(1, 5);
   const auto cells = *rc::gen::container<std::vector<std::string>>(

@@ -12,10 +12,10 @@ constexpr Bandwidth GB(std::int64_t n) { return Bandwidth::GigabytesPerSecond(n)
 constexpr Bandwidth kBridgeLink = Bandwidth::BytesPerSecond(14'062'500'000);
 constexpr Bandwidth kMi355xLink = Bandwidth::BytesPerSecond(76'800'000'000);
 
-// Links and rates: vendors' data sheets, halved to one direction (NVLink 4: 18 links, 900 GB/s both
-// ways). H800: 400 GB/s both ways, 8 links. H100 PCIe and A100 PCIe: what a bridge carries, 600
-// GB/s. RTX A6000, A40 and RTX 3090: a bridge of 4 links, 112.5 GB/s both ways. MI300X: 7 Infinity
-// Fabric links of 128 GB/s both ways; MI355X: of 153.6.
+// Links and rates are from vendors' data sheets, halved to one direction (NVLink 4: 18 links, 900
+// GB/s both ways). H800: 8 links, 400 GB/s both ways. H100 PCIe and A100 PCIe: a bridge, 600 GB/s.
+// RTX A6000, A40 and RTX 3090: a bridge of 4 links, 112.5 GB/s both ways. MI300X: 7 Infinity Fabric
+// links of 128 GB/s both ways; MI355X: 153.6.
 constexpr GpuModel kModels[] = {
     {"v100-sxm2-32gb", 6, GB(25), 3}, {"a100-sxm-40gb", 12, GB(25), 4},
     {"a100-sxm-80gb", 12, GB(25), 4}, {"a100-pcie-80gb", 12, GB(25), 4},
@@ -72,7 +72,7 @@ constexpr PciId kPciIds[] = {
     {"0x1002", "0x75a3", "mi355x"},
 };
 
-// What cudaGetDeviceProperties calls them; as nvidia-smi prints them, too.
+// Names from cudaGetDeviceProperties, which nvidia-smi prints too.
 struct CudaName {
   std::string_view cuda;
   std::string_view name;

@@ -5,8 +5,7 @@
 
 #include "src/base/rates.h"
 
-// Figures that the names of GPU types imply, for formats that describe a machine and leave this
-// out.
+// Properties of GPU types that are known by name, for input formats that leave them out.
 namespace stepcast::formats {
 
 struct GpuModel {
@@ -16,21 +15,20 @@ struct GpuModel {
   int pcie_generation = 4;
 };
 
-// Null for a name that is not known here.
+// Null for an unknown name.
 const GpuModel* FindGpuModel(std::string_view name);
 
-// By the PCI vendor and device id ("0x10de", "0x2330") as Linux gives them. Null when unknown.
+// By the PCI vendor and device ids ("0x10de", "0x2330") as Linux gives them. Null if unknown.
 const GpuModel* FindGpuModel(std::string_view vendor, std::string_view device);
 
-// Finds a GPU's model by the name that CUDA gives the device, such as "NVIDIA H100 80GB HBM3". The
-// result is null where no model has this name.
+// By the device name of CUDA, such as "NVIDIA H100 80GB HBM3". Null if unknown.
 const GpuModel* FindGpuModelOfCuda(std::string_view name);
 
-// One NVLink of a GPU of this compute capability (80, 90, ...), one direction, raw.
+// Raw bandwidth of one NVLink in one direction, for a GPU of this compute capability (80, 90, ...).
 std::optional<Bandwidth> NvLinkBandwidth(int compute_capability);
 
-// A PCIe connection with `lanes` lanes of 2.5, 5, 8, 16, 32 or 64 GT/s, one direction, raw: a
-// transfer is a bit, so 32 GT/s are 4 GB/s a lane.
+// Raw bandwidth in one direction of a PCIe connection with `lanes` lanes of 2.5, 5, 8, 16, 32 or 64
+// GT/s. A transfer is a bit: 32 GT/s are 4 GB/s a lane.
 Bandwidth PcieBandwidth(double gigatransfers, int lanes);
 double GigatransfersOf(int pcie_generation);  // 3: 8
 

@@ -23,7 +23,7 @@ using Reader = HuggingFaceReader;
 
 constexpr std::int64_t kMostDimension = HuggingFaceReader::kMostDimension;
 
-// GPT2Config. Missing dropout keys mean 0.1 there.
+// GPT2Config, in which missing dropout keys mean 0.1.
 Architecture ReadGpt2(Reader& reader, KeysOfFields& keys) {
   Architecture a = ReadGpt2Dimensions(Family::kGpt2, reader, keys);
   a.max_positions = reader.Dimension("n_positions");
@@ -50,8 +50,8 @@ Architecture ReadLlama(Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
-// Null and absent differ here: absent is the first release, which had a window and 8 key-value
-// heads.
+// Null and absent differ here. An absent key means the first release, which had a window and 8
+// key-value heads.
 Architecture ReadMistral(Reader& reader, KeysOfFields& keys) {
   constexpr std::int64_t kFirstWindow = 4096, kFirstKeyValueHeads = 8;
   Architecture a = ReadRotaryDecoder(Family::kMistral, reader, keys);
@@ -75,7 +75,7 @@ Architecture ReadQwen2(Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
-// Qwen3Config, whose heads are 128 wide where head_dim is left out.
+// Qwen3Config, with heads of 128 if head_dim is missing.
 Architecture ReadQwen3(Reader& reader, KeysOfFields& keys) {
   constexpr std::int64_t kHeadSize = 128;
   Architecture a = ReadRotaryDecoder(Family::kQwen3, reader, keys);
@@ -96,7 +96,8 @@ Architecture ReadNemotron(Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
-// MptConfig of transformers and of llm-foundry; where their defaults differ, transformers' hold.
+// MptConfig of transformers and of llm-foundry. If their defaults differ, those of transformers are
+// used.
 Architecture ReadMpt(Reader& reader, KeysOfFields& keys) {
   Architecture a = TypicalOf(Family::kMpt);
   keys = {{"num_hidden_layers", "n_layers"},
@@ -136,8 +137,8 @@ Architecture ReadMpt(Reader& reader, KeysOfFields& keys) {
   a.dropout = residual || embedding;
 
   a.attention_dropout = reader.Number("attn_config.attn_pdrop", 0) > 0;
-  // With ALiBi there is no table of positions, whatever learned_pos_emb says; without either the
-  // model has no positions, which costs nothing, as ALiBi does.
+  // With ALiBi there is no position table, whatever learned_pos_emb says. Without either, the model
+  // has no positions, which costs nothing, like ALiBi.
   const bool alibi = reader.Boolean("attn_config.alibi", true);
   const bool learned = reader.Boolean("learned_pos_emb", true);
   a.position = !alibi && learned ? model::Position::kLearned : model::Position::kAlibi;
@@ -162,8 +163,8 @@ Architecture ReadMpt(Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
-// BertConfig and MegatronBertConfig. Both pre-training heads, unless `architectures` names a model
-// that has but one.
+// BertConfig and MegatronBertConfig. Both pre-training heads are included, unless `architectures`
+// names a model with only one.
 Architecture ReadBert(Family family, Reader& reader, KeysOfFields& keys) {
   Architecture a = TypicalOf(family);
   keys = {{"head_dim", "num_attention_heads"}, {"num_key_value_heads", "num_attention_heads"}};
@@ -203,9 +204,9 @@ Architecture ReadMegatronBert(Reader& reader, KeysOfFields& keys) {
   return ReadBert(Family::kMegatronBert, reader, keys);
 }
 
-// The object that states how positions are turned: `rope_scaling`, or since transformers 5
-// `rope_parameters`, which holds the base as well, and in models whose layers differ an object for
-// each of layer_types. Empty: there is none.
+// The object with the rotary parameters: `rope_scaling` or, since transformers 5,
+// `rope_parameters`. The latter includes the base and, if layers differ, has an object for each of
+// layer_types. Empty if there is none.
 std::string RotarySection(Reader& reader, const Architecture& architecture) {
   for (const std::string section : {"rope_parameters", "rope_scaling"}) {
     const JsonValue* value = reader.Find(section);
@@ -220,7 +221,8 @@ std::string RotarySection(Reader& reader, const Architecture& architecture) {
     const std::string& own = windows ? sliding : full;
     const std::string& other = windows ? full : sliding;
     if (mixed) {
-      // One base for all: it is the same work, and files for other programs state but one.
+      // One base is used for all layers: the work is the same, and files for other programs state
+      // only one.
       reader.Accept(other);
     } else if (reader.Find(other) != nullptr) {
       reader.Warn(other,
@@ -234,9 +236,9 @@ std::string RotarySection(Reader& reader, const Architecture& architecture) {
   return "";
 }
 
-// Rules that are not known here are taken for none, and warned of.
+// Unknown rules are treated as none, with a warning.
 std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader, const std::string& section) {
-  // The older spelling stands beside the newer one where transformers wrote the file.
+  // Files written by transformers contain the older key beside the newer one.
   const std::string older = section + ".type";
   const std::string key =
       reader.Find(section + ".rope_type") != nullptr ? section + ".rope_type" : older;
@@ -258,13 +260,13 @@ std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader, const std:
   return std::nullopt;
 }
 
-// What transformers' configurations fill in: 1e-5 for layer norms, 1e-6 for RMS norms, a base of
+// Defaults of transformers' configurations: 1e-5 for layer norms, 1e-6 for RMS norms, and a base of
 // 10,000.
 model::NumericalConstants ReadConstants(const Architecture& architecture, Reader& reader) {
   model::NumericalConstants constants;
   const bool layer_norm = architecture.normalization == model::Normalization::kLayerNorm;
   constants.norm_epsilon = model::IsEncoder(architecture.family) ? 1e-12 : layer_norm ? 1e-5 : 1e-6;
-  // Each class has one of these.
+  // Each class has one of these keys.
   for (const char* key : {"norm_eps", "layer_norm_eps", "layer_norm_epsilon", "rms_norm_eps",
                           "norm_epsilon", "layernorm_epsilon"}) {
     if (reader.Find(key) != nullptr) constants.norm_epsilon = reader.Number(key, 0);
@@ -341,14 +343,14 @@ std::string KnownTypes() {
   return fmt::format("known are {}", fmt::join(names, ", "));
 }
 
-// The type could not be found: `name` is what stands in its place.
+// A mistake about a missing or unknown type; `name` is the value found instead.
 Diagnostic WrongType(const JsonObject& object, const JsonValue* name, std::string_view key) {
   if (name == nullptr || name->kind != Kind::kText) {
     return {"input.missing-key", name == nullptr ? object.location() : name->location,
             fmt::format("a Hugging Face config.json has a {} that is text", Quoted(key)),
             KnownTypes()};
   }
-  // A program wrote the word: one that is nearly another is not a typing mistake (mixtral).
+  // A program wrote the word, so a similar known word is not a typing mistake (mixtral).
   const model::OtherFamily* other = model::OtherFamilyOf(name->text);
   return {"model.unknown-type", name->location,
           "models of this type are not modelled: " + Quoted(name->text),
@@ -356,8 +358,8 @@ Diagnostic WrongType(const JsonObject& object, const JsonValue* name, std::strin
                            : fmt::format("{}; {}", model::Difference(*other), KnownTypes())};
 }
 
-// The wrapper of a text model, which holds it under text_config: what lies around the text model is
-// left out, with a warning.
+// Reads the wrapper of a text model in text_config. Everything around the text model is left out,
+// with a warning.
 void ReadWrapper(const JsonObject& object, const std::string& type, Diagnostics& mistakes,
                  HuggingFaceConfig& config) {
   Reader around(object, "", mistakes, config.warnings);
@@ -369,7 +371,7 @@ void ReadWrapper(const JsonObject& object, const std::string& type, Diagnostics&
           Quoted(type)));
   around.Accept("text_config");
   for (const char* tower : {"vision_config", "audio_config"}) around.Accept(tower);
-  // The wrapper's word holds where the text model has none.
+  // The wrapper's value applies if the text model has none.
   const JsonValue* tied = around.Find("tie_word_embeddings");
   if (tied != nullptr && object.Find("text_config.tie_word_embeddings") == nullptr) {
     config.architecture.tie_embeddings =

@@ -17,36 +17,35 @@
 
 namespace stepcast::formats {
 
-// The config.json of a Hugging Face model repository, unchanged. `model_type` decides how the rest
-// is read: bert, gpt2, llama, megatron-bert, mistral, mpt (as transformers has it, and as
-// llm-foundry writes it), nemotron or qwen2, in the spelling of transformers 4 and 5. Of a
-// multimodal model whose `text_config` is of such a type the text model is read. What transformers
-// fills in when a key is left out is filled in here, but the dimensions of a model must be there.
-// No key is passed over in silence but those that are known to change neither shapes nor time
-// (huggingface.h).
+// Reads the unchanged config.json of a Hugging Face model repository. `model_type` determines how
+// the other keys are read, in the spelling of transformers 4 and 5 (ReadsType lists the types).
+// From a multimodal model, the text model in `text_config` is read. Missing keys get the defaults
+// of transformers, but the dimensions of a model are required. Keys that are known to change
+// neither shapes nor time are ignored. Any other key that is not followed causes a warning or an
+// error.
 
 struct HuggingFaceConfig {
-  std::string name;  // "_name_or_path", if it is there; else empty
+  std::string name;  // "_name_or_path" if present; otherwise empty
   model::Architecture architecture;
   model::NumericalConstants constants{};
-  // What the forecast makes of keys that it does not follow, and keys that are not known: sentences
-  // without full stop.
+  // Keys that the forecast does not follow or does not know, as sentences without a full stop.
   std::vector<std::string> warnings{};
 };
 
 // `file` names the text in positions.
 Result<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view text, const std::string& file);
 
-// ParseHuggingFaceConfig reads models of this type, with or without a wrapper around the text model.
+// Whether ParseHuggingFaceConfig reads models of this type, with or without a wrapper around the
+// text model.
 bool ReadsType(std::string_view model_type);
 
-// The hint for layers that a model file cannot describe either.
+// The hint for layers that no model file can describe.
 inline constexpr const char* kTakeTheKeyOut =
     "take the key out if the model has nothing of the kind; no model file can describe it either";
 
-// Reads the values of a config.json by path and remembers which were asked for, so that what nobody
-// asked for can be judged (huggingface.h). A key that is null counts as absent, as it does in
-// transformers. Paths are those inside `section`: "rope_scaling.factor".
+// Reads the values of a config.json by path and records which were requested, so that the other
+// keys can be judged. A null value counts as absent, as in transformers. Paths are relative to
+// `section`: "rope_scaling.factor".
 class HuggingFaceReader {
  public:
   static constexpr std::int64_t kMostDimension = 1'000'000'000'000;
@@ -57,36 +56,36 @@ class HuggingFaceReader {
                     std::vector<std::string>& warnings);
 
   const JsonValue* Find(const std::string& path);
-  // The key stands in the file, if only as null.
+  // Whether the file contains the key, even as null.
   bool Has(const std::string& path) const;
-  // Not 1 and up: reported, and nothing.
+  // Reports a value below 1 and returns nothing.
   std::optional<std::int64_t> OptionalDimension(const std::string& path);
-  // Where 0 says that there is none, as leaving the key out does.
+  // 0 means that there is none, as if the key were missing.
   std::int64_t OptionalDimensionOrZero(const std::string& path);
-  // 1 after reporting that it is missing or wrong.
+  // Reports a missing or wrong value and returns 1.
   std::int64_t Dimension(const std::string& path);
   bool Boolean(const std::string& path, bool absent);
-  double Number(const std::string& path, double absent);  // not below zero
+  double Number(const std::string& path, double absent);  // not negative
   std::string Text(const std::string& path, std::string absent);
-  // The texts of an array; what else it holds is reported. Nothing: there is no such array.
+  // The strings of an array; other elements are reported. Nothing if there is no such array.
   std::optional<std::vector<std::string>> Texts(const std::string& path);
-  // What stands there makes no difference: it counts as asked for.
+  // Marks the key as requested; its value does not matter.
   void Accept(const std::string& path) { Find(path); }
 
   // Reports a variant that is not modelled.
   void Refuse(const std::string& path, std::string_view why,
               std::string hint = "describe the model in a model file; see docs/formats.md");
-  // Says what the forecast makes of a value that it does not follow.
+  // Warns how the forecast treats a value that it does not follow.
   void Warn(const std::string& path, std::string_view what);
 
-  // The values that were not asked for, by path: those of the section, and of the objects in it of
-  // which some value was.
+  // The values that were not requested, by path: those of the section, and of its objects from
+  // which some value was requested.
   std::vector<std::pair<std::string, const JsonValue*>> Others() const;
-  // Of the section itself, the keys that were asked for.
+  // The keys of the section itself that were requested.
   std::vector<std::string_view> KeysAskedFor() const;
-  // Something was reported since this reader was made: dimensions may stand in for others.
+  // Whether a mistake was reported since this reader was made, so dimensions may be placeholders.
   bool failed() const { return mistakes_.size() > mistakes_before_; }
-  // Where the section stands.
+  // The position of the section.
   Location location() const;
 
  private:
@@ -96,64 +95,63 @@ class HuggingFaceReader {
 
   const JsonObject& config_;
   const std::string section_;
-  const std::string prefix_;  // of paths in it: "text_config.", or nothing
+  const std::string prefix_;  // of paths in the section: "text_config.", or empty
   Diagnostics& mistakes_;
   const std::size_t mistakes_before_;
   std::vector<std::string>& warnings_;
   std::set<std::string> asked_for_;  // paths in the section
 };
 
-// What the configurations of several decoders share.
+// Functions that the configurations of several decoders share.
 
-// Where each dimension stands in the file, by its name in a model file, where the two differ: to
-// place what model::Check finds.
+// The config.json key of each dimension, by its name in a model file, if the two differ. It gives
+// positions to the mistakes of model::Check.
 using KeysOfFields = std::map<std::string, std::string>;
 
-// Dimensions that a file may leave to its class; 0: it must state them.
+// Default dimensions of a class; 0: the file must state the dimension.
 struct DecoderDefaults {
   std::int64_t heads = 0, vocabulary = 0;
 };
 
-// Dimensions, tied embeddings and dropout, as LlamaConfig has them and those that follow it.
+// Dimensions, tied embeddings and dropout of LlamaConfig and configurations like it.
 model::Architecture ReadRotaryDecoder(model::Family family, HuggingFaceReader& reader,
                                       KeysOfFields& keys, const DecoderDefaults& absent = {});
 
-// Dimensions as GPT2Config names them and those that follow it. The number of positions is left to
-// the caller.
+// Dimensions by the names of GPT2Config. The caller reads the number of positions.
 model::Architecture ReadGpt2Dimensions(model::Family family, HuggingFaceReader& reader,
                                        KeysOfFields& keys);
 
-// The products and their bytes are those of SwiGLU whatever function gates.
+// Accepts any gating function: products and bytes are those of SwiGLU.
 void ReadGate(HuggingFaceReader& reader);
 
-// `attention_bias`: of queries, keys, values and of the output; `mlp_bias`.
+// `attention_bias`: of queries, keys, values and the output; `mlp_bias`.
 void ReadBiases(HuggingFaceReader& reader, model::Architecture& architecture);
 
-// Of classes that know no window: a file that states one is refused.
+// For classes without a window: a file that states one is refused.
 void ReadFullAttention(HuggingFaceReader& reader, const model::Architecture& architecture);
 
-// A window of so many tokens, in the layers that `layer_types` calls so; without it, in all from
-// `first_layer` on, which `key` states. 0: there is none.
+// A window of `window` tokens, in the layers that `layer_types` marks. Without `layer_types` it is
+// in all layers from `first_layer` on, which comes from `key`. 0: no window.
 void ReadWindow(HuggingFaceReader& reader, std::int64_t window, std::int64_t first_layer,
                 const std::string& key, model::Architecture& architecture);
 
-// `use_sliding_window`, `sliding_window` and, if `layer_types` is not there, `max_window_layers`,
-// the first layer that has the window, as Qwen2Config has them and those that follow it.
+// `use_sliding_window`, `sliding_window` and, without `layer_types`, `max_window_layers`: the first
+// layer with the window, as in Qwen2Config.
 void ReadOptionalWindow(HuggingFaceReader& reader, model::Architecture& architecture);
 
-// The layers have a window, but for each so-many-th; `layer_types`, where it is there, holds in the
-// place of `full_every`.
+// All layers have a window except every `full_every`-th; `layer_types`, if present, takes
+// precedence.
 void ReadAlternatingWindow(HuggingFaceReader& reader, std::int64_t window, std::int64_t full_every,
                            model::Architecture& architecture);
 
-// The config.json of dense decoders that differ from Llama's in norms, windows or products, one
-// function for each model_type.
+// The config.json of dense decoders that differ from Llama's in norms, windows or products: one
+// function per model_type.
 
 model::Architecture ReadGemma1(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadGlm(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadGlm4(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadStarcoder2(HuggingFaceReader& reader, KeysOfFields& keys);
-// Llama's layers under other names.
+// Models with Llama's layers under other key names.
 model::Architecture ReadErnie(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadGranite(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadSeedOss(HuggingFaceReader& reader, KeysOfFields& keys);
@@ -163,27 +161,26 @@ model::Architecture ReadGemma3(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadOlmo2(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadPhi3(HuggingFaceReader& reader, KeysOfFields& keys);
 
-// The keys of a config.json that its model_type gives no meaning to. Derived models add keys to a
-// known type, and programs add keys of their own: each is either known to change neither shapes nor
-// time (names, token ids, constants of kernels), or known to change the layers, or not known.
+// Judges the keys that a model_type does not define. Derived models add keys to a known type, and
+// programs add their own. Each is known to change neither shapes nor time (names, token ids,
+// constants of kernels), known to change the layers, or unknown.
 
-// What a key that is not known at all means.
+// How to treat unknown keys.
 enum class UnknownKeys : std::uint8_t {
   kWarnOf,
-  kPassOver,  // of what lies around the text model, which is said to be left out as a whole
+  kPassOver,  // ignore: keys around the text model, which is left out with one warning
 };
 
-// Judges all values that `reader` was not asked for. A key that changes shapes, FLOPs or memory is
-// refused (model.not-modelled) unless its value is neutral: null, false, 0, empty, or what the
-// layers are in any case (a factor of 1). One that changes values alone, or a little elementwise
-// work, is warned of, and so is one that is not known.
+// Judges all values that `reader` did not request. A key that changes shapes, FLOPs or memory is
+// refused (model.not-modelled), unless its value is neutral: null, false, 0, empty, or what the
+// layers have in any case (a factor of 1). A key that changes only values, or a little elementwise
+// work, causes a warning, and so does an unknown key.
 void JudgeOtherKeys(HuggingFaceReader& reader, UnknownKeys unknown);
 
-// Accepts the keys that say whether queries and keys have norms of their own: in a type whose
-// layers have them in any case they say nothing.
+// Accepts the keys for norms of queries and keys, for types whose layers always have these norms.
 void AcceptHeadNorms(HuggingFaceReader& reader);
 
-// The config.json of mixtures of experts, one function for each model_type.
+// The config.json of models with experts: one function per model_type.
 
 model::Architecture ReadMixtral(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadQwen3Moe(HuggingFaceReader& reader, KeysOfFields& keys);
@@ -199,8 +196,8 @@ model::Architecture ReadOlmoe(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadQwen2Moe(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadKimiK2(HuggingFaceReader& reader, KeysOfFields& keys);
 
-// The config.json of decoders whose attention and feed-forward take the same input, one function
-// for each model_type.
+// The config.json of decoders whose attention and feed-forward layers share their input: one
+// function per model_type.
 
 model::Architecture ReadGptj(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadGptNeox(HuggingFaceReader& reader, KeysOfFields& keys);

@@ -8,11 +8,10 @@
 namespace stepcast::formats {
 namespace {
 
-// `layer_types`, since transformers 4.53. Nothing: the file does not say, or what it says has been
-// reported.
+// `layer_types`, since transformers 4.53. Nothing if it is absent or was reported as a mistake.
 struct LayerTypes {
-  std::int64_t full = 0, sliding = 0;  // how many layers attend to all tokens, and within a window
-  // Each so-many-th layer is full, and no other; 0: they stand in another order.
+  std::int64_t full = 0, sliding = 0;  // number of layers with full attention, and with a window
+  // Exactly every full_every-th layer is full; 0: another order.
   std::int64_t full_every = 0;
 };
 LayerTypes TypesOf(const std::vector<bool>& full) {
@@ -104,7 +103,7 @@ void ReadBiases(HuggingFaceReader& reader, model::Architecture& a) {
 }
 
 void ReadFullAttention(HuggingFaceReader& reader, const model::Architecture& a) {
-  // A model converted from one that has a window but does not use it.
+  // A model converted from one with a window, which it does not use.
   if (!reader.Boolean("use_sliding_window", true)) reader.Accept("sliding_window");
   const std::optional<LayerTypes> types = ReadLayerTypes(reader, a.layers);
   if (reader.Boolean("use_sliding_window", false) || (types && types->sliding > 0)) {

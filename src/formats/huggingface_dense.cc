@@ -10,13 +10,13 @@ using model::Architecture;
 using model::Family;
 using Reader = HuggingFaceReader;
 
-// A number that null switches off, and that is `absent` where the file does not say.
+// A number that null disables, and that is `absent` if the key is missing.
 double ReadCap(Reader& reader, const std::string& key, double absent) {
   if (!reader.Has(key)) return absent;
   return reader.Find(key) == nullptr ? 0 : reader.Number(key, 0);
 }
 
-// What Gemma2Config and Gemma3TextConfig share.
+// The common part of Gemma2Config and Gemma3TextConfig.
 Architecture ReadGemma(Family family, Reader& reader, KeysOfFields& keys,
                        const DecoderDefaults& absent) {
   constexpr std::int64_t kHeadSize = 256, kKeyValueHeads = 4;
@@ -48,7 +48,7 @@ Architecture ReadGemma1(Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
-// GlmConfig (GLM-4-9B) and Glm4Config (GLM-4-0414), which fill in the same.
+// GlmConfig (GLM-4-9B) and Glm4Config (GLM-4-0414), which have the same defaults.
 Architecture ReadGlmOf(Family family, Reader& reader, KeysOfFields& keys) {
   constexpr std::int64_t kHeadSize = 128, kKeyValueHeads = 2;
   Architecture a = ReadRotaryDecoder(family, reader, keys);
@@ -98,7 +98,7 @@ Architecture ReadErnie(Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
-// Its multipliers are warned of.
+// Its multipliers cause warnings.
 Architecture ReadGranite(Reader& reader, KeysOfFields& keys) {
   Architecture a = ReadRotaryDecoder(Family::kLlama, reader, keys);
   ReadBiases(reader, a);
@@ -141,11 +141,11 @@ Architecture ReadGemma2(Reader& reader, KeysOfFields& keys) {
 
 Architecture ReadGemma3(Reader& reader, KeysOfFields& keys) {
   constexpr std::int64_t kWindow = 4096, kFullEvery = 6;
-  // Those of the released wrappers leave these to the class.
+  // The released wrappers leave these keys to the class's defaults.
   Architecture a = ReadGemma(Family::kGemma3, reader, keys, {.heads = 8, .vocabulary = 262'208});
   a.score_cap = ReadCap(reader, "attn_logit_softcapping", 0);
   a.logit_cap = ReadCap(reader, "final_logit_softcapping", 0);
-  // Since layer_types is written the older key has a name that is not for users.
+  // Since layer_types exists, the older key has a private name.
   const std::int64_t every =
       reader.OptionalDimension("sliding_window_pattern")
           .value_or(reader.OptionalDimension("_sliding_window_pattern").value_or(kFullEvery));
@@ -171,7 +171,7 @@ Architecture ReadPhi3(Reader& reader, KeysOfFields& keys) {
   a.dropout = residual || embedding;
   ReadWindow(reader, reader.OptionalDimension("sliding_window").value_or(0), 0, "sliding_window",
              a);
-  // Of one layer in so many, and of interpolation by so much.
+  // The full attention of every n-th layer, and the factor of interpolation.
   for (const char* key : {"full_attn_mod", "interpolate_factor"}) reader.Accept(key);
   return a;
 }

@@ -15,43 +15,42 @@ using Kind = JsonValue::Kind;
 
 // Keys that change neither shapes nor time, in transformers 4 and 5, and in llm-foundry for MPT.
 constexpr std::string_view kWithoutEffect[] = {
-    // Names, and what programs note about themselves.
+    // Names, and notes by programs.
     "model_type", "architectures", "auto_map", "_name_or_path", "name_or_path",
     "transformers_version", "_commit_hash", "torch_dtype", "dtype", "torchscript", "use_bfloat16",
     "use_cache", "return_dict", "output_attentions", "output_hidden_states", "output_past",
     "tf_legacy_loss", "problem_type", "id2label", "label2id", "num_labels", "finetuning_task",
     "task_specific_params", "tokenizer_class", "tokenizer_name", "prefix", "unsloth_fixed",
     "unsloth_version", "verbose", "init_device", "loss_fn",
-    // Which kernels attention, norms and products are is the scenario's to say; so is
-    // recomputation.
+    // The scenario chooses the kernels of attention, norms and products, and recomputation.
     "attn_implementation", "_attn_implementation", "_attn_implementation_autoset",
     "_flash_attn_2_enabled", "attn_impl", "gradient_checkpointing", "fc_type", "fused_qkv",
-    // Heads for other tasks, and the encoder's pooler of some releases, which no class builds.
+    // Heads for other tasks, and the pooler of some releases' encoders, which no class builds.
     "classifier_dropout", "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
     "summary_type", "summary_use_proj", "directionality", "pooler_fc_size",
     "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type",
     "tie_encoder_decoder", "is_decoder", "cross_attention_hidden_size",
-    // How the model generates.
+    // Settings of text generation.
     "max_length", "min_length", "max_new_tokens", "do_sample", "early_stopping", "num_beams",
     "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p", "typical_p",
     "repetition_penalty", "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
     "bad_words_ids", "num_return_sequences", "output_scores", "return_dict_in_generate",
     "suppress_tokens", "begin_suppress_tokens", "exponential_decay_length_penalty",
     "remove_invalid_values", "generation_config",
-    // Constants of kernels that run in any case, and of the first values of parameters.
+    // Constants of kernels that always run, and of parameter initialization.
     "initializer_range", "initializer_factor", "init_std", "init_config", "embedding_fraction",
     "rms_norm_eps", "norm_eps", "layer_norm_eps", "layer_norm_epsilon", "layernorm_epsilon",
     "query_pre_attn_scalar", "attention_multiplier", "softmax_scale", "scale_attn_weights",
     "alibi_bias_max", "max_position_embeddings", "max_sequence_length", "n_ctx",
-    // Of rotary positions: their tables are made once.
+    // Rotary positions, whose tables are made once.
     "rope_theta", "rotary_emb_base", "rope_scaling", "rope_parameters", "rope_local_base_freq",
     "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "attention_factor", "truncate",
     "short_factor", "long_factor", "short_mscale", "long_mscale", "mrope_section",
     "mrope_interleaved", "original_max_position_embeddings", "factor", "low_freq_factor",
     "high_freq_factor", "rope_impl", "rope_dail_config", "rope_hf_config",
-    // Which layers have a window: without one, which `sliding_window` states, it does nothing.
+    // Which layers have a window; irrelevant without `sliding_window`.
     "max_window_layers",
-    // How experts are chosen: classes that have experts ask for what they follow of it.
+    // The choice of experts; classes with experts request the keys that they follow.
     "num_experts_per_tok", "num_experts_per_token", "first_k_dense_replace", "moe_layer_freq",
     "decoder_sparse_step", "mlp_only_layers", "scoring_func", "topk_method", "n_group",
     "topk_group", "norm_topk_prob", "routed_scaling_factor", "output_router_logits",
@@ -64,14 +63,14 @@ bool ChangesNothing(std::string_view key) {
              std::end(kWithoutEffect);
 }
 
-// A key that changes the layers, and the number at which it does not, beside 0.
+// A key that changes the layers, and its neutral value besides 0.
 struct Effect {
   std::string_view key;
   std::string_view said;
   double neutral = 0;
 };
 
-// Of shapes, FLOPs or memory: the forecast would be another model's.
+// Keys that affect shapes, FLOPs or memory: the forecast would be for another model.
 constexpr std::string_view kExperts = "models of this type have no such experts";
 constexpr std::string_view kLatent = "models of this type have no latent attention";
 constexpr std::string_view kFurtherTokens =
@@ -137,7 +136,7 @@ constexpr Effect kNotModelled[] = {
     {"num_kv_shared_layers", kShared},
     {"cla_share_factor", kShared, 1},
     {"chunk_size_feed_forward", "feed-forward layers that run in pieces are not modelled"}};
-// Of models that a model file can describe, whatever their class in transformers has.
+// Keys of variants that model files support, but this class in transformers does not.
 constexpr Effect kNotOfThisType[] = {{"sliding_window", kWindow},
                                      {"attn_logit_softcapping", kCaps},
                                      {"final_logit_softcapping", kCaps},
@@ -180,7 +179,8 @@ constexpr Effect kNotOfThisType[] = {{"sliding_window", kWindow},
                                      {"attention_probs_dropout_prob", kDropout},
                                      {"mlp_dropout", kDropout}};
 
-// Of values alone, or of a little elementwise work; and what is left out as a whole.
+// Keys that affect only values or a little elementwise work, and parts that are left out as a
+// whole.
 constexpr std::string_view kWholeHeads =
     "the forecast turns the whole of each head by its position";
 constexpr std::string_view kEveryLayer = "the forecast turns queries and keys in every layer";
@@ -223,7 +223,7 @@ const Effect* EffectOf(std::string_view key, std::span<const Effect> effects) {
   return found == effects.end() ? nullptr : &*found;
 }
 
-// The layers are what they would be without the key.
+// Whether the layers are the same as without the key.
 bool IsNeutral(const JsonValue& value, double neutral) {
   switch (value.kind) {
     case Kind::kNull:
@@ -242,7 +242,7 @@ bool IsNeutral(const JsonValue& value, double neutral) {
   return false;
 }
 
-// All that can be said of a key whose meaning is not known.
+// Whether the value disables the key, the only check for a key of unknown meaning.
 bool IsSwitchedOff(const JsonValue& value) {
   return value.kind == Kind::kNull || (value.kind == Kind::kBoolean && !value.boolean);
 }

@@ -13,7 +13,7 @@ using model::Family;
 using model::LatentAttention;
 using Reader = HuggingFaceReader;
 
-// What training adds to a router, and the forecast does not.
+// Router losses of training, which the forecast leaves out.
 void ReadRouterLoss(Reader& reader) {
   if (reader.Boolean("output_router_logits", false)) {
     reader.Warn("output_router_logits", "the forecast leaves out the router's auxiliary loss");
@@ -23,7 +23,7 @@ void ReadRouterLoss(Reader& reader) {
   }
 }
 
-// Qwen's classes list layers without experts one by one.
+// Qwen's classes list the layers without experts.
 void ReadDensePlaces(Reader& reader) {
   if (const JsonValue* dense = reader.Find("mlp_only_layers");
       dense != nullptr && dense->elements > 0) {
@@ -33,14 +33,15 @@ void ReadDensePlaces(Reader& reader) {
   }
 }
 
-// Checkpoints that are published in 8 or 4 bits: how they lie says nothing of training.
+// Checkpoints published in 8 or 4 bits: their storage does not affect training.
 void ReadQuantization(Reader& reader) {
   if (reader.Find("quantization_config") == nullptr) return;
   reader.Warn("quantization_config",
               "the forecast keeps weights as training.precision says, not as this checkpoint does");
 }
 
-// transformers leaves them out of the model, and so do programs that do not train them.
+// transformers leaves multi-token prediction out of the model, and so do programs that do not train
+// it.
 void ReadFurtherTokens(Reader& reader) {
   if (reader.OptionalDimensionOrZero("num_nextn_predict_layers") == 0) return;
   reader.Warn("num_nextn_predict_layers",
@@ -48,7 +49,7 @@ void ReadFurtherTokens(Reader& reader) {
               "with num_nextn_predict_layers a model file has one");
 }
 
-// What the classes of one kind fill in, where they differ.
+// Defaults in which classes of one kind differ.
 struct DeepseekDefaults {
   model::RouterScores scores = model::RouterScores::kSigmoid;
   std::int64_t leading_dense = 0, groups = 0, groups_per_token = 0;
@@ -79,7 +80,7 @@ void ReadDeepseekRouter(Reader& reader, const DeepseekDefaults& absent, model::E
   experts.groups = reader.OptionalDimension("n_group").value_or(absent.groups);
   experts.groups_per_token =
       reader.OptionalDimension("topk_group").value_or(absent.groups_per_token);
-  // One group, or all groups, is any of the experts.
+  // One group, or all groups, does not restrict the choice of experts.
   if (method == "greedy" || experts.groups <= 1 || experts.groups == experts.groups_per_token) {
     experts.groups = experts.groups_per_token = 0;
   }
@@ -94,7 +95,7 @@ Architecture ReadDeepseek(Reader& reader, KeysOfFields& keys, const DeepseekDefa
   ReadGate(reader);
   ReadFullAttention(reader, a);
   a.latent = ReadLatentAttention(reader);
-  // transformers 5 writes the turned part of a head under the one name, and all of it under the
+  // transformers 5 writes the rotated part of a head under one name, and the whole head under the
   // other.
   reader.Accept("qk_head_dim");
   a.head_size = a.latent.plain_head + a.latent.rotary_head;
@@ -140,7 +141,7 @@ Architecture ReadMixtral(Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
-// Qwen3MoeConfig. `intermediate_size` is that of blocks without experts.
+// Qwen3MoeConfig. `intermediate_size` is the width of blocks without experts.
 Architecture ReadQwen3Moe(Reader& reader, KeysOfFields& keys) {
   if (reader.Find("num_experts") == nullptr) keys["num_experts"] = "num_local_experts";
   Architecture a = ReadRotaryDecoder(Family::kQwen3, reader, keys);
@@ -194,7 +195,7 @@ Architecture ReadOlmoe(Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
-// MiniMaxM2Config, whose norms of queries and keys are OLMoE's.
+// MiniMaxM2Config, with OLMoE's norms of queries and keys.
 Architecture ReadMiniMaxM2(Reader& reader, KeysOfFields& keys) {
   keys["num_experts"] = "num_local_experts";
   keys["moe_intermediate_size"] = "intermediate_size";
@@ -205,8 +206,8 @@ Architecture ReadMiniMaxM2(Reader& reader, KeysOfFields& keys) {
     reader.Refuse("qk_norm_type", "only norms of all heads are modelled in this model_type");
   }
   ReadFullAttention(reader, a);
-  reader.Accept("attn_type_list");  // the class attends in full in every layer
-  // Modules for further tokens are numbered and described in keys of their own.
+  reader.Accept("attn_type_list");  // the class has full attention in every layer
+  // Multi-token prediction modules have keys of their own.
   const bool further = reader.Boolean("use_mtp", false);
   for (const char* key : {"num_mtp_modules", "mtp_transformer_layers"}) reader.Accept(key);
   if (further) {
@@ -228,7 +229,7 @@ Architecture ReadMiniMaxM2(Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
-// GraniteMoeConfig; its multipliers are warned of.
+// GraniteMoeConfig; its multipliers cause warnings.
 Architecture ReadGraniteMoe(Reader& reader, KeysOfFields& keys) {
   keys["num_experts"] = "num_local_experts";
   keys["moe_intermediate_size"] = "intermediate_size";
@@ -290,7 +291,7 @@ Architecture ReadKimiK2(Reader& reader, KeysOfFields& keys) {
   return ReadDeepseek(reader, keys, {});
 }
 
-// GptOssConfig, whose heads are 64 wide and whose window is 128 tokens where the file does not say.
+// GptOssConfig, with heads of 64 and a window of 128 tokens by default.
 Architecture ReadGptOss(Reader& reader, KeysOfFields& keys) {
   constexpr std::int64_t kHeadSize = 64, kWindow = 128, kFullEvery = 2;
   keys["num_experts"] = "num_local_experts";
@@ -337,7 +338,7 @@ Architecture ReadGlm4Moe(Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
-// Llama4TextConfig. `intermediate_size` is that of an expert, and of the shared one.
+// Llama4TextConfig. `intermediate_size` is the width of an expert and of the shared expert.
 Architecture ReadLlama4(Reader& reader, KeysOfFields& keys) {
   constexpr std::int64_t kChunk = 8192, kFullEvery = 4;
   keys["num_experts"] = "num_local_experts";
@@ -360,7 +361,7 @@ Architecture ReadLlama4(Reader& reader, KeysOfFields& keys) {
       a.attention_chunk == 0
           ? 0
           : reader.OptionalDimension("no_rope_layer_interval").value_or(kFullEvery);
-  // What follows from the numbers above, as transformers writes it, and constants of values.
+  // Values that transformers derives from the numbers above, and constants that affect only values.
   for (const char* key : {"moe_layers", "no_rope_layers", "layer_types", "attn_scale",
                           "floor_scale", "attn_temperature_tuning", "for_llm_compression"}) {
     reader.Accept(key);

@@ -120,7 +120,7 @@ void HuggingFaceReader::Warn(const std::string& path, std::string_view what) {
 
 std::vector<std::pair<std::string, const JsonValue*>> HuggingFaceReader::Others() const {
   std::vector<std::pair<std::string, const JsonValue*>> others;
-  // Of an object, some value was asked for: what begins with "rope_scaling.".
+  // Whether a value of this object was requested: a path that begins with "rope_scaling.".
   const auto opened = [this](const std::string& path) {
     const std::string inside = path + ".";
     const auto first = asked_for_.lower_bound(inside);
@@ -133,7 +133,7 @@ std::vector<std::pair<std::string, const JsonValue*>> HuggingFaceReader::Others(
     const std::size_t dot = path.rfind('.');
     const JsonValue* outer =
         dot == std::string::npos ? nullptr : config_.Find(PathOf(path.substr(0, dot)));
-    // What an array or an object holds is judged with it.
+    // The content of an array or of an unused object is judged together with it.
     if (outer != nullptr && (outer->kind != Kind::kObject || !opened(path.substr(0, dot)))) {
       continue;
     }

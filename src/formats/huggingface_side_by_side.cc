@@ -17,7 +17,7 @@ void RequireGelu(Reader& reader, const char* key) {
   }
 }
 
-// Each of the keys is a rate of dropout on what is added to the residual, or on embeddings.
+// Whether any of these dropout rates, on residual additions or embeddings, is above zero.
 bool DropsOut(Reader& reader, std::initializer_list<const char*> keys) {
   bool drops = false;
   for (const char* key : keys) drops |= reader.Number(key, 0) > 0;
@@ -35,7 +35,7 @@ Architecture ReadGptj(Reader& reader, KeysOfFields& keys) {
   a.dropout = DropsOut(reader, {"resid_pdrop", "embd_pdrop"});
   a.attention_dropout = reader.Number("attn_pdrop", 0) > 0;
   RequireGelu(reader, "activation_function");
-  // Of released files: which heads rotate is said by rotary_dim.
+  // Keys of released files; rotary_dim determines the rotated part of heads.
   for (const char* key : {"rotary", "gradient_checkpointing"}) reader.Accept(key);
   return a;
 }
@@ -108,7 +108,7 @@ Architecture ReadCohere(Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
-// Cohere2Config: three layers of four have a window, and turn queries and keys.
+// Cohere2Config: three layers of four have a window and rotary positions.
 Architecture ReadCohere2(Reader& reader, KeysOfFields& keys) {
   constexpr std::int64_t kWindow = 4096, kFullEvery = 4;
   Architecture a = ReadCohere(reader, keys);

@@ -81,7 +81,7 @@ TEST(HuggingFaceTest, Llama31) {
   EXPECT_EQ(*constants.rotary_scaling, model::RotaryScaling());
 }
 
-// Absent keys mean what transformers fills in: 10,000 and 1e-6.
+// Missing keys get transformers' defaults: 10,000 and 1e-6.
 TEST(HuggingFaceTest, ConstantsForOtherPrograms) {
   const std::string text = TextOf("llama2-7b");
   const auto constants = [&](const std::string& from, const std::string& to) {
@@ -94,7 +94,7 @@ TEST(HuggingFaceTest, ConstantsForOtherPrograms) {
   ASSERT_TRUE(linear.rotary_scaling.has_value());
   EXPECT_EQ(linear.rotary_scaling->rule, model::RotaryRule::kLinear);
   EXPECT_EQ(linear.rotary_scaling->factor, 2);
-  // As transformers 5 writes it.
+  // In the spelling of transformers 5.
   const model::NumericalConstants parameters =
       constants("\"rope_scaling\": null",
                 "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1e6}");
@@ -118,12 +118,12 @@ TEST(HuggingFaceTest, LlamaOptions) {
   EXPECT_EQ(Parameters(tied), 8'030'261'248 - 128256LL * 4096);
 }
 
-// The text with keys of its own: "\"kv_lora_rank\": 512".
+// The text with additional keys: "\"kv_lora_rank\": 512".
 std::string Adding(const std::string& text, const std::string& keys) {
   return With(text, "\"vocab_size\"", keys + ", \"vocab_size\"");
 }
 
-// Keys that change shapes, FLOPs or memory, added to a Llama 3.1 whose class knows none of them.
+// Keys that change shapes, FLOPs or memory, added to a Llama 3.1, whose class defines none of them.
 TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
   const std::string llama = TextOf("llama3.1-8b");
   const std::pair<const char*, const char*> cases[] = {
@@ -169,7 +169,7 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
   }
 }
 
-// No class of an accepted type knows these; bert and gpt2 have dropout of their own.
+// No class of an accepted type defines these keys; bert and gpt2 have other dropout keys.
 TEST(HuggingFaceTest, EveryTypeRefusesThem) {
   for (const char* name :
        {"gpt2", "llama2-7b", "llama3.1-8b", "mistral-7b", "mixtral-8x7b", "mpt-7b", "qwen2-7b"}) {
@@ -180,7 +180,7 @@ TEST(HuggingFaceTest, EveryTypeRefusesThem) {
   }
 }
 
-// All mistakes of a file at once: those of its values, and those of its keys.
+// All mistakes of a file are reported at once, in values and in keys.
 TEST(HuggingFaceTest, KeysAndValuesAreRefusedTogether) {
   const Diagnostics mistakes =
       MistakesIn(With(Adding(TextOf("llama3.1-8b"), "\"kv_lora_rank\": 512, \"v_head_dim\": 128"),
@@ -189,7 +189,7 @@ TEST(HuggingFaceTest, KeysAndValuesAreRefusedTogether) {
   EXPECT_EQ(mistakes[0].code, "input.not-an-integer");
 }
 
-// A dimension that could not be read stands for nothing in other rules.
+// An unreadable dimension causes no mistakes in other rules.
 TEST(HuggingFaceTest, AMistakeHasNoFollowers) {
   const auto codes = [](const std::string& text) {
     std::vector<std::string> all;
@@ -205,7 +205,7 @@ TEST(HuggingFaceTest, AMistakeHasNoFollowers) {
             std::vector<std::string>{"input.out-of-range"});
 }
 
-// All that PretrainedConfig of transformers 4 writes when it is asked for the whole.
+// All keys that PretrainedConfig of transformers 4 writes in a complete file.
 TEST(HuggingFaceTest, AWholeConfigurationSaysNothing) {
   EXPECT_EQ(
       ConfigOf(
@@ -230,7 +230,7 @@ TEST(HuggingFaceTest, AWholeConfigurationSaysNothing) {
       std::vector<std::string>());
 }
 
-// What the layers are in any case, and what changes neither shapes nor time.
+// Neutral values, and keys that change neither shapes nor time.
 TEST(HuggingFaceTest, NeutralValuesAndHarmlessKeysSayNothing) {
   const std::string llama = TextOf("llama3.1-8b");
   for (const char* keys :
@@ -253,7 +253,7 @@ TEST(HuggingFaceTest, NeutralValuesAndHarmlessKeysSayNothing) {
   }
 }
 
-// Values alone, or a little elementwise work: the forecast stands, and says what it makes of them.
+// Keys that affect only values or a little elementwise work: the forecast is made, with a warning.
 TEST(HuggingFaceTest, SmallEffectsAreWarnedOf) {
   const std::string llama = TextOf("llama3.1-8b");
   const std::pair<const char*, const char*> cases[] = {
@@ -281,7 +281,7 @@ TEST(HuggingFaceTest, SmallEffectsAreWarnedOf) {
                                      "that queries, keys and values are clipped"});
 }
 
-// Within sections that are read the keys are judged as outside of them.
+// Keys in sections that are read are judged like those outside.
 TEST(HuggingFaceTest, KeysOfSectionsAreJudged) {
   const std::string text = TextOf("mpt-7b");
   EXPECT_EQ(MistakesIn(With(text, "\"prefix_lm\": false", "\"prefix_lm\": true")).at(0).message,
@@ -291,7 +291,7 @@ TEST(HuggingFaceTest, KeysOfSectionsAreJudged) {
             "'ffn_config.ffn_hidden_size' is 11008");
 }
 
-// transformers 5 calls rope_theta and rope_scaling rope_parameters, and torch_dtype dtype.
+// transformers 5 renames rope_theta and rope_scaling to rope_parameters, and torch_dtype to dtype.
 std::string Llama31OfTransformers5() {
   std::string text = TextOf("llama3.1-8b");
   text = With(text, "\"rope_theta\": 500000.0,", "");
@@ -309,7 +309,7 @@ TEST(HuggingFaceTest, BothSpellingsOfTransformersAreTheSame) {
   EXPECT_EQ(newer.warnings, std::vector<std::string>());
 }
 
-// An object for each type of layer: the one whose type the model's layers have.
+// rope_parameters with an object per layer type: the type of the model's layers is used.
 TEST(HuggingFaceTest, RotaryPositionsByTypeOfLayer) {
   const std::string sections =
       "\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 8.0, "
@@ -361,7 +361,8 @@ TEST(HuggingFaceTest, RotaryRules) {
           "model: 'rope_scaling' is an object: rope_parameters holds in its place"});
 }
 
-// As transformers writes it since 4.53: `count` layers of a type, then the rest of another.
+// layer_types as written since transformers 4.53: `count` layers of one type, then the rest of
+// another.
 std::string LayerTypes(int count, const char* first, int rest, const char* second) {
   std::string types;
   for (int i = 0; i < count + rest; ++i) {
@@ -381,7 +382,7 @@ TEST(HuggingFaceTest, TypesOfLayers) {
   EXPECT_EQ(window(llama, LayerTypes(32, full, 0, "")), 0);
   EXPECT_EQ(window(mistral, LayerTypes(32, sliding, 0, "")), 4096);
   EXPECT_EQ(window(mistral, LayerTypes(32, full, 0, "")), 0);
-  // Every 32nd is full, which is the last one.
+  // Every 32nd layer is full, which is the last one.
   const Architecture mixed = ArchitectureOf(Adding(mistral, LayerTypes(31, sliding, 1, full)));
   EXPECT_EQ(mixed.attention_window, 4096);
   EXPECT_EQ(mixed.full_attention_every, 32);
@@ -389,7 +390,7 @@ TEST(HuggingFaceTest, TypesOfLayers) {
             0);
   EXPECT_EQ(window(qwen, LayerTypes(28, full, 0, "")), 0);
   EXPECT_EQ(window(qwen, LayerTypes(28, sliding, 0, "")), 131072);
-  // use_sliding_window is false: there is no window for the layers that would have one.
+  // use_sliding_window is false, so the marked layers have no window.
   EXPECT_EQ(window(TextOf("qwen2-7b"), LayerTypes(14, full, 14, sliding)), 0);
   const auto refused = [](const std::string& text, const std::string& types) {
     const Diagnostics mistakes = MistakesIn(Adding(text, types));
@@ -414,7 +415,7 @@ TEST(HuggingFaceTest, TypesOfLayers) {
             "'layer_types' needs an array of texts: an array");
 }
 
-// A multimodal model around a text model of an accepted type.
+// A multimodal model with a text model of an accepted type.
 TEST(HuggingFaceTest, TheTextModelOfAWrapperIsRead) {
   const std::string text = TextOf("llama3.1-8b");
   const std::string wrapper =
@@ -429,7 +430,7 @@ TEST(HuggingFaceTest, TheTextModelOfAWrapperIsRead) {
             std::vector<std::string>{
                 "model: of the 'llava' the text model is forecast alone, without its vision tower, "
                 "its projector and whatever else the file states around text_config"});
-  // In the spelling of transformers 5 the section's objects lie a level deeper.
+  // In the spelling of transformers 5, the section's objects are one level deeper.
   const HuggingFaceConfig newer = ConfigOf(With(wrapper, text, Llama31OfTransformers5()));
   EXPECT_EQ(newer.constants.rotary_base, 500'000);
   EXPECT_EQ(newer.warnings, config.warnings);
@@ -448,7 +449,7 @@ TEST(HuggingFaceTest, MistakesOfAWrapper) {
             "models of this type have no latent attention: 'text_config.kv_lora_rank' is 512");
   EXPECT_EQ(mistakes[1].message,
             "weights that are kept quantised are not modelled: 'quantization_config' is an object");
-  // Dimensions that the file leaves to transformers.
+  // Dimensions that the file leaves to transformers' defaults.
   EXPECT_EQ(MistakesIn("{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"llama\"}}")
                 .at(0)
                 .message,
@@ -477,7 +478,7 @@ TEST(HuggingFaceTest, Mixtral) {
   EXPECT_EQ(config.architecture.experts.per_token, 2);
   EXPECT_EQ(config.architecture.experts.scores, model::RouterScores::kSoftmaxOfChosen);
   EXPECT_EQ(config.architecture.attention_window, 0);
-  // The larger one differs in these.
+  // Differences of the larger model.
   std::string large = With(text, "\"hidden_size\": 4096", "\"hidden_size\": 6144");
   large = With(large, "\"num_hidden_layers\": 32", "\"num_hidden_layers\": 56");
   large = With(large, "\"num_attention_heads\": 32", "\"num_attention_heads\": 48");
@@ -501,7 +502,7 @@ TEST(HuggingFaceTest, Qwen3HasNormsOfQueriesAndKeys) {
   const Architecture biased =
       ArchitectureOf(With(text, "\"attention_bias\": false", "\"attention_bias\": true"));
   EXPECT_EQ(Parameters(biased), 8'190'735'360 + 36 * (4096 + 2 * 1024 + 4096));
-  // 16 heads of 128 beside a hidden size of 1024: the smallest one, whose embeddings are tied.
+  // 16 heads of 128 with a hidden size of 1024: the smallest model, whose embeddings are tied.
   const Architecture small = ArchitectureOf(
       R"({"model_type": "qwen3", "hidden_size": 1024, "num_hidden_layers": 28, "head_dim": 128,
           "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 3072,
@@ -509,7 +510,7 @@ TEST(HuggingFaceTest, Qwen3HasNormsOfQueriesAndKeys) {
   EXPECT_EQ(Parameters(small), 596'049'920);
 }
 
-// Whether a key says so or not: transformers' layers of these types have them.
+// The layers of these types always have these norms in transformers, whatever the key says.
 TEST(HuggingFaceTest, AKeyForNormsThatAreThereInAnyCaseSaysNothing) {
   for (const char* model : {"qwen3-8b", "qwen3-30b-a3b"}) {
     for (const char* key : {"use_qk_norm", "qk_layernorm"}) {
@@ -523,7 +524,7 @@ TEST(HuggingFaceTest, AKeyForNormsThatAreThereInAnyCaseSaysNothing) {
   }
 }
 
-// As Python's json writes them.
+// Numbers that Python's json writes.
 TEST(HuggingFaceTest, InfinityIsANumberThatNoDimensionIs) {
   const std::string llama = TextOf("llama3.1-8b");
   EXPECT_EQ(Parameters(ArchitectureOf(Adding(llama, "\"eps_of_made_up\": [0.0, Infinity]"))),
@@ -550,7 +551,7 @@ TEST(HuggingFaceTest, Qwen3Mixtures) {
   EXPECT_EQ(Parameters(ArchitectureOf(large)), 235'093'634'560);
   EXPECT_EQ(Parameters(ArchitectureOf(With(text, "num_experts\"", "num_local_experts\""))),
             30'532'122'624);
-  // Every second block is dense, with the width of its own.
+  // Every second block is dense, with its own width.
   const Architecture mixed =
       ArchitectureOf(With(text, "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2"));
   EXPECT_EQ(Parameters(mixed), 30'532'122'624 - 24 * 2048LL * (3 * (128 * 768 - 6144) + 128));
@@ -575,10 +576,10 @@ TEST(HuggingFaceTest, DeepseekV3) {
   EXPECT_EQ(config.architecture.head_size, 192);
   ASSERT_TRUE(config.constants.rotary_scaling.has_value());
   EXPECT_EQ(config.constants.rotary_scaling->rule, model::RotaryRule::kYarn);
-  // As transformers 5 writes it: the turned part of a head, and the whole.
+  // In the spelling of transformers 5: the rotated part of a head, and the whole head.
   EXPECT_EQ(ArchitectureOf(Adding(text, "\"head_dim\": 64, \"qk_head_dim\": 192")).head_size, 192);
 
-  // Kimi K2 differs in these.
+  // Differences of Kimi K2.
   std::string kimi = With(text, "\"deepseek_v3\"", "\"kimi_k2\"");
   kimi = With(kimi, "\"num_attention_heads\": 128", "\"num_attention_heads\": 64");
   kimi = With(kimi, "\"num_key_value_heads\": 128", "\"num_key_value_heads\": 64");
@@ -627,7 +628,7 @@ TEST(HuggingFaceTest, GptOss) {
   EXPECT_EQ(config.constants.rotary_base, 150'000);
   ASSERT_TRUE(config.constants.rotary_scaling.has_value());
   EXPECT_EQ(config.constants.rotary_scaling->factor, 32);
-  // Without layer_types the same, as transformers fills it in.
+  // Without layer_types the result is the same, by transformers' default.
   const std::string plain = With(text, "\"layer_types\"", "\"layer_types_of\"");
   EXPECT_EQ(ArchitectureOf(plain).full_attention_every, 2);
   EXPECT_EQ(
@@ -635,7 +636,7 @@ TEST(HuggingFaceTest, GptOss) {
       "all products of this model_type have biases: 'attention_bias' is false");
 }
 
-// google/gemma-2-9b and google/gemma-3-27b-pt, whose text model stands in a wrapper.
+// google/gemma-2-9b and google/gemma-3-27b-pt, whose text model is in a wrapper.
 TEST(HuggingFaceTest, Gemma) {
   const std::string text =
       R"({"model_type": "gemma2", "hidden_size": 3584, "num_hidden_layers": 42, "head_dim": 256,
@@ -644,7 +645,7 @@ TEST(HuggingFaceTest, Gemma) {
           "hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": 50.0,
           "final_logit_softcapping": 30.0, "query_pre_attn_scalar": 256, "attention_bias": false,
           "cache_implementation": "hybrid", "sliding_window_size": 4096})";
-  // One key is of another program.
+  // One key belongs to another program.
   const Architecture a = ArchitectureOf(With(text, ", \"sliding_window_size\": 4096", ""));
   EXPECT_EQ(Parameters(a), 9'241'705'984);
   EXPECT_EQ(a.score_cap, 50);
@@ -669,13 +670,13 @@ TEST(HuggingFaceTest, Gemma) {
                                 "\"sliding_window\": 1024, \"sliding_window_pattern\": 3"))
                 .full_attention_every,
             3);
-  // The smallest with a vision tower states no more than this.
+  // The smallest model with a vision tower states only these keys.
   EXPECT_EQ(Parameters(ArchitectureOf(
                 R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text",
                     "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34,
                     "sliding_window": 1024}})")),
             3'880'263'168);
-  // As transformers 5 writes it: an object for each type of layer.
+  // In the spelling of transformers 5: an object per layer type.
   const HuggingFaceConfig newer = ConfigOf(
       With(wrapper, "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"linear\"}",
            "\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 8.0, "
@@ -887,12 +888,12 @@ TEST(HuggingFaceTest, Glm45) {
   const HuggingFaceConfig config = ConfigOf(text);
   EXPECT_EQ(Parameters(config.architecture), 352'797'814'784);
   EXPECT_EQ(config.architecture.experts, model::Glm45().experts);
-  EXPECT_EQ(config.warnings.size(), 2U);  // of the further token and of a half of each head
+  EXPECT_EQ(config.warnings.size(), 2U);  // for multi-token prediction and for half of each head
   const std::string air = With(text, "\"use_qk_norm\": true", "\"use_qk_norm\": false");
   EXPECT_FALSE(ArchitectureOf(air).qk_norm);
 }
 
-// meta-llama/Llama-4-Scout-17B-16E, the text model; Maverick.
+// meta-llama/Llama-4-Scout-17B-16E (its text model) and Maverick.
 TEST(HuggingFaceTest, Llama4) {
   const std::string text =
       R"({"model_type": "llama4_text", "hidden_size": 5120, "num_hidden_layers": 48,
@@ -990,8 +991,8 @@ TEST(HuggingFaceTest, Nemotron) {
   EXPECT_EQ(MistakesIn(With(text, "relu2", "silu")).at(0).code, "model.not-modelled");
 }
 
-// google-bert/bert-base-uncased, whose first release is a BertForMaskedLM; AutoModelForPreTraining
-// makes a BertForPreTraining of it.
+// google-bert/bert-base-uncased. Its first release is a BertForMaskedLM, and
+// AutoModelForPreTraining makes a BertForPreTraining of it.
 TEST(HuggingFaceTest, Bert) {
   const std::string text =
       R"({"architectures": ["BertForMaskedLM"], "model_type": "bert", "hidden_act": "gelu",
@@ -1028,7 +1029,7 @@ TEST(HuggingFaceTest, Mpt) {
       With(text, "\"multihead_attention\"", "\"grouped_query_attention\", \"kv_n_heads\": 8"));
   EXPECT_EQ(grouped.kv_heads, 8);
   const Architecture biased = ArchitectureOf(With(text, "\"no_bias\": true", "\"no_bias\": false"));
-  // Per block 3h + h + 4h + h of products and 2h of norms; h of the last norm.
+  // Biases per block: 3h + h + 4h + h of products and 2h of norms; and h of the last norm.
   EXPECT_EQ(Parameters(biased), 6'649'286'656 + 32 * 11 * 4096 + 4096);
   EXPECT_EQ(
       MistakesIn(With(text, "\"alibi\": true", "\"alibi\": false, \"rope\": true")).at(0).message,
@@ -1076,7 +1077,7 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
   EXPECT_EQ(mistakes[0].hint, known);
-  // OPT is known by name.
+  // OPT is a known name.
   EXPECT_EQ(
       MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
       "opt differs from gpt2 by feed-forward layers of ReLU, which are not modelled; " + known);

@@ -13,36 +13,36 @@
 
 namespace stepcast::formats {
 
-// A machine as some tool described it.
+// A machine as described by another tool.
 struct ImportedTopology {
   topology::NodeType node_type;  // without name and GPU memory
   std::optional<topology::Fabric> fabric;
-  // Sentences without a full stop: what the input does not tell and what was taken instead, what
-  // was left out.
+  // Sentences without a full stop about missing input, the values assumed instead, and what was
+  // left out.
   std::vector<std::string> notes;
 };
 
-// The user chooses what an import makes of an input that lists no NVLinks although its GPU type has
-// some.
+// What an import does if the input lists no NVLinks although the GPU type has some.
 enum class MissingNvLinks : std::uint8_t {
   kRefuse,  // topology.no-nvlinks
-  kAssume,  // all of a GPU's, to each other GPU of a small node or to switches
+  kAssume,  // all links of the GPU type, to each other GPU or to switches
   kNone,    // there are none
 };
 
-// The user's additions to it.
+// The user's additions to the input.
 struct ImportOptions {
-  std::string gpu{};                     // names topologies/gpus/<gpu>.yaml; empty: not given
-  std::optional<Bandwidth> nic_speed{};  // of each NIC's port, where the input does not tell
-  // The NICs that join nodes, by the input's names; {"all"}: all. Empty: the importer's rule.
+  std::string gpu{};                     // of topologies/gpus/<gpu>.yaml; empty: not given
+  std::optional<Bandwidth> nic_speed{};  // of each NIC's port, if the input has none
+  // The NICs that join nodes, by their names in the input; {"all"}: all. Empty: the importer's
+  // rule.
   std::vector<std::string> nics{};
   MissingNvLinks missing_nvlinks = MissingNvLinks::kRefuse;
 
   bool AllNics() const { return nics.size() == 1 && nics.front() == "all"; }
 };
 
-// Latencies, which no such format has: those of topologies/*.yaml, of the order of measured
-// peer-to-peer latencies; the NIC's is InfiniBand HDR's specified port latency.
+// Default latencies, since the formats contain none. They are those of topologies/*.yaml, of the
+// order of measured peer-to-peer latencies. The NIC's is InfiniBand HDR's specified port latency.
 inline constexpr Time kNvLinkLatency = Nanoseconds(250);
 inline constexpr Time kPcieLatency = Nanoseconds(150);
 inline constexpr Time kCpuLatency = Nanoseconds(200);
@@ -54,10 +54,9 @@ inline constexpr const char* kFabricNote =
     "the input says nothing of what joins nodes: one non-blocking switch at the speed of the NICs' "
     "ports";
 
-// What the links between two CPUs of a host carry in one direction, by the rates of their links: as
-// many as two-socket servers for GPUs have, bits of data a transfer. NCCL takes a fraction of that
-// to search with (src/graph/topo.h), which is no rate. Where the type is not told: that of the
-// slowest since 2017.
+// Bandwidth in one direction between two CPUs of a host: links x rate x bits per transfer, with the
+// number of links of two-socket GPU servers. (NCCL's figure in src/graph/topo.h is only for its
+// search.) For an unknown processor it is that of the slowest since 2017.
 inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
   using topology::Processor;
   const auto links = [](int count, double gigatransfers, int bits) {
@@ -88,7 +87,7 @@ inline const char* BetweenUnknownCpusNote() {
          "41.6 GB/s";
 }
 
-// The default where the input does not describe the network between nodes.
+// The default network if the input does not describe one.
 inline topology::Fabric OneSwitch(Bandwidth port) {
   topology::Fabric fabric;
   fabric.kind = topology::FabricKind::kOneSwitch;
@@ -96,8 +95,8 @@ inline topology::Fabric OneSwitch(Bandwidth port) {
   return fabric;
 }
 
-// The XML in which NCCL describes a machine (NCCL_TOPO_DUMP_FILE; also what NCCL_TOPO_FILE names),
-// as NVIDIA/nccl, src/graph/xml.cc and topo.cc read it:
+// The XML in which NCCL describes a machine (NCCL_TOPO_DUMP_FILE and NCCL_TOPO_FILE), read as in
+// NVIDIA/nccl, src/graph/xml.cc and topo.cc:
 //
 //   <system version="1">
 //     <cpu numaid="0" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143" ...>
@@ -110,50 +109,51 @@ inline topology::Fabric OneSwitch(Bandwidth port) {
 //         <pci busid="0000:1a:00.0" class="0x020700" ...>
 //           <nic><net name="mlx5_0" dev="0" speed="400000" port="1" .../></nic>
 //
-// * GPUs are numbered by rank (by dev, or as they stand, where they have none), NICs by dev.
-// * A bridge with one device below is a wire; a Broadcom switch below one of the same kind is part
-//   of it, as NCCL has it.
-// * speed is in Mbit/s. NICs slower than the fastest are left out: nodes communicate over the
+// - GPUs are numbered by rank (without ranks by dev or position), and NICs by dev.
+// - A bridge with one device below it is treated as a wire. A Broadcom switch below another one is
+//   part of it, as in NCCL.
+// - speed is in Mbit/s. NICs slower than the fastest are left out: nodes communicate over the
 //   fastest.
-// * A PCIe device without speed or width has NCCL's 8 GT/s or 16 lanes.
-// * CPUs of one host are all linked with each other, at NCCL's figure for their type.
-// * A file made for NCCL_TOPO_FILE may have no NVLinks, since NCCL finds them itself: refused where
-//   the GPU type has some, unless options.missing_nvlinks says what is there. Assumed are all of a
-//   GPU's: in a node of up to four as many to each other GPU, else to one switch that stands for all.
+// - A PCIe device without speed or width has NCCL's default of 8 GT/s or 16 lanes.
+// - CPUs of one host are all linked with each other, at the bandwidth of their type.
+// - A file for NCCL_TOPO_FILE may lack NVLinks, since NCCL finds them itself. It is refused if the
+//   GPU type has some, unless options.missing_nvlinks is set. With kAssume a node has all links of
+//   its GPUs: in a node of up to four GPUs as many to each other GPU, otherwise to one switch that
+//   stands for all.
 //
-// Attributes that NCCL writes and that say nothing here are passed over; others are named in the
+// Irrelevant attributes that NCCL writes are ignored; other unknown attributes are named in the
 // notes.
 //
-// Mistakes: xml.syntax (cut off, too, with the element that is not closed), xml.too-deep,
-// topology.not-nccl (another document), topology.bad-attribute, topology.unknown-gpu (no telling
-// which GPU type it is), topology.no-speed (a NIC without a speed), topology.impossible (a link of
-// zero bandwidth, a GPU without a path to a NIC, a topology in several parts, two devices with one
-// bus id), topology.no-nvlinks, topology.unknown-nic (options.nics names one that is not there).
+// Mistakes: xml.syntax (also if the text is cut off, with the element that is not closed),
+// xml.too-deep, topology.not-nccl (another document), topology.bad-attribute, topology.unknown-gpu
+// (the GPU type is unknown), topology.no-speed (a NIC without a speed), topology.impossible (a link
+// of zero bandwidth, a GPU without a path to a NIC, a topology in several parts, two devices with
+// one bus id), topology.no-nvlinks, topology.unknown-nic (options.nics names a missing NIC).
 
 Result<ImportedTopology> ParseNcclTopology(std::string_view text, const std::string& file,
                                            const ImportOptions& options);
 
-// The output of `nvidia-smi topo -m`: a matrix of GPUs and NICs with the class of the route between
-// each two (NV18, PIX, PXB, PHB, NODE, SYS), CPU and NUMA affinity of the GPUs, and a legend that
-// names the NICs. Tabs, blanks or bars part the columns; terminals' escape sequences are passed
-// over, and so is what stands before lines that were pasted into comments ("> ", "# "); old
+// The output of `nvidia-smi topo -m`. It is a matrix of GPUs and NICs with the class of the route
+// between each pair (NV18, PIX, PXB, PHB, NODE, SYS), CPU and NUMA affinity of the GPUs, and a
+// legend with the names of NICs. Tabs, blanks or bars separate the columns. Terminal escape
+// sequences are ignored, and so are prefixes of lines pasted into comments ("> ", "# "). Old
 // releases print the NICs' own names in the matrix.
 //
 //   PIX, PXB   one PCIe switch (or a tree of them, drawn as one)
 //   PHB, NODE  one CPU
 //   SYS        different CPUs, all linked with each other
-//   NV#        # NVLinks: directly, unless all of a GPU's links together are more than it has;
-//              then they lead to NVSwitches, drawn as one
+//   NV#        # NVLinks: direct ones, unless a GPU would need more links than it has; then they
+//              lead to NVSwitches, drawn as one
 //
-// Where a NIC shares a PCIe switch with a GPU, those that share one with none are left out: they
-// are for storage and management. options.nics says which count instead, by the names of the matrix
-// or its legend.
+// If a NIC shares a PCIe switch with a GPU, NICs that share one with no GPU are left out: they are
+// for storage and management. options.nics selects other NICs, by their names in the matrix or
+// legend.
 //
-// It tells neither the GPU type nor any speed, so options.gpu is required, and options.nic_speed
-// where there are NICs.
+// The output contains neither the GPU type nor speeds. options.gpu is therefore required, and
+// options.nic_speed if there are NICs.
 //
 // Mistakes: topology.not-smi (no matrix), topology.bad-matrix (a row of wrong length, an unknown
-// class, two halves that differ), topology.unknown-gpu, topology.no-speed, topology.unknown-nic.
+// class, an asymmetric matrix), topology.unknown-gpu, topology.no-speed, topology.unknown-nic.
 
 Result<ImportedTopology> ParseNvidiaSmiTopology(std::string_view text, const std::string& file,
                                                 const ImportOptions& options);

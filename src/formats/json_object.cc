@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Characters of a text; counts how many were read, which is where the parser stands.
+// Iterates over the characters of a text and counts those read, which gives the parser's position.
 class CountingIterator {
  public:
   using iterator_category = std::forward_iterator_tag;
@@ -50,7 +50,7 @@ class CountingIterator {
   std::size_t* read_;
 };
 
-// Where the string begins whose closing quote is the last character before `end`.
+// The start of the string whose closing quote is the last character before `end`.
 std::size_t StringStart(std::string_view text, std::size_t end) {
   if (end < 2) return 0;
   for (std::size_t i = end - 2;; --i) {
@@ -63,7 +63,7 @@ std::size_t StringStart(std::string_view text, std::size_t end) {
   }
 }
 
-// What the library says, without its own position and prefix.
+// The library's message without its own position and prefix.
 std::string SyntaxError(const Json::exception& error) {
   std::string message = error.what();
   for (const std::string_view prefix : {"syntax error", "]"}) {
@@ -75,16 +75,16 @@ std::string SyntaxError(const Json::exception& error) {
   return Quoted(message, "");
 }
 
-// The numbers that Python's json writes and JSON does not have.
+// Number words that Python's json writes and JSON does not define.
 struct NoNumber {
-  std::string_view word, stand_in;  // of the same length, a number of JSON
+  std::string_view word, stand_in;  // of equal length; the latter is a JSON number
   double value;
 };
 constexpr NoNumber kNoNumbers[] = {
     {"NaN", "100", std::numeric_limits<double>::quiet_NaN()},
     {"Infinity", "10000000", std::numeric_limits<double>::infinity()}};
 
-// The text with stand-ins for these words, outside of strings.
+// Replaces these words by placeholders, except in strings.
 std::string WithStandIns(std::string_view text) {
   std::string spelled(text);
   const auto ends_number = [&text](std::size_t at) {
@@ -109,7 +109,7 @@ std::string WithStandIns(std::string_view text) {
   return spelled;
 }
 
-// Takes the parser's events.
+// Receives the parser's events.
 class Collector {
  public:
   using number_integer_t = Json::number_integer_t;
@@ -174,13 +174,13 @@ class Collector {
   Diagnostics mistakes;
 
  private:
-  // Bounds on what stands in memory, many times those of any model's configuration.
+  // Limits on the values in memory, many times those of any model's configuration.
   static constexpr std::size_t kMostKeys = 200'000;
   static constexpr std::size_t kMostValues = kMostKeys;  // of those that have paths
   static constexpr std::size_t kMostBrackets = 64;
 
-  // The word that a stand-in was read for, just now; null: it was no stand-in. The parser has read
-  // the character behind it, too, unless the text ends there.
+  // The word that the number just read is a placeholder for; null if it is none. The parser has
+  // also read the next character, unless the text ends there.
   const NoNumber* NoNumberHere() const {
     const std::string_view read = text_.substr(0, *read_);
     for (const NoNumber& number : kNoNumbers) {
@@ -191,19 +191,19 @@ class Collector {
     return nullptr;
   }
 
-  // An object or array that is open.
+  // An open object or array.
   struct Frame {
     bool object = false;
-    bool kept = false;       // its values have paths, those of an array if they hold no others
+    bool kept = false;       // its values have paths; in an array, only scalars do
     std::string path{};      // its own; empty for the document
     std::string key{};       // of an object: the last one
-    std::size_t key_at = 0;  // where that stands; of an array: where its own key does
+    std::size_t key_at = 0;  // position of that key; in an array, of the array's own key
     std::set<std::string> keys{};
     std::int64_t elements = 0;   // so far
-    JsonValue* value = nullptr;  // its own, if it has a path; of the document none
+    JsonValue* value = nullptr;  // its own value, if it has a path; null for the document
   };
 
-  // Whether the parser is to go on.
+  // Whether the parser is to continue.
   bool Goes() const { return !too_large_ && mistakes.size() < kMostShownFaults; }
   void FailTooLarge(Location location, std::size_t most, std::string_view what) {
     too_large_ = true;
@@ -225,7 +225,7 @@ class Collector {
       is_object = frame.kept = frame.object;
     } else {
       const Frame& outer = frames_.back();
-      // The path of a value in it repeats its key: a file of long keys must not grow.
+      // The paths of values repeat keys, so keys are limited to keep memory bounded.
       constexpr std::size_t kLongestKey = 256;
       frame.kept = outer.kept && outer.object && outer.key.size() <= kLongestKey &&
                    (!frame.object || frames_.size() < JsonObject::kDeepest);
@@ -242,7 +242,7 @@ class Collector {
     frames_.pop_back();
     return true;
   }
-  // The path of the value that comes next in the innermost frame.
+  // The path of the next value in the innermost frame.
   std::string PathOfNext() const {
     const Frame& frame = frames_.back();
     std::string own = frame.object ? frame.key : fmt::format("{}", frame.elements);
@@ -252,7 +252,7 @@ class Collector {
     Keep(std::move(value));
     return Goes();
   }
-  // The value where it is kept; null where it is not.
+  // Stores the value and returns it; null if it is not kept.
   JsonValue* Keep(JsonValue value) {
     if (frames_.empty()) return nullptr;
     Frame& frame = frames_.back();

@@ -47,7 +47,7 @@ TEST(JsonObjectTest, FindsValuesAndTheirKeys) {
   EXPECT_EQ(object->location().line, 1);
 }
 
-// Python's json writes them, and JSON does not have them.
+// Python's json writes these numbers, which JSON does not define.
 TEST(JsonObjectTest, NumbersOfPython) {
   const auto object = JsonObject::Parse(
       "{\"a\": NaN, \"b\": Infinity,\"c\":-Infinity, \"d\": \"NaN\", \"e\": 100, \"f\": 2}",
@@ -68,7 +68,7 @@ TEST(JsonObjectTest, NumbersOfPython) {
   }
 }
 
-// Values that are kept are counted, whatever holds them.
+// Values are counted in any container.
 TEST(JsonObjectTest, IsBounded) {
   const auto texts = [](int count) {
     std::string text = "{\"a\":[\"x\"";
@@ -82,7 +82,7 @@ TEST(JsonObjectTest, IsBounded) {
   EXPECT_EQ(mistakes[0].message, "more than 200000 values");
 }
 
-// Paths have at most four keys: what stands deeper is counted, and not kept.
+// Paths have at most four keys: deeper values are counted, but not kept.
 TEST(JsonObjectTest, DeepObjectsHaveNoContent) {
   const auto object = JsonObject::Parse(
       "{\"a\": {\"b\": {\"c\": {\"d\": {\"e\": 1, \"f\": 2}, \"g\": 3}}}}", "f.json");

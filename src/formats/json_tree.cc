@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kDeepest = 64;
 
-// Counts what a text holds before a tree is made of it. (The parser's own callback looks through
-// the outer array at the end of each object in it.)
+// Counts the values of a text before a tree is built. (The library's own callback searches the
+// outer array at the end of each object.)
 template <typename Json>
 class Counter final : public nlohmann::json_sax<Json> {
  public:
@@ -31,7 +31,7 @@ class Counter final : public nlohmann::json_sax<Json> {
   bool end_object() override { return Close(); }
   bool start_array(std::size_t) override { return Open(); }
   bool end_array() override { return Close(); }
-  // What is no JSON is said by the parser.
+  // The parser reports syntax errors later.
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
     return false;
   }

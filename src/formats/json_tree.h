@@ -12,7 +12,7 @@
 
 namespace stepcast::formats {
 
-// A value of a JSON document and where its key stands.
+// A value of a JSON document and the position of its key.
 struct JsonValue {
   enum class Kind : std::uint8_t { kNull, kBoolean, kInteger, kNumber, kText, kArray, kObject };
 
@@ -21,7 +21,7 @@ struct JsonValue {
   std::int64_t integer = 0;   // kInteger
   double number = 0;          // kInteger and kNumber
   std::string text{};         // kText
-  std::int64_t elements = 0;  // kArray and kObject: how many values stand directly in it
+  std::int64_t elements = 0;  // kArray, kObject: number of direct values
   Location location{};
 
   // For messages: "'0.5'", "true", "an array", "null".
@@ -29,20 +29,20 @@ struct JsonValue {
 };
 
 // The values of a JSON object and of the objects in it, by dotted path: "n_embd",
-// "attn_config.alibi". Of what an array holds, texts, numbers and booleans are there:
-// "architectures.0". Objects
-// whose keys would make a path of more than kDeepest keys are there, but not their content.
+// "attn_config.alibi". For an array, only its strings, numbers and booleans are listed, by index:
+// "architectures.0". An object whose keys would have paths of more than kDeepest keys is listed
+// without its content.
 class JsonObject {
  public:
   static constexpr std::size_t kDeepest = 4;
 
-  // Mistakes: text that is not JSON or not an object, and keys that stand there twice. `file` names
-  // the text in positions.
+  // Mistakes: text that is not a JSON object, and duplicate keys. `file` names the text in
+  // positions.
   static Result<JsonObject> Parse(std::string_view text, const std::string& file);
 
-  // Null when the key is absent.
+  // Null if the key is absent.
   const JsonValue* Find(const std::string& path) const;
-  // All of them, by path.
+  // All values, by path.
   const std::map<std::string, JsonValue>& values() const { return values_; }
   const Location& location() const { return location_; }  // of the object
 
@@ -51,15 +51,15 @@ class JsonObject {
   Location location_;
 };
 
-// Why a text is no JSON that is read.
+// Why a text could not be parsed as JSON.
 struct JsonFault {
-  std::size_t offset = 0;  // where the parser stopped; 0 where it does not tell
+  std::size_t offset = 0;  // where the parser stopped; 0 if unknown
   std::string what;        // "it is cut off", "unexpected text", "a number is too large"
 };
 
-// The tree of a document of at most `most_values` values, nested at most 64 levels: more were made
-// to cost memory, and code that walks the tree may recurse. `Json` is nlohmann::json, or
-// nlohmann::ordered_json, which looks for each key among those before it.
+// The tree of a document with at most `most_values` values, nested at most 64 levels deep. The
+// limits bound memory, and let code that walks the tree recurse. `Json` is nlohmann::json, or
+// nlohmann::ordered_json, whose key lookup is linear.
 template <typename Json = nlohmann::json>
 tl::expected<Json, JsonFault> ParseJsonTree(std::string_view text,
                                             std::size_t most_values = 1'000'000);

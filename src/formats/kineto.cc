@@ -27,17 +27,17 @@ constexpr std::string_view kUpdate = "Optimizer.step#";
 constexpr std::string_view kNode = "autograd::engine::evaluate_function: ";
 constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
 
-// Times in the trace are microseconds since 1970, with fractions; here picoseconds since the event
-// that stands first.
+// Picoseconds since the first event in the file. The trace has microseconds since 1970, with
+// fractions.
 using Moment = std::int64_t;
 
-// An operator that takes part in autograd; others say nothing here.
+// An operator with a sequence number for autograd; other operators are ignored.
 struct Operator {
   std::int64_t thread = 0;
   Moment start = 0, end = 0;
   std::optional<std::int64_t> sequence;
   std::int64_t elements = 0;  // of its first input; 0: not recorded
-  std::int32_t node = -1;     // of the engine's: which of Trace::nodes; -1: another
+  std::int32_t node = -1;     // engine's event: index in Trace::nodes; -1: another operator
   bool accumulates = false;   // AccumulateGrad itself
 };
 
@@ -45,7 +45,7 @@ struct Kernel {
   Moment start = 0, end = 0;
   Moment launch = 0;
   std::int64_t correlation = 0;
-  std::int32_t collective = -1;  // NCCL's: which of Trace::collectives; -1: another
+  std::int32_t collective = -1;  // NCCL kernel: index in Trace::collectives; -1: another kernel
   bool nccl() const { return collective >= 0; }
 };
 
@@ -60,7 +60,7 @@ struct Trace {
   std::vector<Operator> operators;
   std::vector<Kernel> kernels;
   std::vector<TracedCollective> collectives;
-  std::vector<std::string> nodes;  // "AddmmBackward0", each name once
+  std::vector<std::string> nodes;  // "AddmmBackward0", distinct names
 };
 
 std::string Lower(std::string text) {
@@ -68,31 +68,31 @@ std::string Lower(std::string text) {
   return text;
 }
 
-// Bounds on what of a trace stands in memory, many times those of a step of a large model.
+// Limits on the data in memory, many times those of a step of a large model.
 constexpr std::size_t kMostEvents = 4'000'000;
 constexpr std::size_t kMostCollectives = 500'000;
 constexpr std::size_t kMostNames = 50'000;
 constexpr std::size_t kMostLayers = 100'000;
 constexpr std::size_t kLongestName = 256;
 
-// Names reach terminals.
+// Escaped, since names are printed on terminals.
 std::string Shown(const std::string& text) { return Quoted(text, "", kLongestName); }
 
-// What is read of an event, an object in the array of events.
+// The fields read from an event in the array of events.
 struct Event {
   std::string phase, category, name;
   std::optional<double> start, duration;  // us
   std::optional<std::int64_t> thread;
-  // Of its "args".
+  // From its "args".
   std::optional<std::int64_t> sequence, correlation, message_elements, group_size;
   std::string collective, data_type;
-  std::int64_t elements = 0;  // of the first of "Input Dims": [[64, 3, 7, 7], []]; 0: it has none
+  std::int64_t elements = 0;  // of the first of "Input Dims", [[64, 3, 7, 7], []]; 0: none
 };
 
-// Makes the trace of its events.
+// Builds the trace from its events.
 class TraceBuilder {
  public:
-  // False when there are more than are taken.
+  // Returns false if there are too many events.
   bool Add(const Event& event) {
     if (event.phase != "X" || !event.start || !std::isfinite(*event.start)) return true;
     const double duration = event.duration.value_or(0);
@@ -169,7 +169,7 @@ class TraceBuilder {
     trace_.kernels.push_back(kernel);
   }
 
-  // "allreduce" of "ncclKernel_AllReduce_RING_LL_Sum_float(...)".
+  // "allreduce" from "ncclKernel_AllReduce_RING_LL_Sum_float(...)".
   static std::string KindOf(const std::string& name) {
     const std::string lower = Lower(name);
     for (const char* kind : {"allreduce", "reducescatter", "allgather", "broadcast", "sendrecv"}) {
@@ -184,8 +184,8 @@ class TraceBuilder {
   std::unordered_map<std::int64_t, Moment> launches_;   // by correlation
 };
 
-// Takes what the parser of JSON finds, value by value, so that no tree of the document stands in
-// memory. A function that returns false ends the parsing.
+// Receives the values that the JSON parser finds, so that no tree of the document is in memory. A
+// function that returns false stops the parser.
 class Collector {
  public:
   using number_integer_t = Json::number_integer_t;
@@ -240,10 +240,10 @@ class Collector {
   Trace Finish() { return builder_.Finish(); }
 
  private:
-  // How many containers are open inside an event: it is in the array that is in the document.
+  // The number of open containers within an event: document, array and event.
   static constexpr std::size_t kEvent = 3;
   static constexpr std::size_t kArguments = kEvent + 1;
-  // Lists of shapes are nested a few levels deep.
+  // The depth limit; lists of shapes are nested a few levels deep.
   static constexpr std::size_t kDeepest = 64;
 
   struct Level {
@@ -251,7 +251,7 @@ class Collector {
     std::size_t elements = 0;
     std::string key;  // of an object: the last one
   };
-  // "Input Dims" of the event, while they are read.
+  // The state while the event's "Input Dims" are read.
   struct Dims {
     bool valid = false;
     std::int64_t elements = 1;
@@ -262,7 +262,7 @@ class Collector {
     return depth_ == kArguments && levels_[kEvent].object && levels_[kArguments].object &&
            levels_[kEvent].key == "args";
   }
-  // Among the sizes of the first input.
+  // Whether the parser is in the sizes of the first input.
   bool InFirstDims() const {
     return depth_ == kArguments + 2 && levels_[kArguments].object &&
            levels_[kArguments].key == "Input Dims" && levels_[kEvent].key == "args" &&
@@ -297,7 +297,7 @@ class Collector {
     ++levels_[depth_].elements;
     return true;
   }
-  // A value that is none of the sizes of an input, unless it is said.
+  // Handles a scalar; `size`: it may be a size of an input.
   bool Scalar(bool size = false) {
     text_.Used();
     if (!size && InFirstDims()) dims_ = {.valid = false, .elements = 0};
@@ -382,7 +382,7 @@ tl::unexpected<Diagnostics> TooMany(const std::string& file) {
 
 Time Duration(Moment from, Moment to) { return Time::FromPicoseconds(std::max(from, to) - from); }
 
-// When what the host had issued by some moment was done.
+// When the work that the host issued before a given time was done.
 class Pace {
  public:
   explicit Pace(const std::vector<Kernel>& by_launch) {
@@ -406,18 +406,18 @@ class Pace {
   std::vector<Moment> launches_, latest_;
 };
 
-// An autograd node that ran in backward.
+// An autograd node that ran in the backward pass.
 struct Node {
   const Operator* event = nullptr;
   std::string_view what;  // "AddmmBackward0"
   bool accumulates() const { return what == kAccumulate; }
 };
 
-// Gradients that became ready without another node between them.
+// Gradients that became ready without another node in between.
 struct Group {
   std::optional<std::int64_t> sequence;  // of the node that made them
   std::string_view node;
-  std::vector<std::int64_t> elements;  // in the order of readiness; empty: not recorded
+  std::vector<std::int64_t> elements;  // in order of readiness; empty: not recorded
   Moment ready = 0;                    // of the host
 };
 
@@ -480,13 +480,14 @@ class StepReader {
     return node.thread == op.thread && op.start < node.end;
   }
 
-  // With gradient accumulation a step has several forwards and backwards; the last one reduces.
+  // With gradient accumulation a step has several forward and backward passes; gradients are
+  // reduced in the last.
   void KeepLastMicroBatch() {
     std::size_t first = 0;
     forward_begin_ = begin_;
     for (const Operator& op : trace_.operators) {
-      // An operator of forward that takes part in autograd, after nodes have run. What runs inside
-      // a node may have a sequence number as well.
+      // An operator of a forward pass after backward nodes have run. Operators inside a node may
+      // have a sequence number too.
       const bool forward = op.sequence && *op.sequence >= 0 && op.node < 0 && !InsideNode(op);
       if (!forward || op.start < nodes_[first].event->start || op.start >= end_) continue;
       std::size_t next = first;
@@ -531,9 +532,9 @@ class StepReader {
     }
   }
 
-  // By AccumulateGrad, where shapes were recorded.
+  // Groups by AccumulateGrad, if shapes were recorded.
   std::vector<Group> Groups() const {
-    // Shapes stand with the node's own event, inside the engine's.
+    // Shapes are in the node's own event, inside the engine's event.
     std::map<std::int64_t, std::vector<const Operator*>> shapes;  // by thread, by start
     for (const Operator& op : trace_.operators) {
       if (op.accumulates && op.start >= backward_begin_ && op.start < end_) {
@@ -553,7 +554,7 @@ class StepReader {
     return GroupedBy(elements_of);
   }
 
-  // The same with the sizes of a model's parameters, of which the last ones come first.
+  // The same with the sizes of a model's parameters, in reverse order.
   std::vector<Group> GroupsOfModel() {
     std::size_t left = sizes_.size();
     std::vector<Group> groups = GroupedBy([&](const Operator&) { return sizes_[--left]; });
@@ -563,7 +564,7 @@ class StepReader {
     return groups;
   }
 
-  // By AccumulateGrad, with the elements that `elements_of` has for each; nothing where it has 0.
+  // Groups by AccumulateGrad, with the elements from `elements_of`; nothing if that is 0.
   template <typename ElementsOf>
   std::vector<Group> GroupedBy(const ElementsOf& elements_of) const {
     std::vector<Group> groups;
@@ -591,7 +592,7 @@ class StepReader {
     return groups;
   }
 
-  // One for each bucket: all that is known without shapes.
+  // One group per bucket: all that is known without shapes.
   std::vector<Group> GroupsOfBuckets() {
     std::vector<Group> groups;
     std::size_t launch = 0;
@@ -612,8 +613,8 @@ class StepReader {
     return groups;
   }
 
-  // When the operators of forward began, of the host, by the number that they share with their
-  // nodes; of several inside each other the outermost.
+  // Start times of forward operators on the host, by the sequence number shared with their nodes.
+  // Of nested operators, the outermost counts.
   std::unordered_map<std::int64_t, Moment> ForwardStarts() const {
     std::unordered_map<std::int64_t, Moment> starts;
     for (const Operator& op : trace_.operators) {  // by start
@@ -624,7 +625,7 @@ class StepReader {
     return starts;
   }
 
-  // "convolution.7" of ConvolutionBackward0.
+  // "convolution.7" from ConvolutionBackward0.
   static std::string NameOf(std::string_view node, std::size_t index) {
     std::string name;
     for (const char c : node.substr(0, node.find("Backward"))) {
@@ -655,7 +656,7 @@ class StepReader {
     step_.exposed_communication = Duration(backward_end, last_bucket_end_);
     const Moment begin = pace_.At(begin_);
     step_.duration = Duration(begin, pace_.At(end_));
-    // Micro-batches of one length may be more than the step: there are none then.
+    // Micro-batches of equal length may add up to more than the step; then nothing is left.
     const Time passes = step_.forward + step_.backward;
     const Time left = step_.duration - std::min(step_.duration, step_.exposed_communication);
     const bool more =
@@ -672,8 +673,8 @@ class StepReader {
         "the trace does not tell what is kept from forward to backward: activation is 0 B");
   }
 
-  // Divides the forward at the operators that made the layers' nodes; what comes before the first
-  // belongs to it.
+  // Divides the forward pass at the operators that made the layers' nodes. Time before the first
+  // operator belongs to the first layer.
   void FillForward(const std::vector<Group>& groups, Moment begin, Moment end,
                    std::vector<model::ListedLayer>& ready) {
     std::vector<std::pair<Moment, std::size_t>> starts;
@@ -684,7 +685,7 @@ class StepReader {
       if (found != operators.end()) starts.emplace_back(found->second, i);
     }
     if (starts.empty()) {
-      // In proportion to the backward.
+      // In proportion to the backward times.
       step_.notes.emplace_back(
           "forward and backward are not tied by sequence numbers: the forward is divided as the "
           "backward is");
@@ -727,14 +728,14 @@ class StepReader {
   TracedStep step_;
 };
 
-// A step as it is chosen.
+// A step that may be chosen.
 struct Candidate {
   std::int64_t number;
   Moment begin, end;
 };
 
-// A step lasts until the next one begins; the last one as long as its annotation. Without
-// annotations it ends with the optimizer's, or is all that was traced.
+// A step lasts until the next one begins, and the last one as long as its annotation. Without
+// annotations it ends with the optimizer's annotation, or is the whole trace.
 std::vector<Candidate> StepsOf(const Trace& trace) {
   std::vector<Candidate> steps;
   for (std::size_t i = 0; i < trace.steps.size(); ++i) {

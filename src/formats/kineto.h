@@ -11,27 +11,30 @@
 #include "src/base/time.h"
 #include "src/model/layer.h"
 
-// One rank's training step out of a PyTorch profiler trace (torch.profiler's
-// export_chrome_trace; Kineto's Chrome trace JSON): the layers with their times and gradients, and
-// the collectives of the step.
+// One rank's training step from a PyTorch profiler trace (torch.profiler's export_chrome_trace;
+// Kineto's Chrome trace JSON): the layers with their times and gradients, and the step's
+// collectives.
 //
-// Events that are read: user annotations `ProfilerStep#N` (the steps); operators with `Sequence
-// number`, which ties an autograd node to the operator of forward that made it; the engine's
-// `evaluate_function` events, among them AccumulateGrad, which is where a parameter's gradient is
-// ready, with `Input Dims` where shapes were recorded; launches and kernels, tied by `correlation`;
-// NCCL's kernels with `Collective name`, `In msg nelems`, `dtype` and `Group size` (pytorch/kineto
-// libkineto/src/output_json.cpp, pytorch torch/csrc/profiler/util.cpp).
+// These events are read:
+// - user annotations `ProfilerStep#N`: the steps;
+// - operators with `Sequence number`, which links an autograd node to its forward operator;
+// - the engine's `evaluate_function` events. AccumulateGrad is where a parameter's gradient is
+//   ready, with `Input Dims` if shapes were recorded;
+// - launches and kernels, linked by `correlation`;
+// - NCCL's kernels with `Collective name`, `In msg nelems`, `dtype` and `Group size`
+//   (pytorch/kineto libkineto/src/output_json.cpp, pytorch torch/csrc/profiler/util.cpp).
 //
-// Times are those of the slower of host and device: at a moment of the host, the later of that
-// moment and the end of the kernels that were launched before it. Communication is left out; what
-// of it was exposed after the backward is in no layer, and the rest of the step is the optimizer's.
+// A time is that of the slower of host and device: the later of a host time and the end of the
+// kernels launched before it. Communication is left out: exposed communication after the backward
+// belongs to no layer. The rest of the step is the optimizer.
 //
-// Without such annotations a step ends where the optimizer's (`Optimizer.step#...`) does, and where
-// there is none the whole trace is one.
+// Without step annotations, a step ends with the optimizer's annotation (`Optimizer.step#...`);
+// without that, the whole trace is one step.
 //
-// Mistakes: file.not-json, kineto.no-step (it has no operators either), kineto.no-such-step,
+// Mistakes: file.not-json, kineto.no-step (there are no operators either), kineto.no-such-step,
 // kineto.no-backward, kineto.no-sizes (neither shapes nor NCCL's sizes were recorded, and `sizes`
-// are empty), kineto.other-model (`sizes` are not as many), kineto.too-many, json.too-deep.
+// is empty), kineto.other-model (`sizes` has another number of parameters), kineto.too-many,
+// json.too-deep.
 namespace stepcast::formats {
 
 struct TracedCollective {
@@ -41,24 +44,24 @@ struct TracedCollective {
   std::int64_t ranks = 0;     // 0: not recorded
   Time start;                 // from the start of the step
   Time duration;
-  bool gradients = false;  // launched while backward ran: a bucket of DDP
+  bool gradients = false;  // launched during backward: a bucket of DDP
 };
 
 struct TracedStep {
   std::int64_t number = 0;  // of ProfilerStep#
   Time duration;
   Time forward, backward, exposed_communication;
-  Time kernels;  // when a kernel that is not NCCL's ran
+  Time kernels;  // total time with a kernel other than NCCL's running
   std::int64_t micro_batches = 1;
   model::LayerList layers;                    // in the reverse order of their gradients
-  std::vector<TracedCollective> collectives;  // in the order of their launches
-  std::vector<std::string> notes;             // what the trace does not tell
+  std::vector<TracedCollective> collectives;  // in order of launch
+  std::vector<std::string> notes;             // what is missing in the trace
 };
 
-// `step`: which one; nothing: of those that have a backward, the one of median duration. `sizes`:
-// the elements of the model's parameters in registration order, for traces without shapes:
-// gradients are taken to become ready in the reverse of that order. Of the text no more than the
-// present block is kept, and of its events what is needed.
+// `step`: the step's number; nothing: of the steps with a backward, the one of median duration.
+// `sizes`: the elements of the model's parameters in registration order, for traces without shapes.
+// Gradients are assumed to become ready in the reverse order. Only the present block of the text is
+// kept in memory, and the data needed from its events.
 Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file,
                                std::optional<std::int64_t> step,
                                const std::vector<std::int64_t>& sizes = {});

@@ -14,7 +14,7 @@
 namespace stepcast::formats {
 namespace {
 
-// A trace, event by event; times in microseconds.
+// Builds a trace, event by event; times are in microseconds.
 class Builder {
  public:
   Builder& Step(int number, int start, int duration) {
@@ -35,7 +35,7 @@ class Builder {
     return Add("cpu_op", name, start, duration, 2,
                fmt::format("\"Sequence number\": {}, \"Fwd thread id\": 1", sequence));
   }
-  // The engine's event, and the node's own inside, which has the shape.
+  // The engine's event, and inside it the node's own event with the shape.
   Builder& Gradient(const std::vector<int>& dims, int start, int duration) {
     constexpr const char* kNode = "torch::autograd::AccumulateGrad";
     Add("cpu_op", fmt::format("autograd::engine::evaluate_function: {}", kNode), start, duration, 2,
@@ -74,7 +74,7 @@ class Builder {
   }
   Builder& Add(const char* category, const std::string& name, int start, int duration, int thread,
                const std::string& arguments) {
-    // As Kineto writes them: microseconds since 1970.
+    // Kineto's format: microseconds since 1970.
     events_.push_back(fmt::format(
         "{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": \"{}\", \"pid\": 1, \"tid\": {}, \"ts\": "
         "1666149715{:06}.25, \"dur\": {}, \"args\": {{{}}}}}",
@@ -86,8 +86,8 @@ class Builder {
   std::vector<std::string> events_;
 };
 
-// Two layers. The host runs ahead in forward: the second layer's kernel ends at 1400, while
-// backward begins at 1300.
+// Two layers. The host runs ahead in the forward pass: the second layer's kernel ends at 1400,
+// while the backward pass begins at 1300.
 Builder TwoLayers() {
   Builder builder;
   builder.Step(7, 1000, 990).Step(8, 2000, 990);
@@ -106,9 +106,9 @@ TEST(Kineto, DividesAStepIntoItsLayers) {
   ASSERT_TRUE(step.has_value()) << Format(step.error());
   EXPECT_EQ(step->number, 7);
   EXPECT_EQ(step->duration, Microseconds(1000));
-  // From 1000 to the end of the second layer's kernel, 1400.
+  // From 1000 to 1400, the end of the second layer's kernel.
   EXPECT_EQ(step->forward, Microseconds(400));
-  // To the end of the last kernel launched before the last gradient, 1560.
+  // Until 1560, the end of the last kernel launched before the last gradient.
   EXPECT_EQ(step->backward, Microseconds(160));
   EXPECT_EQ(step->exposed_communication, Microseconds(1750 - 1560));
   EXPECT_EQ(step->kernels, Microseconds(60 + 180 + 100 + 60 + 40));
@@ -119,9 +119,9 @@ TEST(Kineto, DividesAStepIntoItsLayers) {
   ASSERT_EQ(layers.size(), 2u);
   EXPECT_EQ(layers[0].name, "addmm.0");
   EXPECT_EQ(layers[0].parameters, (std::vector<std::int64_t>{25}));
-  EXPECT_EQ(layers[0].forward, Microseconds(200));  // to the second one's start, 1200
+  EXPECT_EQ(layers[0].forward, Microseconds(200));  // until the second one's start, 1200
   EXPECT_EQ(layers[0].backward, Microseconds(60));  // from 1500 to 1560
-  // Gradients become ready in the reverse of the order of registration.
+  // Gradients become ready in reverse order of registration.
   EXPECT_EQ(layers[1].parameters, (std::vector<std::int64_t>{5, 20}));
   EXPECT_EQ(layers[1].forward, Microseconds(200));
   EXPECT_EQ(layers[1].backward, Microseconds(100));  // from 1400 to 1500
@@ -162,8 +162,8 @@ TEST(Kineto, TakesTheMedianStep) {
   EXPECT_EQ(step->duration, Microseconds(500));
 }
 
-// Two micro-batches of 300 us; the second one's gradients are reduced. A node's own event has its
-// sequence number, too.
+// Two micro-batches of 300 us; the gradients of the second are reduced. A node's own event has its
+// sequence number too.
 TEST(Kineto, TakesTheLastOfSeveralMicroBatches) {
   Builder builder;
   builder.Step(0, 0, 1000);
@@ -193,12 +193,12 @@ TEST(Kineto, TakesBucketsWhereShapesAreMissing) {
   EXPECT_EQ(step->layers.layers[0].backward, Microseconds(100));
   EXPECT_EQ(step->layers.layers[1].parameters, (std::vector<std::int64_t>{7}));
   EXPECT_EQ(step->layers.layers[1].backward, Microseconds(55));
-  // Divided as the backward is: 100 us in 55 to 100.
+  // Divided like the backward pass: 100 us in the ratio 55 to 100.
   EXPECT_EQ(step->layers.layers[0].forward + step->layers.layers[1].forward, Microseconds(100));
   EXPECT_GT(step->layers.layers[0].forward, step->layers.layers[1].forward);
 }
 
-// Of two parameters of 9 and 7 elements the second's gradient is ready first.
+// With two parameters of 9 and 7 elements, the second one's gradient is ready first.
 TEST(Kineto, TakesAModelsSizesWhereShapesAreMissing) {
   Builder builder;
   builder.Step(0, 0, 1000);
@@ -214,7 +214,7 @@ TEST(Kineto, TakesAModelsSizesWhereShapesAreMissing) {
   EXPECT_EQ(other.error()[0].code, "kineto.other-model");
 }
 
-// 0 to 400 and 400 to 900, of which the shorter one is the median of two.
+// Steps 0 to 400 and 400 to 900; the shorter is the median of two.
 TEST(Kineto, StepsWithoutAnnotationsEndWithTheOptimizer) {
   Builder builder;
   builder.Forward("aten::addmm", 0, 0, 20);
@@ -232,7 +232,7 @@ TEST(Kineto, StepsWithoutAnnotationsEndWithTheOptimizer) {
   EXPECT_EQ(second->duration, Microseconds(500));
 }
 
-// 100 to 260: the first operator to the last.
+// 100 to 260: from the first operator to the last.
 TEST(Kineto, ATraceWithoutStepsIsOne) {
   Builder builder;
   builder.Forward("aten::addmm", 0, 100, 20);
@@ -243,7 +243,7 @@ TEST(Kineto, ATraceWithoutStepsIsOne) {
   EXPECT_NE(step->notes.back().find("all of it"), std::string::npos);
 }
 
-// A step that was only begun when tracing ended is none.
+// A step that had only begun when tracing ended is not used.
 TEST(Kineto, StepsWithoutABackwardAreNotTaken) {
   Builder builder;
   builder.Step(1, 0, 500).Step(2, 500, 10);
@@ -280,7 +280,7 @@ TEST(Kineto, SaysWhatTracesLack) {
   EXPECT_EQ(other.error()[0].code, "kineto.no-such-step");
 }
 
-// A trace is never whole in memory: a block may end anywhere.
+// A trace is never in memory as a whole; a block may end anywhere.
 TEST(Kineto, IsReadByBlocks) {
   const std::string text = TwoLayers().Text();
   const auto whole = ParseKineto(text, "trace.json", 7);
@@ -300,7 +300,7 @@ TEST(Kineto, IsReadByBlocks) {
   }
 }
 
-// Of the first input alone, and of whole numbers.
+// Only the first input counts, and only integers.
 TEST(Kineto, ShapesThatAreNoneAreNotRecorded) {
   const auto elements_of = [](const std::string& dims) -> std::int64_t {
     std::string text =
@@ -324,7 +324,7 @@ TEST(Kineto, ShapesThatAreNoneAreNotRecorded) {
 
 TEST(Kineto, IsBounded) {
   ExpectFault("{\"a\": " + std::string(1000, '['), "json.too-deep");
-  // One value of more than 16 MiB, which may be endless.
+  // One value of more than 16 MiB, which might be endless.
   const std::string block(1 << 20, ' ');
   int blocks = 0;
   const auto endless = [&]() -> std::string_view {

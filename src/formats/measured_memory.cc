@@ -22,10 +22,10 @@ tl::unexpected<Diagnostics> Fail(const std::string& file, const char* code, std:
   return tl::unexpected(Diagnostics{{code, {file, 0, 0}, std::move(message), std::move(hint)}});
 }
 
-// --- snapshots
+// --- Snapshots
 
-// The allocator rounds to this (torch c10/cuda/CUDACachingAllocator.h, kMinBlockSize); events tell
-// what was asked for.
+// The allocator rounds to this (torch c10/cuda/CUDACachingAllocator.h, kMinBlockSize). Events
+// contain the requested size.
 constexpr std::int64_t kBlock = 512;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 
@@ -63,7 +63,7 @@ void AddSegment(const PickleValue& segment, std::map<std::int64_t, DeviceMemory>
   }
 }
 
-// From the last event to the first.
+// Undoes events from the last to the first.
 void UndoEvents(const PickleValue& events, DeviceMemory& memory) {
   for (std::size_t i = events.items.size(); i-- > 0;) {
     const PickleValue& event = *events.items[i];
@@ -86,8 +86,8 @@ void UndoEvents(const PickleValue& events, DeviceMemory& memory) {
   }
 }
 
-// Blocks and events that are looked at. Lists may hold the same list in many places, so there may
-// be far more than values in the file.
+// The number of blocks and events to be examined. One list may occur in many places, so it can far
+// exceed the number of values in the file.
 std::size_t Records(const PickleValue& segments, const PickleValue* traces) {
   std::size_t records = segments.items.size();
   for (const PickleValue* segment : segments.items) {
@@ -151,7 +151,7 @@ Result<MeasuredMemory> FromSnapshot(std::string_view bytes, const std::string& f
   return measured;
 }
 
-// --- summaries
+// --- Summaries
 
 std::optional<Bytes> AmountOf(std::string_view cell) {
   const auto skip = [&] { cell.remove_prefix(std::min(cell.find_first_not_of(' '), cell.size())); };
@@ -161,7 +161,7 @@ std::optional<Bytes> AmountOf(std::string_view cell) {
   if (error != std::errc()) return std::nullopt;
   cell.remove_prefix(static_cast<std::size_t>(end - cell.data()));
   skip();
-  // Powers of 1024 under both names: releases before 2.0 write KB for KiB.
+  // Powers of 1024. Releases before 2.0 write KB for KiB.
   constexpr std::string_view kUnits = "BKMGTP";
   const std::size_t unit = cell.empty() ? std::string_view::npos : kUnits.find(cell.front());
   if (unit == std::string_view::npos || !(number >= 0)) return std::nullopt;
@@ -170,7 +170,8 @@ std::optional<Bytes> AmountOf(std::string_view cell) {
   return Bytes(std::llround(bytes));
 }
 
-// The second figure of "| Allocated memory | 1 GiB | 2 GiB | ...": current, then peak.
+// The second number of "| Allocated memory | 1 GiB | 2 GiB | ...", the peak; the first is the
+// current value.
 std::optional<Bytes> PeakOf(std::string_view text, std::string_view metric) {
   std::size_t at = text.find(metric);
   if (at != std::string_view::npos) at += metric.size();
@@ -197,7 +198,7 @@ Result<MeasuredMemory> FromSummary(std::string_view text, const std::string& fil
   return measured;
 }
 
-// --- timelines
+// --- Timelines
 
 // In the order of torch.profiler's categories.
 enum TimelineColumn : std::uint8_t {
@@ -221,7 +222,7 @@ MeasuredCategory CategoryOf(std::size_t column) {
 }
 
 Result<MeasuredMemory> FromTimeline(std::string_view text, const std::string& file) {
-  // A timeline of 16 MiB, the most a file may have, has half as many.
+  // The largest input file, 16 MiB, can contain half as many.
   constexpr std::size_t kMostValues = 4'000'000;
   const auto read = ParseJsonTree(text, kMostValues);
   if (!read) {

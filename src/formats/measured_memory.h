@@ -10,31 +10,31 @@
 #include "src/base/bytes.h"
 #include "src/base/diagnostic.h"
 
-// Measured memory is what PyTorch says that one rank has allocated, in bytes. A file has one of
-// three forms, which the reader tells apart by their content:
+// The memory that PyTorch reports as allocated by one rank, in bytes. A file has one of three
+// forms, which are recognized by their content:
 //
-//   snapshot   torch.cuda.memory._dump_snapshot(FILE): a pickle (pickle.h) of the caching allocator's
-//              segments and of what it did before (torch/csrc/cuda/memory_snapshot.cpp). From the
-//              state at the end its events are undone one after the other, so that the peak is known
-//              as far back as events were kept.
-//   summary    the text of torch.cuda.memory_summary() (torch/cuda/memory.py): peaks since the start,
-//              in whole KiB, MiB or GiB.
-//   timeline   torch.profiler's export_memory_timeline(FILE.json) (torch/profiler/
-//              _memory_profiler.py): bytes by category at every change. The peak is that of their sum.
+// - snapshot: torch.cuda.memory._dump_snapshot(FILE), a pickle (pickle.h) of the caching
+//   allocator's segments and of its past events (torch/csrc/cuda/memory_snapshot.cpp). The events
+//   are undone from the final state backward, so the peak is known as far back as events were kept.
+// - summary: the text of torch.cuda.memory_summary() (torch/cuda/memory.py): peaks since the start,
+//   in whole KiB, MiB or GiB.
+// - timeline: torch.profiler's export_memory_timeline(FILE.json)
+//   (torch/profiler/_memory_profiler.py): bytes by category at every change. The peak is that of
+//   their sum.
 //
-// Mistakes: snapshot.unknown-form, snapshot.no-peak (nothing of the kind in the file), those of
-// pickles, file.not-json.
+// Mistakes: snapshot.unknown-form, snapshot.no-peak (the file contains no peak), those of pickles,
+// file.not-json.
 namespace stepcast::formats {
 
-// The categories of a timeline, put together as forecasts have them.
+// The categories of a timeline, grouped like those of forecasts.
 enum class MeasuredCategory : std::uint8_t { kParameters, kGradients, kOptimizer, kOther };
 inline constexpr int kMeasuredCategories = 4;
 
 struct MeasuredMemory {
   std::string form;               // "snapshot", "summary", "timeline"
-  Bytes allocated;                // the peak of what the allocator had handed out
-  std::optional<Bytes> reserved;  // the peak of what it held from the device
-  // The bytes of each category that were alive at the peak; nothing where the file does not tell.
+  Bytes allocated;                // peak of the memory handed out by the allocator
+  std::optional<Bytes> reserved;  // peak of the memory held from the device
+  // The bytes of each category alive at the peak; nothing if the file does not contain them.
   std::optional<std::array<Bytes, kMeasuredCategories>> at_peak;
   std::vector<std::string> notes;  // sentences without a full stop
 };

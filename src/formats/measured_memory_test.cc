@@ -11,9 +11,9 @@
 namespace stepcast::formats {
 namespace {
 
-// A segment of 20 MiB whose first 4 MiB are in use, written by Python's pickle.dumps as
-// _dump_snapshot does. Before that: 10 MiB beside these 4 were given back, and a segment of 2 MiB
-// came and went with 1000 bytes in it. So 14 MiB were handed out at once and 22 MiB held.
+// A segment of 20 MiB whose first 4 MiB are in use, written by Python's pickle.dumps like
+// _dump_snapshot. Earlier, 10 MiB next to the 4 were freed, and a segment of 2 MiB with a block of
+// 1000 bytes was allocated and freed. The peaks are therefore 14 MiB handed out and 22 MiB held.
 constexpr char kSnapshot[] =
     "\x80\x04\x95\x12\x02\x00\x00\x00\x00\x00\x00\x7d\x94\x28\x8c\x08\x73\x65\x67\x6d"
     "\x65\x6e\x74\x73\x94\x5d\x94\x7d\x94\x28\x8c\x06\x64\x65\x76\x69\x63\x65\x94\x4b"
@@ -93,7 +93,7 @@ TEST(MeasuredMemory, ASnapshotWithoutEventsIsOfItsMoment) {
   EXPECT_NE(measured->notes.front().find("no events"), std::string::npos);
 }
 
-// As torch.cuda.memory_summary() prints it, today and before releases wrote KiB.
+// Text of torch.cuda.memory_summary(), from a recent release and from one that writes KB.
 TEST(MeasuredMemory, ReadsSummaries) {
   for (const std::string unit : {"MiB", "MB "}) {
     const auto measured = ParseMeasuredMemory(
@@ -123,8 +123,8 @@ TEST(MeasuredMemory, ReadsSummaries) {
   }
 }
 
-// Parameters, optimizer states, inputs, temporaries, activations, gradients, details of autograd
-// and what is not known, behind a zero; the second of three moments is the fullest.
+// A zero, then parameters, optimizer states, inputs, temporaries, activations, gradients, autograd
+// details and unknown. The second of three instants is the largest.
 TEST(MeasuredMemory, ReadsTimelines) {
   const auto measured = ParseMeasuredMemory(
       "[[1, 2, 3], [[0, 100, 0, 0, 0, 0, 0, 0, 0], [0, 100, 200, 1, 2, 40, 30, 3, 4], "
@@ -149,7 +149,7 @@ TEST(MeasuredMemory, SaysWhatItDoesNotRead) {
   EXPECT_EQ(CodeOf(std::string_view("\x80\x04}.", 4)), "snapshot.no-peak");
 }
 
-// A list of blocks that all segments share: the file is small, and what it describes is not.
+// All segments share a list of blocks: the file is small, but describes a lot of memory.
 TEST(MeasuredMemory, WhatIsSharedIsCountedEachTime) {
   const auto text = [](std::string_view word) {
     return "\x8c" + std::string(1, static_cast<char>(word.size())) + std::string(word);

@@ -28,7 +28,7 @@ struct Word {
   int column = 0;
 };
 
-// Sizes of one measurement, many times those that anybody measures.
+// The most sizes of one measurement, many times the usual number.
 constexpr std::size_t kMostRows = 10'000;
 
 std::optional<double> Decimal(std::string_view text) {
@@ -55,7 +55,7 @@ std::string VersionText(std::int64_t code) {
   return fmt::format("{}.{}.{}", major, rest / 100, rest % 100);
 }
 
-// What both forms check.
+// Checks for text and JSON.
 class Checker {
  public:
   Diagnostics mistakes;
@@ -64,7 +64,7 @@ class Checker {
     mistakes.push_back({std::move(code), std::move(location), std::move(message), std::move(hint)});
   }
 
-  // A time in microseconds as it stands in the row.
+  // Converts a time in microseconds from a row.
   std::optional<Time> ReadTime(std::optional<double> microseconds, std::string_view as_written,
                                const Location& location) {
     if (!microseconds || *microseconds <= 0 || *microseconds > kLongestMicroseconds) {
@@ -77,8 +77,8 @@ class Checker {
     return Picoseconds(std::max<std::int64_t>(std::llround(*microseconds * kPicoseconds), 1));
   }
 
-  // algbw is size / time. Printed with two digits after the point, times with three digits at
-  // least.
+  // Checks that algbw is size / time. It is printed with two digits after the decimal point, and
+  // times with at least three digits.
   void CheckBandwidth(Bytes size, std::optional<Time> time, std::optional<double> algbw,
                       const Location& location) {
     if (!time || !algbw || size == Bytes()) return;
@@ -132,7 +132,7 @@ class TextReader {
   }
 
  private:
-  // Of the line that is being read.
+  // The position of a word in the present line.
   Location At(const Word& word) const { return {file_, line_, word.column}; }
 
   static std::vector<Word> WordsOf(std::string_view line, std::size_t from) {
@@ -149,7 +149,7 @@ class TextReader {
     return words;
   }
 
-  // Where a line begins after blanks and what launchers and log collectors put before it.
+  // The position after blanks and prefixes of launchers and log collectors.
   static std::size_t Start(std::string_view line) {
     std::size_t start = 0;
     for (;;) {
@@ -160,8 +160,8 @@ class TextReader {
     }
   }
 
-  // Of what stands before a line of a program: "[1,0]<stdout>:" (Open MPI), "[pod/a/b] " (kubectl),
-  // "0: " (srun), "2026-01-31T12:00:00.5Z " (time stamps). 0: there is nothing of the kind.
+  // The length of a prefix: "[1,0]<stdout>:" (Open MPI), "[pod/a/b] " (kubectl), "0: " (srun),
+  // "2026-01-31T12:00:00.5Z " (time stamps). 0 if there is none.
   static std::size_t LengthOfTag(std::string_view line) {
     if (line.starts_with('[')) {
       const std::size_t bracket = line.find(']');
@@ -205,14 +205,14 @@ class TextReader {
       return;
     }
     if (!open_ || columns_.empty()) return;
-    // Other lines may stand between the rows: those of NCCL_DEBUG, of the launcher.
+    // Lines of NCCL_DEBUG or of the launcher may occur between the rows.
     const char begin = words[0].text.front();
     const bool like_a_row = begin >= '0' && begin <= '9' && words.size() == columns_.size();
     if (Integer(words[0].text) || like_a_row) ReadRow(words);
   }
 
   void ReadComment(std::string_view line, const std::vector<Word>& all) {
-    // "#" may stand before its first word without a blank.
+    // "#" may precede the first word without a blank.
     std::vector<Word> words = all;
     words[0].text.remove_prefix(1);
     if (words[0].text.empty()) words.erase(words.begin());
@@ -265,7 +265,7 @@ class TextReader {
     run_.nccl_version = nccl_version_;
   }
 
-  // A row with too few columns is no last one.
+  // Reports a row with too few columns that is not the last row.
   void ReportCutRow() {
     if (cut_row_) check_.mistakes.push_back(*std::exchange(cut_row_, std::nullopt));
   }
@@ -303,7 +303,7 @@ class TextReader {
     }
   }
 
-  // Every table has the hosts that its run named.
+  // Adds a host that the run named; every table has all of them.
   bool AddHost(const Word& name) {
     constexpr std::size_t kMostHosts = 10'000;
     run_.hosts.insert(std::string(name.text));
@@ -311,7 +311,7 @@ class TextReader {
            TooLarge(name, fmt::format("more than {} hosts", kMostHosts));
   }
 
-  // The last mistake: nothing behind it is read.
+  // Reports the last mistake, after which nothing is read.
   bool TooLarge(const Word& word, std::string what) {
     check_.Report("nccl-tests.too-large", At(word), std::move(what),
                   "name a file with what one measurement printed");
@@ -331,7 +331,7 @@ class TextReader {
       return;
     }
     if (!open_ || !columns_.empty()) {
-      // A run without any other line, or a further table of the same run.
+      // A run without any other line, or another table of the same run.
       run_.concluded = true;  // it went on
       NcclTestsRun before;
       before.program = run_.program;
@@ -359,7 +359,7 @@ class TextReader {
   }
 
   void ReadRow(const std::vector<Word>& words) {
-    // Counted from the end: between type and time columns may be empty.
+    // Counted from the end, since columns between type and time may be empty.
     std::size_t measures = columns_.size() - first_time_;
     std::size_t count = words.size();
     if (measures > 0 && columns_.back() == "timestamp") {
@@ -413,7 +413,7 @@ class TextReader {
     run_.rows.push_back(std::move(row));
   }
 
-  // Of a row whose time stands at `measure`, before algbw and busbw.
+  // Keeps the traits of a row whose time is at `measure`, before algbw and busbw.
   void KeepTraits(const std::vector<Word>& words, std::size_t first_word, std::size_t measure) {
     NcclTestsTraits& traits = run_.traits;
     const auto column = [&](std::string_view name) {
@@ -428,7 +428,7 @@ class TextReader {
         traits.busbw = *busbw;
       }
     }
-    // Behind size, count and type.
+    // Columns after size, count and type.
     constexpr std::size_t kBefore = 3;
     if (column("redop")) traits.reduces = false;
     if (column("root")) traits.rooted = false;
@@ -444,11 +444,11 @@ class TextReader {
   std::string_view text_;
   std::string file_;
   Checker check_;
-  std::optional<Diagnostic> cut_row_;  // the last row was one, if nothing follows
+  std::optional<Diagnostic> cut_row_;  // set if the last row was cut, unless another row follows
   std::vector<NcclTestsRun> runs_;
   NcclTestsRun run_;
   bool open_ = false;
-  bool parameters_ = false;  // the line that begins with nThread was there
+  bool parameters_ = false;  // the line that begins with nThread was read
   bool dropped_ = false;     // a row that could not be read
   bool done_ = false;
   int line_ = 0;
@@ -495,7 +495,7 @@ class JsonReader {
       if (check_.mistakes.size() >= kMostShownFaults) break;
     }
     ReadVerdict(document);
-    run.concluded = true;  // cut off, it would not be JSON
+    run.concluded = true;  // a truncated file would not be JSON
     if (run.rows.empty() && check_.mistakes.empty()) {
       check_.Report("nccl-tests.cut-off", run.location,
                     "'results' has no rows: the run ended early", "repeat the measurement");
@@ -535,7 +535,7 @@ class JsonReader {
     if (config == document.end() || !config->is_object()) return;
     const auto devices = config->find("devices");
     if (devices == config->end() || !devices->is_array()) return;
-    // One entry for each process, which may have several threads of several GPUs.
+    // One entry per process, which may have several threads with several GPUs.
     constexpr std::int64_t kMost = 100'000;
     const std::int64_t threads =
         std::clamp<std::int64_t>(NumberOf(*config, "nthreads", 1), 1, kMost);

@@ -11,7 +11,7 @@ namespace {
 using Kinds = std::vector<CollectiveKind>;
 using enum CollectiveKind;
 
-// algbw 100 GB/s, busbw as nccl-tests prints it.
+// algbw of 100 GB/s, and busbw as nccl-tests prints it.
 NcclTestsTraits Traits(bool reduces, bool rooted, CollectiveKind kind, int ranks) {
   return {.reduces = reduces,
           .rooted = rooted,
@@ -29,7 +29,7 @@ TEST(DeduceCollective, ByReductionRootAndBusFactor) {
     EXPECT_EQ(kinds(true, true, kReduce), Kinds{kReduce}) << ranks;
     EXPECT_EQ(kinds(false, false, kSendRecv), Kinds{kSendRecv}) << ranks;
     EXPECT_EQ(kinds(false, true, kBroadcast), Kinds{kBroadcast}) << ranks;
-    // These print the same.
+    // Each of these pairs prints the same figures.
     EXPECT_EQ(kinds(false, false, kAllGather), (Kinds{kAllGather, kAllToAll})) << ranks;
     EXPECT_EQ(kinds(false, true, kScatter), (Kinds{kScatter, kGather})) << ranks;
   }
@@ -41,11 +41,11 @@ TEST(DeduceCollective, TellsTheRanksAsWell) {
       DeduceCollective({.reduces = true, .rooted = false, .algbw = 235.65, .busbw = 441.85}, 0);
   EXPECT_EQ(all_reduce.kinds, Kinds{kAllReduce});
   EXPECT_EQ(all_reduce.ranks, 16);
-  // At 1.00 it may be of two ranks, and a reduce-scatter of very many.
+  // A ratio of 1.00 fits two ranks, or a reduce-scatter over very many.
   const auto one = DeduceCollective({.reduces = true, .rooted = false, .algbw = 9, .busbw = 9}, 0);
   EXPECT_EQ(one.kinds, (Kinds{kAllReduce, kReduceScatter}));
   EXPECT_EQ(one.ranks, 0);
-  // Two digits do not tell 500 from 510.
+  // Two digits do not distinguish 500 from 510.
   const auto many =
       DeduceCollective({.reduces = true, .rooted = false, .algbw = 1.00, .busbw = 1.99}, 0);
   EXPECT_EQ(many.kinds, Kinds{kAllReduce});
@@ -54,7 +54,7 @@ TEST(DeduceCollective, TellsTheRanksAsWell) {
 
 TEST(DeduceCollective, SaysNothingWithoutColumns) {
   EXPECT_TRUE(DeduceCollective({}, 8).kinds.empty());
-  // A ratio that no collective has.
+  // A ratio that no collective can have.
   EXPECT_TRUE(DeduceCollective({.reduces = true, .rooted = false, .algbw = 100, .busbw = 300}, 8)
                   .kinds.empty());
 }

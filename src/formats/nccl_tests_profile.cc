@@ -23,7 +23,7 @@ struct Form {
   bool reduces;
   bool rooted;
 };
-// As the programs of nccl-tests fill the columns redop and root (src/*.cu).
+// How the programs of nccl-tests fill the columns redop and root (src/*.cu).
 constexpr Form kForms[] = {
     {CollectiveKind::kAllReduce, true, false}, {CollectiveKind::kReduceScatter, true, false},
     {CollectiveKind::kReduce, true, true},     {CollectiveKind::kAllGather, false, false},
@@ -34,7 +34,7 @@ constexpr Form kForms[] = {
 
 constexpr int kMostRanks = 1 << 20;
 
-// busbw over algbw, each printed with two digits after the point.
+// The ratio of busbw to algbw, each printed with two digits after the decimal point.
 struct Ratio {
   double low = 0;
   double high = 0;
@@ -46,8 +46,8 @@ Ratio RatioOf(double algbw, double busbw) {
           .high = algbw > kRounding ? (busbw + kRounding) / (algbw - kRounding) : HUGE_VAL};
 }
 
-// The numbers of ranks, first and last, with which a collective has that ratio; {2, 1}: none. The
-// factor does not fall with the ranks.
+// The range of ranks for which a collective has that ratio; {2, 1} if empty. The factor never falls
+// with the ranks.
 struct Ranks {
   int first = 2;
   int last = 1;
@@ -143,7 +143,8 @@ class Merger {
     return names;
   }
 
-  // By the program, the options or the rows, in this order; reported where none of them tells.
+  // The collective from the program, the options or the rows, in this order; a mistake if none
+  // determines it.
   std::optional<CollectiveKind> CollectiveOf(const NcclTestsRun& run,
                                              const DeducedCollective& deduced) {
     if (options_.collective) return options_.collective;
@@ -265,7 +266,7 @@ class Merger {
       table.nodes = std::get<2>(shape);
       table.location = locations_.at(shape);
       for (const auto& [size, point] : points) {
-        // To the nearest picosecond.
+        // Rounded to the nearest picosecond.
         const std::int64_t mean = (point.picoseconds + point.rows / 2) / point.rows;
         table.points.emplace_back(size, Picoseconds(std::max<std::int64_t>(mean, 1)));
       }
@@ -282,9 +283,9 @@ class Merger {
     }
   }
 
-  // Makes times that fall with the size the mean of those around them: the nearest that do not
-  // fall, in least squares (pool adjacent violators; Barlow et al. 1972, Statistical Inference
-  // under Order Restrictions). Returns how many it changed.
+  // Replaces times that fall with size by means of neighbors: the least-squares fit of times that
+  // do not fall (pool adjacent violators; Barlow et al. 1972, Statistical Inference under Order
+  // Restrictions). Returns the number of changed times.
   static std::size_t Pool(std::vector<std::pair<Bytes, Time>>& points) {
     struct Block {
       double sum = 0;
@@ -313,7 +314,7 @@ class Merger {
     return moved;
   }
 
-  // Whether the tables can be used with --keep-noise.
+  // Whether --keep-noise would make the tables usable.
   bool NoiseAlone() const {
     calibration::Calibration pooled = result_.profile;
     for (calibration::CollectiveTable& table : pooled.collectives) Pool(table.points);
@@ -361,7 +362,7 @@ class Merger {
     add("logs", Joined(files));
   }
 
-  // "collectives[2].points[3]" leads to the row.
+  // Maps "collectives[2].points[3]" to the row of the log.
   void CheckTables() {
     const bool noise_alone = NoiseAlone();
     for (const calibration::Fault& fault : calibration::Check(result_.profile)) {

@@ -8,7 +8,7 @@
 namespace stepcast::formats {
 namespace {
 
-// The form of recent releases.
+// The format of recent releases.
 constexpr std::string_view kRecent =
     "# nccl-tests version 2.17.1 nccl-headers=22703 nccl-library=22703\n"
     "# Collective test starting: all_reduce_perf\n"
@@ -39,8 +39,8 @@ constexpr std::string_view kRecent =
     "#\n"
     "# Collective test concluded: all_reduce_perf\n";
 
-// That of old ones: no header of the program, no root, an error instead of a count; all-gather
-// leaves redop empty.
+// The format of old releases: no header of the program, no root, an error instead of a count;
+// all-gather leaves redop empty.
 constexpr std::string_view kOld =
     "# nThread 1 nGpus 2 minBytes 1048576 maxBytes 2097152 step: 2(factor) warmup iters: 5 iters: "
     "20 validation: 1 \n"
@@ -119,7 +119,7 @@ TEST(NcclTests, SeveralRunsMayStandInOneFile) {
 }
 
 TEST(NcclTests, WrongResultsAndFailedRowsAreRefusedWhereTheyStand) {
-  // The count of wrong results of the second row, out of place.
+  // The count of wrong results in the second row, out of place.
   const auto wrong = ParseNcclTests(Changed(kRecent, "0.13       0", "0.13       7"), "run.log");
   ASSERT_FALSE(wrong.has_value());
   EXPECT_EQ(wrong.error().front().code, "nccl-tests.wrong-results");
@@ -135,7 +135,7 @@ TEST(NcclTests, WrongResultsAndFailedRowsAreRefusedWhereTheyStand) {
             "nccl-tests.failed");
   EXPECT_EQ(CodeOf(Changed(kRecent, "root     time", "root  cputime")), "nccl-tests.cpu-time");
   EXPECT_EQ(CodeOf("nothing of the kind\n"), "nccl-tests.no-table");
-  // A row without a size, and a line of a log that only begins with a digit.
+  // A row without a size, and a log line that only begins with a digit.
   EXPECT_EQ(CodeOf(Changed(kRecent, "        2048 ", "       2o48 ")), "nccl-tests.bad-row");
   EXPECT_EQ(CodeOf(Changed(kRecent, "        2048 ", "10:00:00 node-a NCCL INFO\n        2048 ")),
             "none");
@@ -171,7 +171,7 @@ TEST(NcclTests, ReadsJson) {
 TEST(NcclTestsProfile, ATableIsTheMeanOverRuns) {
   auto runs = ParseNcclTests(kRecent, "logs/first.log");
   ASSERT_TRUE(runs.has_value());
-  // A second run, 4 us slower at 1 KiB and without the other size.
+  // A second run, slower by 4 us at 1 KiB and without the other size.
   NcclTestsRun second = runs->front();
   second.rows.resize(1);
   second.rows[0].out_of_place = Microseconds(24);
@@ -188,7 +188,7 @@ TEST(NcclTestsProfile, ATableIsTheMeanOverRuns) {
   EXPECT_EQ(table.points[1].second, Microseconds(24));
 }
 
-// The type that all devices have by their names, or the one that is said.
+// The GPU type from the names of all devices, or the given one.
 TEST(NcclTestsProfile, SaysItsGpuType) {
   auto runs = ParseNcclTests(kRecent, "logs/first.log");
   ASSERT_TRUE(runs.has_value());
@@ -223,8 +223,7 @@ TEST(NcclTestsProfile, WhatTheLogDoesNotTellMustBeGiven) {
   ASSERT_FALSE(ProfileOf(*runs, options).has_value());
 }
 
-// A larger size may not take far less time: the row is named.
-// A run that was killed leaves whole rows, and no summary.
+// A killed run leaves whole rows without a summary.
 TEST(NcclTestsProfile, ATableThatMayBeCutIsNoted) {
   const std::string_view cut = kRecent.substr(0, kRecent.find("# Out of bounds"));
   for (const std::string_view text : {kRecent, cut}) {
@@ -251,7 +250,7 @@ TEST(NcclTestsProfile, WhatCannotBeIsNamedByRow) {
   EXPECT_EQ(imported.error().front().location.line, 15);
 }
 
-// What launchers and log collectors put before a line, each alone and one after another, indented.
+// Prefixes of launchers and log collectors, alone and combined, with indentation.
 TEST(NcclTests, ReadsTaggedLines) {
   const auto plain = ParseNcclTests(kRecent, "run.log");
   ASSERT_TRUE(plain.has_value());
@@ -277,7 +276,7 @@ TEST(NcclTests, ReadsTaggedLines) {
   }
 }
 
-// A log that ends within a row has the rows before it; a short row before others is a mistake.
+// A log that ends within a row keeps the earlier rows; a short row before other rows is a mistake.
 TEST(NcclTests, LeavesOutALastRowThatWasCut) {
   const std::string_view cut = kRecent.substr(0, kRecent.find("25.00"));
   const auto runs = ParseNcclTests(cut, "run.log");
@@ -292,7 +291,7 @@ TEST(NcclTests, LeavesOutALastRowThatWasCut) {
   EXPECT_EQ(CodeOf(kRecent.substr(0, kRecent.find("20.00"))), "nccl-tests.cut-off");
 }
 
-// 90,330 us for 10 GiB, busbw over algbw 1.875 = 2 x 15 / 16.
+// 90,330 us for 10 GiB; busbw over algbw is 1.875 = 2 x 15 / 16.
 TEST(NcclTestsProfile, DeducesTheCollectiveFromItsRows) {
   constexpr std::string_view kBare =
       "#       size         count      type   redop    root     time   algbw   busbw #wrong     "
@@ -313,7 +312,7 @@ TEST(NcclTestsProfile, DeducesTheCollectiveFromItsRows) {
       "redop and root and busbw over algbw");
   EXPECT_EQ(profile->notes[1],
             "bare.log: no line names the ranks of the table of line 1: 16, by busbw over algbw");
-  // All-gather and all-to-all print the same.
+  // All-gather and all-to-all print the same figures.
   const auto gathers =
       ParseNcclTests(Changed(Changed(kBare, "sum ", "none"), "222.88", "111.44"), "bare.log");
   const auto unclear = ProfileOf(*gathers, {.ranks_per_node = 8, .name = "mine"});
@@ -322,7 +321,7 @@ TEST(NcclTestsProfile, DeducesTheCollectiveFromItsRows) {
             "the log does not tell which collective this is: it may be all_gather, all_to_all");
 }
 
-// 24 us after 40: both count with their mean, 32.
+// 24 us after 40: both get their mean, 32.
 TEST(NcclTestsProfile, KeepsNoiseIfAskedTo) {
   auto runs = ParseNcclTests(kRecent, "run.log");
   ASSERT_TRUE(runs.has_value());

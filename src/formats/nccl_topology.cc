@@ -31,7 +31,7 @@ using topology::LinkKind;
 using Xml = pugi::xml_node;
 
 constexpr int kDeepest = 64;
-constexpr std::size_t kMostRules = 1000;  // of a topology file (scenario/topology_file.h)
+constexpr std::size_t kMostRules = 1000;  // limit of topology files (scenario/topology_file.h)
 
 std::string Lower(std::string_view text) {
   std::string lower(text);
@@ -41,7 +41,7 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-// What NCCL writes into its elements, whether it says something here or not.
+// Whether NCCL writes this attribute, relevant here or not.
 bool Known(std::string_view element, std::string_view attribute) {
   static const std::map<std::string_view, std::set<std::string_view>> known = {
       {"system", {"version", "name"}},
@@ -68,12 +68,12 @@ bool Known(std::string_view element, std::string_view attribute) {
 struct Cpu {
   std::string host;
   int numa = 0;
-  std::optional<topology::Processor> processor;  // none: not told
+  std::optional<topology::Processor> processor;  // none if the input does not state it
   Location location;
   int index = 0;
 };
 
-// A device on PCIe, and what leads from it towards the CPU.
+// A PCIe device, and its connection toward the CPU.
 struct Place {
   DeviceKind kind = DeviceKind::kPcieSwitch;
   std::string bus;
@@ -84,8 +84,8 @@ struct Place {
   std::string vendor_device;
   Location location;
   Xml element;
-  bool gone = false;  // a wire, or part of the switch above
-  // Of GPUs: rank, or device number; of NICs: device number. What has none comes last.
+  bool gone = false;  // merged: a wire, or part of the switch above
+  // GPUs: rank or device number; NICs: device number. Devices without a number come last.
   std::int64_t order = 0;
   Bandwidth speed;  // of a NIC's port
   std::string name;
@@ -135,7 +135,7 @@ class Reader {
     }
   }
 
-  // Of an element's '<'.
+  // The position of an element's '<'.
   Location LocationOf(const Xml& element) const {
     const std::ptrdiff_t offset = element.offset_debug();
     return lines_.At(offset > 0 ? static_cast<std::size_t>(offset) - 1 : 0);
@@ -145,13 +145,13 @@ class Reader {
     std::string name;
     int line = 0;
   };
-  // The name that stands behind a '<', as far as messages show it.
+  // The name after a '<', cut for messages.
   std::string_view NameAt(std::size_t tag) const {
     constexpr std::size_t kLongest = 128;
     const std::string_view text = text_.substr(tag + 1, kLongest);
     return text.substr(0, std::min(text.find_first_of(" \t\r\n/<>"), text.size()));
   }
-  // The innermost element that is still open where the text ends.
+  // The innermost element that is still open at the end of the text.
   std::optional<Begun> LastOpen() const {
     std::vector<std::size_t> open;  // where their tags begin
     for (std::size_t at = text_.find('<'); at != std::string_view::npos; at = text_.find('<', at)) {
@@ -177,8 +177,8 @@ class Reader {
     return last != std::string_view::npos && text_.find('>', last) == std::string_view::npos;
   }
 
-  // Elements are compared with one another: their number is bounded. A node of eight GPUs has some
-  // 50, a rack that is one machine some thousands.
+  // Elements are compared in pairs, so their number is limited. A node of eight GPUs has some 50,
+  // and a rack that is one machine some thousands.
   bool IsOfOneMachine() {
     constexpr std::size_t kMostElements = 20'000;
     std::size_t elements = 0;
@@ -252,7 +252,7 @@ class Reader {
                      LocationOf(element).line, Quoted(name, "")));
   }
 
-  // An attribute that is an integer; nothing if it is not there.
+  // An integer attribute; nothing if it is missing.
   std::optional<std::int64_t> Integer(const Xml& element, const char* name) {
     const pugi::xml_attribute attribute = element.attribute(name);
     if (!attribute) return std::nullopt;
@@ -289,7 +289,8 @@ class Reader {
     }
   }
 
-  // As NCCL tells them apart (NVIDIA/nccl, src/graph/topo.cc); nothing: not at all.
+  // The processor type as NCCL distinguishes it (NVIDIA/nccl, src/graph/topo.cc); nothing if
+  // unknown.
   static std::optional<topology::Processor> ProcessorOf(const Xml& cpu) {
     using topology::Processor;
     const std::string_view arch = cpu.attribute("arch").value();
@@ -329,7 +330,7 @@ class Reader {
       if (name == "pci") {
         ReadPci(child, -1, index, cpu.host, 1);
       } else if (name == "nic") {
-        // NCCL found no PCIe device for it.
+        // NCCL found no PCIe device for this NIC.
         ReadNic(child, -1, index, cpu.host, "", std::nullopt);
       } else {
         NoteElement(child);
@@ -337,7 +338,7 @@ class Reader {
     }
   }
 
-  // The connection of a PCIe device. What /sys did not tell is as NCCL takes it.
+  // The connection of a PCIe device. Values missing in /sys get NCCL's defaults.
   Bandwidth Connection(const Xml& pci) {
     constexpr int kDefaultLanes = 16;
     constexpr double kDefaultRate = 8;
@@ -423,7 +424,7 @@ class Reader {
       places_.push_back(std::move(place));
       return;
     }
-    // A bridge; or something that takes no part, such as the PCIe side of an NVSwitch.
+    // A bridge, or an irrelevant device such as the PCIe side of an NVSwitch.
     if (!element.child("pci") || !unique()) return;
     const int index = static_cast<int>(places_.size());
     places_.push_back(std::move(place));
@@ -443,7 +444,7 @@ class Reader {
     std::vector<Xml> ports;
     for (const Xml& net : element.children("net")) {
       CheckNames(net);
-      // Without a device number, or fused into another one, NCCL does not use it.
+      // NCCL does not use a NIC without a device number or one merged into another.
       if (!net.attribute("dev") || net.attribute("net").as_int(1) == 0) continue;
       ports.push_back(net);
     }
@@ -478,7 +479,7 @@ class Reader {
           place.speed = Bandwidth::BytesPerSecond(*speed * kBytesPerMegabit);
         }
       }
-      // Without PCIe in between, the port is what limits it.
+      // Without PCIe in between, the port is the limit.
       const Bandwidth whole = up.value_or(place.speed);
       place.up = Bandwidth::BytesPerSecond(whole.bytes_per_second() /
                                            (up ? static_cast<std::int64_t>(ports.size()) : 1));
@@ -505,7 +506,7 @@ class Reader {
   }
 
   void RemoveWires() {
-    // Children stand after their parents, so from the last to the first every count is final.
+    // Children come after their parents, so counts are final from last to first.
     std::vector<int> children(places_.size());
     for (int i = static_cast<int>(places_.size()) - 1; i >= 0; --i) {
       Place& place = At(i);
@@ -521,7 +522,7 @@ class Reader {
         children[static_cast<std::size_t>(place.parent)] += place.gone ? below : 1;
       }
     }
-    // Parents before children: each hangs on the nearest that is left.
+    // From parents to children: each is attached to the nearest remaining ancestor.
     for (std::size_t i = 0; i < places_.size(); ++i) {
       Place& place = places_[i];
       while (place.parent >= 0 && At(place.parent).gone) {
@@ -561,7 +562,7 @@ class Reader {
     }
   }
 
-  // Those that --nics does not name.
+  // Leaves out NICs that --nics does not name.
   void LeaveOutOtherNics() {
     std::set<std::string> unknown(options_.nics.begin(), options_.nics.end());
     std::string left_out;
@@ -593,7 +594,7 @@ class Reader {
       for (std::size_t i = 0; i < places.size(); ++i) At(places[i]).index = static_cast<int>(i);
       node_type_.devices[static_cast<std::size_t>(kind)] = static_cast<int>(places.size());
     }
-    // Switches in the order of the first GPU, else NIC, below them.
+    // Switches in the order of their first GPU, otherwise of their first NIC.
     std::vector<int> switches = Of(DeviceKind::kPcieSwitch);
     std::vector<std::pair<int, int>> first(places_.size(), {topology::kMostDevices, 0});
     for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -631,7 +632,7 @@ class Reader {
     }
   }
 
-  // The GPU type, as the user says or by its PCI ids.
+  // The GPU type from the user or from its PCI ids.
   const GpuModel* ChooseGpu() {
     const std::vector<int> gpus = Of(DeviceKind::kGpu);
     if (!options_.gpu.empty()) {
@@ -688,7 +689,7 @@ class Reader {
     }
   }
 
-  // What one link of the GPU carries.
+  // The bandwidth of one link of the GPU.
   std::optional<Bandwidth> LinkRate(const Place& gpu, const GpuModel* model) {
     if (model != nullptr && model->nvlinks > 0) return model->nvlink;
     const Xml element = gpu.element.child("gpu");
@@ -696,13 +697,13 @@ class Reader {
     return NvLinkBandwidth(element.attribute("sm").as_int());
   }
 
-  // NVLinks that the input lists, but for those to CPUs.
+  // The NVLinks listed in the input, except those to CPUs.
   struct ListedNvLinks {
-    // Between two GPUs, as the first of them has it.
+    // Between two GPUs, from the first one's list.
     struct Direct {
       int count = 0;
       Location location;
-      Bandwidth rate;  // as the last of them has it
+      Bandwidth rate;  // of the last link listed
     };
     struct ToSwitch {
       int gpu = 0;
@@ -729,7 +730,7 @@ class Reader {
     }
   }
 
-  // False: what the GPU's links carry is not known.
+  // Returns false if the bandwidth of the GPU's links is unknown.
   bool ReadNvLinksOf(const Place& gpu, const GpuModel* model, ListedNvLinks& listed) {
     for (const Xml& link : gpu.element.child("gpu").children()) {
       const std::string_view name = link.name();
@@ -775,7 +776,7 @@ class Reader {
     return std::nullopt;
   }
 
-  // `links`: as if they led to a switch.
+  // `links`: the link as if it led to a switch.
   void ReadNvLink(const Place& gpu, const Xml& link, const ListedNvLinks::ToSwitch& links,
                   ListedNvLinks& listed) {
     const std::string kind = Lower(link.attribute("tclass").value());
@@ -813,7 +814,7 @@ class Reader {
   }
 
   void AddNvLinks(const ListedNvLinks& listed) {
-    std::map<std::string, int> nvswitches;  // by target, in whose order they are numbered
+    std::map<std::string, int> nvswitches;  // by target, which determines their numbers
     for (const ListedNvLinks::ToSwitch& link : listed.to_switches) {
       nvswitches.emplace(link.target, 0);
     }
@@ -836,7 +837,7 @@ class Reader {
     }
   }
 
-  // The input lists no NVLinks.
+  // For an input without NVLinks.
   void AssumeNvLinks(const GpuModel* model, int gpus) {
     if (model == nullptr || model->nvlinks == 0) return;
     if (options_.missing_nvlinks == MissingNvLinks::kRefuse) {
@@ -903,7 +904,7 @@ class Reader {
     }
   }
 
-  // Sets of devices that links join.
+  // Sets of devices connected by links.
   class Parts {
    public:
     int Find(const std::pair<DeviceKind, int>& device) {
@@ -958,7 +959,7 @@ class Reader {
         return;
       }
     }
-    // The sets next to each GPU and NIC.
+    // The sets adjacent to each GPU and NIC.
     std::map<std::pair<DeviceKind, int>, std::set<int>> next_to;
     for (const LinkedPair& link : links_) {
       const std::pair from{link.from_kind, link.from};

@@ -92,7 +92,8 @@ TEST(NcclTopology, ANodeOfTwoSocketsIsDrawnInFourRules) {
   EXPECT_TRUE(Noted(*topology, "what joins nodes"));
 }
 
-// NCCL reckons with the processor: what it posts to the network, what it carries between sockets.
+// NCCL's model depends on the processor: its posts to the network, and its bandwidth between
+// sockets.
 TEST(NcclTopology, TellsTheProcessor) {
   const struct {
     std::string_view type;
@@ -126,7 +127,7 @@ TEST(NcclTopology, ABridgeWithOneDeviceIsAWire) {
   EXPECT_TRUE(Noted(*topology, "no NIC"));
 }
 
-// DGX-1 and the like: both ends name the link, it is one.
+// DGX-1 and similar machines: both ends list the link, which is counted once.
 TEST(NcclTopology, DirectNvLinksCountOnce) {
   const auto text = [](int back) {
     return System(
@@ -154,7 +155,7 @@ TEST(NcclTopology, CutOffTextNamesTheElementThatIsOpen) {
   ASSERT_FALSE(cut.has_value());
   EXPECT_EQ(CodeOf(cut), "xml.syntax");
   EXPECT_EQ(cut.error().front().message, "the XML is cut off: <gpu> of line 4 is not closed");
-  // Wherever it is cut, it is noticed, and what is open has a name.
+  // A cut at any position is detected, and the open element is named.
   for (std::size_t length = 0; length + 1 < whole.size(); ++length) {
     const auto result = Parse(whole.substr(0, length));
     ASSERT_FALSE(result.has_value()) << length;
@@ -173,7 +174,7 @@ TEST(NcclTopology, TwoMachinesInOneFileAreRefused) {
   EXPECT_EQ(two.error().front().location.line, 10);
 }
 
-// Where /sys tells nothing, NCCL writes empty attributes.
+// If /sys has no values, NCCL writes empty attributes.
 TEST(NcclTopology, EmptySpeedsAndWidthsAreNotTold) {
   std::string text = System(Cpu(0, Gpu(0, kToSwitch)));
   text.replace(text.find("32.0 GT/s PCIe"), 14, "");
@@ -185,7 +186,7 @@ TEST(NcclTopology, EmptySpeedsAndWidthsAreNotTold) {
   EXPECT_TRUE(Noted(*topology, "8 GT/s and 16 lanes"));
 }
 
-// Files for NCCL_TOPO_FILE may leave NVLinks out, as NCCL finds them when it runs.
+// Files for NCCL_TOPO_FILE may leave out NVLinks, since NCCL finds them at run time.
 TEST(NcclTopology, NvLinksThatAreNotListedAreAskedFor) {
   const auto read = [](int gpus, MissingNvLinks missing) {
     std::string devices;
@@ -199,7 +200,7 @@ TEST(NcclTopology, NvLinksThatAreNotListedAreAskedFor) {
   const auto none = read(2, MissingNvLinks::kNone);
   ASSERT_TRUE(none.has_value()) << Format(none.error());
   EXPECT_TRUE(Noted(*none, "none are taken to be there; a h100-sxm has 18"));
-  // 18 links of each GPU: 6 to each of three others, all to switches where there are seven.
+  // 18 links per GPU: 6 to each of three others; with seven others, all lead to switches.
   const auto four = read(4, MissingNvLinks::kAssume);
   ASSERT_TRUE(four.has_value()) << Format(four.error());
   EXPECT_EQ(four->node_type.Count(DeviceKind::kNvSwitch), 0);
@@ -250,7 +251,7 @@ TEST(NcclTopology, ATopologyInTwoPartsIsNamed) {
   EXPECT_NE(topology.error().front().message.find("in several parts"), std::string::npos);
 }
 
-// The second GPU reaches the first over NVLink, but nothing leads to a NIC.
+// The second GPU reaches the first over NVLink, but no link leads to a NIC.
 TEST(NcclTopology, AGpuWithoutAPathToANicIsNamed) {
   const auto topology = Parse(System(Cpu(0, Gpu(0, kToSwitch) + Nic(0)) + Gpu(1, kToSwitch)));
   EXPECT_EQ(CodeOf(topology), "topology.impossible");

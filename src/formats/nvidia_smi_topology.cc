@@ -22,7 +22,7 @@ using topology::DeviceKind;
 using topology::LinkedPair;
 using topology::LinkKind;
 
-// Of the text, which outlives it.
+// A word of the text, which must outlive it.
 struct Word {
   std::string_view text;
   int line = 0;
@@ -30,7 +30,7 @@ struct Word {
 };
 using Row = std::vector<Word>;
 
-// Escape sequences (underlined headings) replaced by blanks, so that columns stay in place.
+// Replaces escape sequences (underlined headings) by blanks, so that columns stay in place.
 std::string WithoutEscapes(std::string_view text) {
   constexpr char kEscape = '\x1b';
   std::string plain(text);
@@ -49,7 +49,7 @@ std::string WithoutEscapes(std::string_view text) {
   return plain;
 }
 
-// Bars of tables, and what comments put before a line, replaced by blanks.
+// Replaces the bars of tables and the prefixes of comments by blanks.
 std::string WithoutQuoting(std::string text) {
   std::replace(text.begin(), text.end(), '|', ' ');
   bool at_start = true;
@@ -65,7 +65,7 @@ std::string WithoutQuoting(std::string text) {
   return text;
 }
 
-// The words of the lines that have any.
+// The words of all nonblank lines.
 std::vector<Row> RowsOf(std::string_view text) {
   std::vector<Row> rows;
   std::size_t line_start = 0;
@@ -100,7 +100,7 @@ bool IsGpu(std::string_view name) {
   return name.starts_with("GPU") && Number(name.substr(3)).has_value();
 }
 
-// Sets of devices that merge.
+// Disjoint sets of devices that can be merged.
 class Sets {
  public:
   explicit Sets(std::size_t count) : parent_(count) {
@@ -162,7 +162,7 @@ class Reader {
 
   Location At(const Word& word) const { return {file_, word.line, word.column}; }
 
-  // The first line that names the columns: GPU0 GPU1 ... NIC0 ... CPU Affinity NUMA Affinity
+  // Finds the first line with column names: GPU0 GPU1 ... NIC0 ... CPU Affinity NUMA Affinity
   bool FindHeading() {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const Row& row = rows_[i];
@@ -241,7 +241,7 @@ class Reader {
         }
         matrix_[at].push_back(word);
       }
-      // CPU affinity, then NUMA affinity where there is a single node.
+      // CPU affinity, then NUMA affinity if it is a single node.
       if (at < static_cast<std::size_t>(gpus_) && row.size() > devices() + 2) {
         numa_[at] = row[devices() + 2].text;
       }
@@ -275,7 +275,7 @@ class Reader {
     }
   }
 
-  // Leaves out the NICs that do not join nodes.
+  // Leaves out NICs that do not join nodes.
   bool ChooseNics() {
     const auto gpus = static_cast<std::size_t>(gpus_);
     const auto shares_switch = [&](std::size_t nic) {
@@ -341,7 +341,7 @@ class Reader {
                       {latency, bandwidth}});
   }
 
-  // The numbers of the sets that `members` of the devices form, in the order of their first.
+  // Numbers of the sets with at least `least` devices, in the order of their first device.
   std::map<std::size_t, std::size_t> Numbered(Sets& sets, std::size_t least) const {
     std::map<std::size_t, std::size_t> sizes;
     for (std::size_t i = 0; i < devices(); ++i) ++sizes[sets.Find(i)];
@@ -364,7 +364,7 @@ class Reader {
         if (word == "PIX" || word == "PXB" || word == "PHB" || word == "NODE") cpus.Join(i, j);
       }
     }
-    // NVLinks hide what lies between GPUs on PCIe; their NUMA nodes tell.
+    // NVLinks hide the PCIe route between GPUs, so use their NUMA nodes.
     for (std::size_t i = 0; i < gpus; ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         if (!numa_[i].empty() && numa_[i] == numa_[j] && Number(numa_[i])) cpus.Join(i, j);

@@ -13,7 +13,7 @@ namespace {
 
 using topology::DeviceKind;
 
-// Four H100 on two sockets, two NICs, as a recent driver prints it.
+// Four H100 on two sockets with two NICs, printed by a recent driver.
 constexpr std::string_view kMatrix =
     "\t\x1b[4mGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"
     "GPU0\t X \tNV18\tNV18\tNV18\tPIX\tSYS\t0-31\t0\t\tN/A\n"
@@ -48,7 +48,7 @@ TEST(NvidiaSmiTopology, GroupsBecomeSwitchesAndSockets) {
   ASSERT_TRUE(topology.has_value()) << Format(topology.error());
   const topology::NodeType& node = topology->node_type;
   EXPECT_EQ(node.Count(DeviceKind::kGpu), 4);
-  // 3 x 18 links are more than the 18 that an H100 has: they lead to NVSwitches.
+  // 3 x 18 links exceed the 18 of an H100, so they lead to NVSwitches.
   EXPECT_EQ(node.Count(DeviceKind::kNvSwitch), 1);
   EXPECT_EQ(node.Count(DeviceKind::kPcieSwitch), 1);  // GPU0, GPU1, NIC0
   EXPECT_EQ(node.Count(DeviceKind::kCpu), 2);
@@ -59,7 +59,7 @@ TEST(NvidiaSmiTopology, GroupsBecomeSwitchesAndSockets) {
   EXPECT_EQ(Format(node.links[1].to), "pcie_switch[0]");
 }
 
-// Two cards with a bridge of 12 links, no NVSwitch; no NICs, so no speed is needed.
+// Two cards with a bridge of 12 links and no NVSwitch. Without NICs no speed is needed.
 TEST(NvidiaSmiTopology, LinksThatAGpuHasAreDirect) {
   ImportOptions options;
   options.gpu = "a100-pcie-80gb";
@@ -97,7 +97,7 @@ TEST(NvidiaSmiTopology, MistakesAreNamedWhereTheyStand) {
   EXPECT_EQ(other.error().front().code, "topology.not-smi");
 }
 
-// NIC0 shares a switch with GPU0 and GPU1, NIC1 with none: it is for something else.
+// NIC0 shares a switch with GPU0 and GPU1. NIC1 shares one with no GPU and has another purpose.
 TEST(NvidiaSmiTopology, NicsThatShareNoSwitchAreLeftOut) {
   ImportOptions options = H100();
   options.nics.clear();
@@ -107,7 +107,7 @@ TEST(NvidiaSmiTopology, NicsThatShareNoSwitchAreLeftOut) {
   EXPECT_EQ(by_rule->notes.front(),
             "NICs that share no PCIe switch with a GPU are left out, as those for storage and "
             "management: mlx5_1 (--nics all has them)");
-  // Where none shares one, all count.
+  // If no NIC shares one, all count.
   std::string text(kMatrix);
   for (const auto& [from, to] : {std::pair("PIX", "PHB"), {"PXB", "PHB"}}) {
     for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos;) {
@@ -115,7 +115,7 @@ TEST(NvidiaSmiTopology, NicsThatShareNoSwitchAreLeftOut) {
     }
   }
   EXPECT_EQ(Parse(text, options)->node_type.Count(DeviceKind::kNic), 2);
-  // By name, the matrix's or the legend's.
+  // By name in the matrix or in the legend.
   for (const char* name : {"NIC1", "mlx5_1"}) {
     options.nics = {name};
     const auto named = Parse(kMatrix, options);
@@ -129,7 +129,7 @@ TEST(NvidiaSmiTopology, NicsThatShareNoSwitchAreLeftOut) {
   EXPECT_EQ(unknown.error().front().code, "topology.unknown-nic");
 }
 
-// What people paste into comments of issues and of scripts, and tables of Markdown.
+// Output pasted into comments of issues and scripts, and into Markdown tables.
 TEST(NvidiaSmiTopology, ReadsWhatWasPasted) {
   const auto plain = Parse(kMatrix);
   ASSERT_TRUE(plain.has_value());

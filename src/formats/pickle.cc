@@ -23,14 +23,14 @@ const PickleValue* PickleValue::Find(std::string_view key) const {
 
 namespace {
 
-// Each takes some 100 bytes. A snapshot of 16 MiB, the most a file may have, has half as many.
+// Each takes some 100 bytes. The largest input file, 16 MiB, has half as many.
 constexpr std::size_t kMostValues = 5'000'000;
 
 enum class Fault : std::uint8_t { kCutOff, kMalformed, kNotData, kTooLarge };
 
 }  // namespace
 
-// Runs the opcodes on a stack of values; what would import or call is refused.
+// Executes the opcodes on a stack of values; imports and calls are refused.
 class PickleReader {
  public:
   explicit PickleReader(std::string_view bytes) : bytes_(bytes) {}
@@ -175,7 +175,7 @@ class PickleReader {
     return taken;
   }
 
-  // Little-endian, without sign.
+  // A little-endian unsigned integer.
   std::optional<std::uint64_t> Number(std::size_t size) {
     const auto bytes = Bytes(size);
     if (!bytes) return std::nullopt;
@@ -212,7 +212,7 @@ class PickleReader {
     return Push({.kind = Kind::kInteger, .integer = value});
   }
 
-  // Two's complement of any length; what does not fit into 64 bits becomes the nearest.
+  // Two's complement of any length; values beyond 64 bits become the nearest.
   Step Long(std::size_t size) {
     const auto length = Number(size);
     const auto bytes = length ? Bytes(*length) : std::nullopt;
@@ -251,7 +251,7 @@ class PickleReader {
     return Push({.kind = Kind::kText, .text = std::string(*bytes)});
   }
 
-  // The values above the last mark, or the last `count`, off the stack.
+  // Pops the values above the last mark, or the last `count`.
   std::optional<std::vector<const PickleValue*>> Take(std::size_t from) {
     if (from > stack_.size()) return std::nullopt;
     std::vector<const PickleValue*> taken(stack_.begin() + static_cast<std::ptrdiff_t>(from),
@@ -269,7 +269,7 @@ class PickleReader {
     marks_.pop_back();
     return Take(from);
   }
-  // Nothing below the last mark may be taken.
+  // Values below the last mark must not be popped.
   std::size_t Floor() const { return marks_.empty() ? 0 : marks_.back(); }
 
   Step Make(Kind kind, std::optional<std::vector<const PickleValue*>> items) {
@@ -308,7 +308,7 @@ class PickleReader {
     return number ? use(*number) : Step(Fault::kCutOff);
   }
   Step Keep(std::uint64_t key) {
-    // Python numbers what it keeps from 0, or from 1 (cPickle).
+    // Python numbers memo entries from 0, or from 1 (cPickle).
     if (stack_.size() <= Floor() || key > memo_.size() + 1) return Fault::kMalformed;
     if (key >= memo_.size()) memo_.resize(key + 1);
     memo_[key] = stack_.back();
@@ -326,7 +326,7 @@ class PickleReader {
   Pickle* pickle_ = nullptr;
   std::vector<PickleValue*> stack_;
   std::vector<std::size_t> marks_;
-  std::vector<PickleValue*> memo_;  // null: none of that number
+  std::vector<PickleValue*> memo_;  // null: unused number
 };
 
 Result<Pickle> ParsePickle(std::string_view bytes, const std::string& file) {

@@ -9,13 +9,13 @@
 
 #include "src/base/diagnostic.h"
 
-// Python's pickles (protocols 2 to 5) of plain data: None, booleans, integers, floats, text, bytes,
-// lists, tuples, sets and dictionaries, as pickletools documents their opcodes. A pickle is a
-// program that may import and call anything: this reader executes nothing, and refuses a pickle
-// that asks for more than plain data at the opcode that does.
+// Reads Python's pickles (protocols 2 to 5) of plain data: None, booleans, integers, floats, text,
+// bytes, lists, tuples, sets and dictionaries, with the opcodes documented in pickletools. A pickle
+// is a program that may import and call anything. This reader executes nothing, and refuses a
+// pickle at the first opcode that needs more than plain data.
 //
 // Mistakes: pickle.not-data (it names a class or a function), pickle.cut-off, pickle.malformed (an
-// unknown opcode, an empty stack), pickle.too-large (more values than any that are read here).
+// unknown opcode, an empty stack), pickle.too-large (too many values).
 namespace stepcast::formats {
 
 struct PickleValue {
@@ -24,27 +24,27 @@ struct PickleValue {
     kBoolean,
     kInteger,
     kReal,
-    kText,  // bytes as well
+    kText,  // text or bytes
     kSequence,
     kMapping,
   };
   Kind kind = Kind::kNone;
-  std::int64_t integer = 0;  // of a boolean 0 or 1; of an integer beyond 64 bits the nearest
+  std::int64_t integer = 0;  // a boolean is 0 or 1; beyond 64 bits, the nearest
   double real = 0;
   std::string text{};
-  std::vector<const PickleValue*> items{};  // of a mapping key, value, key, value
+  std::vector<const PickleValue*> items{};  // for a mapping: key, value, key, value, ...
 
-  // The value of a mapping's key; null: it has none, or this is no mapping. The first kMostKeys keys
-  // alone are looked at: a mapping of millions may stand in many places.
+  // The value of a mapping's key; null if it is absent, or if this is not a mapping. Only the first
+  // kMostKeys keys are searched, since one mapping of millions of keys may occur in many places.
   static constexpr std::size_t kMostKeys = 64;
   const PickleValue* Find(std::string_view key) const;
-  // An integer; `otherwise` where this is none.
+  // The integer, or `otherwise` if this is not an integer.
   std::int64_t IntegerOr(std::int64_t otherwise) const {
     return kind == Kind::kInteger || kind == Kind::kBoolean ? integer : otherwise;
   }
 };
 
-// Owns the values of a pickle, which may refer to each other in circles.
+// Owns the values of a pickle, which may contain reference cycles.
 class Pickle {
  public:
   const PickleValue& root() const { return *root_; }

@@ -85,7 +85,7 @@ TEST(Pickle, ReadsPlainData) {
   }
 }
 
-// os.system('echo'), as a malicious file would have it.
+// A malicious file that calls os.system('echo').
 TEST(Pickle, ExecutesNothing) {
   EXPECT_EQ(CodeOf(Text(kCall)), "pickle.not-data");
   EXPECT_EQ(CodeOf(Text(kCall2)), "pickle.not-data");
@@ -100,13 +100,13 @@ TEST(Pickle, EveryCutIsSaid) {
 
 TEST(Pickle, IsBounded) {
   EXPECT_EQ(CodeOf("\x80\x04" + std::string(5'000'001, 'N') + "."), "pickle.too-large");
-  // Numbers of what is kept follow one another: Python counts them from 0 or 1.
+  // Memo numbers are consecutive; Python counts them from 0 or 1.
   EXPECT_EQ(CodeOf("\x80\x02Nq\x01h\x01\x86."), "none");
   EXPECT_EQ(CodeOf("\x80\x02Nq\x02h\x02\x86."), "pickle.malformed");
   EXPECT_EQ(CodeOf("\x80\x02Nq\x01h\x02\x86."), "pickle.malformed");
 }
 
-// Neither a crash nor an endless loop, whatever the bytes are.
+// No bytes cause a crash or an endless loop.
 RC_GTEST_PROP(Pickle, AnyBytesAreReadOrRefused, (std::string bytes)) {
   const auto pickle = ParsePickle("\x80\x04" + bytes + ".", "a.pickle");
   RC_ASSERT(pickle.has_value() || pickle.error().size() == 1U);

@@ -14,7 +14,7 @@
 namespace stepcast::formats {
 namespace {
 
-// Keys in the order in which they were written: it is that of a sweep's axes.
+// Keys keep their order, which is that of a sweep's axes.
 using Json = nlohmann::ordered_json;
 
 // The keys of each question, the required ones first.
@@ -40,7 +40,7 @@ const std::map<std::string, Keys>& KeysByName() {
   return keys;
 }
 
-// A value as --set and --vary take it: text is itself, the rest is JSON.
+// A value in the form of --set and --vary: text as it is, otherwise JSON.
 std::string TextOf(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
@@ -168,7 +168,7 @@ class Reader {
     if (value == nullptr) return;
     if (value->is_string()) {
       scenario.path = value->get<std::string>();
-      // An empty path would mean a text; it names no file.
+      // An empty path would stand for a text, so use a name that no file has.
       if (scenario.path.empty()) scenario.path = " ";
     } else if (value->is_object()) {
       scenario.text = value->dump(1);
@@ -184,7 +184,7 @@ class Reader {
     for (const auto& [name, own] : value->items()) settings.push_back(name + "=" + TextOf(own));
   }
 
-  // Values of a key are a list, or text as --vary has it behind the equals sign.
+  // The values of a key are a list, or text in the form of --vary after the equals sign.
   void Axes() {
     const Json* value = Find("vary");
     if (value == nullptr) return;
@@ -221,7 +221,7 @@ ReadQuestion ParseQuestion(std::string_view line) {
                  fmt::format("a question is a JSON object on one line: {}", Quoted(line)),
                  R"(write for example {"ask": "simulate", "scenario": "my/scenario.yaml"})"}})};
   }
-  // Text that is not UTF-8 was refused by the parser.
+  // The parser has refused invalid UTF-8.
   const std::string id = document.contains("id") ? document.at("id").dump() : "null";
   return {.id = id, .question = Reader(document).Read()};
 }

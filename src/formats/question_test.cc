@@ -25,7 +25,7 @@ TEST(ParseQuestion, ReadsScenariosSettingsAndAxesInTheirOrder) {
   EXPECT_THAT(read.question->vary, ElementsAre("z=1,2 MiB", "y=1..64 x2"));
 }
 
-// Positions in messages are then those of lines that the asker can count.
+// Positions in messages then refer to lines that the caller can count.
 TEST(ParseQuestion, AnObjectInTheScenariosPlaceIsATextWithALineForEachKey) {
   const ReadQuestion read =
       ParseQuestion(R"({"ask": "simulate", "scenario": {"stepcast": 1, "model": {"kind": "x"}}})");

@@ -37,7 +37,7 @@ constexpr ParameterWord kParameterWords[] = {
     {ParameterPass::Kind::kReshard, "RESHARD"},
     {ParameterPass::Kind::kReduceGradients, "REDUCE_GRAD"}};
 
-// A number from 0 at the beginning of the text, taken off it.
+// Removes and returns a nonnegative number at the beginning of the text.
 std::optional<int> TakeNumber(std::string_view& text) {
   constexpr int kHighest = 999'999'999;
   int number = 0;

@@ -15,7 +15,7 @@ std::string Mistakes(const std::string& text) {
   return schedule ? "" : Format(schedule.error());
 }
 
-// What _PipelineScheduleRuntime writes for 1F1B: empty cells are slots without an action.
+// Output of _PipelineScheduleRuntime for 1F1B: empty cells are slots without an action.
 TEST(ScheduleCsvTest, ARowForEachRank) {
   const auto schedule =
       ParseScheduleCsv("0F0,0F1,,,0B0,,0B1\r\n,1F0,1B0,1F1,1B1,,\r\n", "mine.csv");
@@ -23,7 +23,7 @@ TEST(ScheduleCsvTest, ARowForEachRank) {
   EXPECT_EQ(*schedule, parallel::OneForwardOneBackward(2, 2));
 }
 
-// A V: rank 0 has the first and the last chunk, rank 1 those between.
+// A V schedule: rank 0 has the first and the last chunk, and rank 1 those between.
 TEST(ScheduleCsvTest, AllActions) {
   const std::string text =
       "0UNSHARD,0F0,3F0,0F1,(3F1;3B0)OVERLAP_F_B,0I0,0W0,3B1,0B1,0REDUCE_GRAD,0RESHARD\n"

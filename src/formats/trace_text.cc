@@ -22,7 +22,7 @@ class TraceText::Source {
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
-  // The first block of the file; false after appending why there is none.
+  // Reads the first block of the file. Returns false after appending an error.
   bool Begin() {
     if (!Fill()) return false;
     if (here_.empty()) return Fail("file.empty", "the file holds no value", "");
@@ -63,7 +63,7 @@ class TraceText::Source {
     return false;
   }
 
-  // What of the file comes next, in `here_`; empty at its end.
+  // Reads the next part of the file into `here_`, which is empty at its end.
   bool Fill() {
     const auto count = file_.Read(packed_bytes_, diagnostics_);
     if (!count) {
@@ -86,7 +86,7 @@ class TraceText::Source {
     while (stream_.avail_out > 0) {
       if (here_.empty() && !Fill()) return {};
       if (ended_) {
-        // A file may hold several, one after the other; anything else behind one says nothing.
+        // A file may contain several gzip members; other trailing data is ignored.
         if (!here_.starts_with(kMagic.front())) break;
         ::inflateReset(&stream_);
         ended_ = false;
@@ -116,8 +116,8 @@ class TraceText::Source {
   Diagnostics& diagnostics_;
   const std::size_t largest_;
   bool packed_ = false, ended_ = false, done_ = false;
-  std::size_t read_ = 0, given_ = 0;  // bytes of the file, and of the text
-  std::string_view here_;             // of the file: read and not given yet
+  std::size_t read_ = 0, given_ = 0;  // bytes read from the file, and bytes of text returned
+  std::string_view here_;             // part of the file that was read and not yet used
   z_stream stream_{};
   std::array<char, 1 << 16> packed_bytes_;
   std::array<char, 1 << 18> unpacked_;

@@ -10,19 +10,18 @@
 
 namespace stepcast::formats {
 
-// No trace is larger when it is unpacked.
+// The largest unpacked trace.
 inline constexpr std::size_t kLargestTrace = std::size_t{2} << 30;
-// A packed trace is a tenth to a twentieth of its text. What unpacks to more than this many times
-// its size, beyond the first kFreelyUnpacked bytes, was made to cost time.
+// Traces compress ten- to twentyfold. A file that unpacks to more than this many times its size,
+// beyond the first kFreelyUnpacked bytes, is refused as an attack.
 inline constexpr std::size_t kMostUnpacking = 32;
 inline constexpr std::size_t kFreelyUnpacked = std::size_t{16} << 20;
 
-// The text of a trace, block by block, unpacked if the file is gzip: no more than a block of it is
-// in memory.
+// Reads the text of a trace block by block, and unpacks gzip. Only one block is in memory.
 class TraceText {
  public:
-  // Appends why not and returns nothing: it cannot be read (as input_file.h says it) or is empty.
-  // `diagnostics` must outlive it.
+  // On failure, appends the reason and returns nothing: the file cannot be read (see InputFile), or
+  // it is empty. `diagnostics` must outlive the object.
   static std::optional<TraceText> Open(const std::string& path, Diagnostics& diagnostics,
                                        std::size_t largest = kLargestTrace);
   TraceText(TraceText&&) noexcept;
@@ -31,8 +30,8 @@ class TraceText {
   TraceText& operator=(const TraceText&) = delete;
   ~TraceText();
 
-  // The next block, which holds until the next call. Empty at the end, and after a mistake that was
-  // appended: the file cannot be read on, its packing is damaged, it is too large.
+  // The next block, valid until the next call. Empty at the end, and after an error, which is
+  // appended: a read error, damaged gzip data, or a text that is too large.
   std::string_view Next();
 
  private:

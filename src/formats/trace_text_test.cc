@@ -59,7 +59,7 @@ TEST(TraceText, IsThatOfPlainAndPackedFiles) {
   const std::string packed = Packed(Path("packed.json.gz"), text);
   EXPECT_LT(packed.size(), text.size());
   EXPECT_EQ(Whole(Path("packed.json.gz"), faults), text);
-  // As `cat a.gz b.gz` makes them; what follows and is none says nothing, as gunzip has it.
+  // Two members, as from `cat a.gz b.gz`. Trailing data is ignored, as by gunzip.
   WritePlain(Path("two.json.gz"), packed + packed);
   EXPECT_EQ(Whole(Path("two.json.gz"), faults), text + text);
   WritePlain(Path("more.json.gz"), packed + "more");
@@ -81,7 +81,7 @@ TEST(TraceText, SaysWhatIsWrong) {
   ExpectFault("", "file.not-found");
   ExpectFault(testing::TempDir(), "file.not-a-file");
   ExpectFault("/dev/zero", "file.not-a-file");
-  // Small files that unpack to more than is taken: in all, and for their size.
+  // Small files that unpack to too much: in total, or relative to their size.
   Packed(Path("bomb.json.gz"), std::string(1 << 22, ' '));
   ExpectFault(Path("bomb.json.gz"), "file.too-large", 1 << 20);
   Packed(Path("bomb.json.gz"), std::string(2 * kFreelyUnpacked, ' '));

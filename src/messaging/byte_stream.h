@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-// Values as bytes, for what ranks send each other. Integers take as many bytes as they need
-// (LEB128; signed ones with the sign in the lowest bit), so small numbers are short.
+// Encodes values as bytes for messages between ranks. Integers are LEB128 (signed ones with the
+// sign in the lowest bit), so small numbers are short.
 namespace stepcast::messaging {
 
 class ByteWriter {
@@ -30,8 +30,8 @@ class ByteWriter {
   std::string bytes_;
 };
 
-// Reads what a ByteWriter wrote. What is not there reads as zero and makes it `bad`, once and for
-// all: check at the end.
+// Reads the bytes of a ByteWriter. Reading past the end yields zeros and sets `bad` permanently:
+// check it once at the end.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : left_(bytes) {}
@@ -62,7 +62,8 @@ class ByteReader {
     left_.remove_prefix(size);
     return text;
   }
-  // A count of things that take at least a byte each: never more than there are bytes.
+  // A count of elements that take at least one byte each. A count larger than the remaining bytes
+  // sets `bad`.
   std::size_t Count() {
     const std::uint64_t count = Number();
     if (count > left_.size()) {

@@ -15,8 +15,8 @@ struct MpiVariables {
   const char* ranks;
   const char* rank;
 };
-// What launchers of MPI programs set: Open MPI's mpirun, Hydra and srun with PMI-1 or PMI-2, and
-// srun --mpi=pmix.
+// The variables that launchers of MPI programs set: Open MPI's mpirun, Hydra, srun with PMI-1 or
+// PMI-2, and srun --mpi=pmix.
 constexpr std::array kMpi{
     MpiVariables{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
     MpiVariables{"PMI_SIZE", "PMI_RANK"},

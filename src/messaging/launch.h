@@ -11,19 +11,19 @@
 
 namespace stepcast::messaging {
 
-// Why ranks cannot go on: one sentence, naming the operation where there is one.
+// Why ranks cannot continue: one sentence that names the operation, if there is one.
 struct Failure {
   std::string message;
   bool out_of_memory = false;
-  // From a device: the queued operation that failed, which `message` then does not name, where it
-  // is not the one that the call was for.
+  // Set by a device if a queued operation failed other than the one that was called. `message` does
+  // not name that operation.
   std::optional<program::OperationId> operation{};
 };
 
 template <typename T>
 using Attempt = tl::expected<T, Failure>;
 
-// Which job this process belongs to, by the environment that its launcher left.
+// Finds this process's job from the environment variables that its launcher set.
 
 enum class Launcher : std::uint8_t {
   kNone,  // no launcher: this process runs all ranks, as threads
@@ -36,12 +36,12 @@ struct Launch {
   int ranks = 1;
 };
 
-// Null where a variable is not set.
+// Returns null if a variable is not set.
 using Environment = std::function<const char*(const char* name)>;
 
-// MPI comes first: mpirun may pass on a shell's RANK. torchrun (RANK and WORLD_SIZE) starts a
-// process for each rank without MPI, by which ranks in processes of their own communicate: with
-// more than one rank that is an error, launch.needs-mpi.
+// MPI has priority, since mpirun may pass on RANK from a shell. torchrun (RANK and WORLD_SIZE)
+// starts a process for each rank without MPI. Ranks in separate processes need MPI to communicate,
+// so torchrun with more than one rank is an error, launch.needs-mpi.
 Result<Launch> FindLaunch(const Environment& environment);
 
 }  // namespace stepcast::messaging

@@ -35,7 +35,7 @@ TEST(FindLaunch, SrunWithPmix) {
   ASSERT_TRUE(launch);
   EXPECT_EQ(launch->launcher, Launcher::kMpi);
   EXPECT_EQ(launch->rank, 5);
-  // An allocation alone (salloc) has started nothing.
+  // salloc makes an allocation but starts no processes.
   EXPECT_EQ(Find({{"SLURM_NTASKS", "8"}})->launcher, Launcher::kNone);
 }
 
@@ -62,7 +62,7 @@ TEST(FindLaunch, TorchrunsRanksHaveNoMpi) {
   EXPECT_NE(one_node.error()[0].hint.find("without torchrun"), std::string::npos);
 }
 
-// A job of one rank needs nobody to communicate with.
+// A job of one rank does not communicate.
 TEST(FindLaunch, OneRankOfTorchrunIsAlone) {
   const auto launch = Find({{"RANK", "0"}, {"WORLD_SIZE", "1"}});
   ASSERT_TRUE(launch);

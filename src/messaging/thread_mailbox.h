@@ -7,8 +7,8 @@
 
 namespace stepcast::messaging {
 
-// Mailboxes of ranks that are threads of one process, one for each, for tests. Each rank's thread
-// uses its own.
+// Mailboxes for ranks that are threads of one process, for tests. There is one mailbox for each
+// rank; each rank's thread uses its own.
 std::vector<std::unique_ptr<Mailbox>> MakeThreadMailboxes(int ranks);
 
 }  // namespace stepcast::messaging

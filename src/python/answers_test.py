@@ -91,7 +91,7 @@ class AnswersTest(unittest.TestCase):
             stepcast.plan(DDP, target="beauty")
         with self.assertRaises(stepcast.InputError):
             stepcast.plan(DDP, price=0)
-        # Of 80 GB no plan leaves 99 %.
+        # No plan leaves 99 % of 80 GB free.
         self.assertEqual(stepcast.plan(DDP, framework="ddp", only="data", vary=vary, headroom="99%")["best"], [])
 
     def test_memory_compare_explain(self):
@@ -154,7 +154,7 @@ class MistakesTest(unittest.TestCase):
             stepcast.simulate(scenario)
         unknown = next(m for m in caught.exception.diagnostics if m["code"] == "input.unknown-key")
         self.assertEqual(unknown["file"], "dict")
-        # The line of the dict as json.dumps(scenario, indent=1) writes it.
+        # The line of the dict in the output of json.dumps(scenario, indent=1).
         line = json.dumps(scenario, indent=1).splitlines()[unknown["line"] - 1]
         self.assertIn("precison", line)
         self.assertEqual(len(caught.exception.diagnostics), 2)  # it is missing, too

@@ -13,33 +13,33 @@
 
 namespace stepcast::report {
 
-// How forecasts of collectives compare with what was published (docs/formats.md).
+// Compares forecasts of collectives with published measurements (docs/formats.md).
 
-// Tables by source and size band, totals, choices that differ from documented ones.
+// Tables by source and size band, totals, and choices that differ from documented ones.
 std::string CollectiveAccuracyText(const validate::CollectiveAccuracy& accuracy);
 std::string CollectiveAccuracyJson(const validate::CollectiveAccuracy& accuracy);
-// A record for each point.
+// One record per point.
 std::string CollectiveAccuracyCsv(const validate::CollectiveAccuracy& accuracy);
-// The section of docs/accuracy/collectives.md between its markers, without them.
+// The section of docs/accuracy/collectives.md between its markers, without the markers.
 std::string CollectiveAccuracyMarkdown(const validate::CollectiveAccuracy& accuracy);
 
-// How well published training steps are forecast, for people and for programs.
+// The accuracy of forecasts of published training steps, for people and for programs.
 
-// Tables by source, fit and check rows apart, quality A and B apart; what was not simulated, with
-// reasons; what is aimed at.
+// Tables by source, separate for fit and check rows and for quality A and B; the cases that were
+// not simulated, with reasons; and the targets.
 std::string PublishedAccuracyText(const validate::PublishedAccuracy& accuracy);
 
 // The same as a section of a document.
 std::string PublishedAccuracyMarkdown(const validate::PublishedAccuracy& accuracy);
 
-// Every case, and all tables.
+// All cases and all tables.
 std::string PublishedAccuracyJson(const validate::PublishedAccuracy& accuracy);
 std::string PublishedAccuracyCsv(const validate::PublishedAccuracy& accuracy);
 
-// One page that needs no other file: tables, and plots of forecast against measured.
+// One self-contained page: tables, and plots of forecast against measured values.
 std::string PublishedAccuracyHtml(const validate::PublishedAccuracy& accuracy);
 
-// Tables of published steps, for text, document and page. For the .cc files of this package only.
+// Tables of published steps, for text, document and page. Internal to this package.
 
 struct PublishedTable {
   std::string title;
@@ -48,29 +48,30 @@ struct PublishedTable {
   std::string note;  // below the table; may be empty
 };
 
-// Those that have rows.
+// The tables that have rows.
 std::vector<PublishedTable> PublishedTables(const validate::PublishedAccuracy& accuracy);
 
-// How the tables are to be read.
+// How to read the tables.
 std::string PublishedPreface();
 
 // "1087 cases of 2 sources: 185 simulated, 902 not."
 std::string PublishedCounts(const validate::PublishedAccuracy& accuracy);
 
-// The output of `calibrate runs`: what was learned from runs, and how precisely.
+// The output of `calibrate runs`: what was learned from runs, and its precision.
 
 struct RunsReport {
   std::string path;                          // of the runs
-  std::vector<validate::SimulatedRun> runs;  // all that the file has
-  std::vector<std::size_t> learned;          // those that are learned from, in the fit's order
-  std::vector<std::size_t> held_back;        // those that are marked check
+  std::vector<validate::SimulatedRun> runs;  // all runs of the file
+  std::vector<std::size_t> learned;          // indices of runs learned from, in the fit's order
+  std::vector<std::size_t> held_back;        // indices of runs marked as check
   calibrate::RunFit fit;
   std::string written;    // "mine.yaml: h100-sxm"; empty: no profile
-  std::string unwritten;  // why there is none, or how to get one
+  std::string unwritten;  // why no profile was written, or how to write one
 };
 
-// Errors of step times: of the forecast, of the nearest run alone, and learned from the others (the
-// runs themselves: each from the configurations other than its own; held-back ones: from all).
+// Errors of step times: of the forecast, of the nearest run only, and learned from other runs. For
+// a run that was learned from, the other runs are those of other configurations. For a held-back
+// run, they are all runs.
 struct RunErrors {
   validate::AccuracyFigures forecast, nearest, learned;
 };
@@ -84,7 +85,7 @@ std::string RunsJson(const RunsReport& report);
 // The section `runs` of a calibration profile, as YAML.
 std::string LearnedRunsYaml(const RunsReport& report);
 
-// A profile's text with this section in the place of the one that it has, or at its end.
+// The text of a profile with this section, which replaces the existing one or is added at the end.
 std::string WithRuns(const std::string& profile, const std::string& section);
 
 }  // namespace stepcast::report

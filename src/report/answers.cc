@@ -36,7 +36,7 @@ std::string VersionText(const Version& version) {
   return fmt::format("{}.{}", version.major, version.minor);
 }
 
-// What the forecast is for, and which of it the scenario leaves out.
+// The software that the forecast assumes, and which versions the scenario leaves out.
 Json SoftwareJson(const scenario::Scenario& scenario) {
   const plan::Software& software = scenario.plan.software;
   Json assumed = Json::array();
@@ -158,7 +158,7 @@ std::string MemorySentence(const forecast::MemoryForecast& memory) {
 
 namespace {
 
-// How collectives were followed, where it is not the ordinary way.
+// How collectives are simulated, if not by the default.
 std::string NetworkLine(const scenario::Scenario& scenario) {
   if (scenario.network == scenario::Fidelity::kAnalytic) return "";
   std::string line = scenario.network == scenario::Fidelity::kFlow
@@ -184,8 +184,8 @@ std::string SimulateText(const scenario::Scenario& scenario, const forecast::For
 
 namespace {
 
-// Line breaks of a document, and the spaces that lay it out behind them, mean nothing: those of
-// texts are escaped.
+// Joins a document's lines and removes their indentation. Line breaks inside strings are escaped,
+// so none is lost.
 std::string OnOneLine(std::string_view document) {
   std::string line;
   line.reserve(document.size());

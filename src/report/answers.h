@@ -16,12 +16,13 @@
 
 namespace stepcast::report {
 
-// A profile as a file that scenario::LoadCalibration reads back to the same values (locations
-// apart): one row for each point, in columns. Sections that hold nothing are left out. Text is
-// written as it is but for control characters, which become spaces.
+// A profile as a YAML file, with one row per point. scenario::LoadCalibration reads it back to the
+// same values, apart from locations. Empty sections are left out. Control characters in text become
+// spaces.
 std::string CalibrationYaml(const calibration::Calibration& profile);
 
-// What `kernels.rates` of a profile names: products, attention and power of `costs` alone.
+// The content of a file that `kernels.rates` of a profile names: only products, attention and power
+// of `costs`.
 struct Rates {
   std::string name;    // of the GPU type
   std::string source;  // of the measurements
@@ -30,20 +31,21 @@ struct Rates {
 };
 std::string RatesYaml(const Rates& rates);
 
-// Published collectives (calibration/collectives), as scenario::LoadCurves reads them.
+// Published collectives (calibration/collectives), in the format of scenario::LoadCurves.
 std::string CurvesYaml(const calibration::CurveFile& file);
 
-// The output of `stepcast collective`: the table of nccl-tests, with algorithm and provenance.
+// The output of `stepcast collective`: a table like that of nccl-tests, with algorithm and
+// provenance.
 
-// `name` is the scenario's.
+// `name` is the scenario's name.
 std::string CollectiveText(const std::string& name, const forecast::CollectiveForecast& forecast);
-// A heading line with the keys of the JSON rows; protocol and channels are empty where there are
-// none.
+// A heading line with the keys of the JSON rows, then the rows. Protocol and channels are empty if
+// there are none.
 std::string CollectiveCsv(const forecast::CollectiveForecast& forecast);
 // The document of `collective --json`, version 1.
 std::string CollectiveJson(const std::string& name, const forecast::CollectiveForecast& forecast);
 
-// Two plans side by side: what they say differently, and where their time and memory differ.
+// Two plans side by side: different settings, and differences in time and memory.
 
 struct ComparedPlan {
   std::string file;  // as the user named it
@@ -51,15 +53,15 @@ struct ComparedPlan {
   const forecast::Forecast* forecast = nullptr;
 };
 
-// Differences are those of b from a.
+// Differences are b minus a.
 std::string CompareText(const ComparedPlan& a, const ComparedPlan& b);
 
-// The document of `compare --json`, version 1. Everything but its last key, `run`, depends on the
-// input alone; `seconds` is the wall-clock time of the run.
+// The document of `compare --json`, version 1. All keys depend only on the input, except the last
+// one, `run`. `seconds` is the wall-clock time of the run.
 std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double seconds);
 
 // The output of `explain`: the critical path, exposed communication, the effect of faster
-// resources, and what is in memory at the peak.
+// resources, and the memory at the peak.
 
 std::string ExplainText(const scenario::Scenario& scenario,
                         const forecast::Explanation& explanation);
@@ -68,20 +70,20 @@ std::string ExplainText(const scenario::Scenario& scenario,
 std::string ExplainJson(const scenario::Scenario& scenario,
                         const forecast::Explanation& explanation, double seconds);
 
-// The output of `memory`: for each ZeRO stage, the textbook formula beside the simulated peak.
+// The output of `memory`: for each ZeRO stage, the textbook formula and the simulated peak.
 
 struct StageMemory {
   int stage = 0;
   forecast::BytesByCategory formula{};
-  // None where the framework does not have this stage, or the combination is illegal.
+  // None if the framework does not have this stage, or if the combination is illegal.
   std::optional<forecast::MemoryForecast> simulated;
-  std::string reason;  // why there is none
-  // The largest micro-batch that fits, where that was asked for and the stage can be simulated.
+  std::string reason;  // why `simulated` is none
+  // The largest micro-batch that fits, if requested and if the stage can be simulated.
   std::optional<forecast::MicroBatchLimit> limit{};
 };
 
 struct MemoryReport {
-  int own_stage = 0;  // the scenario's own; must be among `stages` and simulated
+  int own_stage = 0;  // the scenario's own; must be in `stages` and simulated
   std::vector<StageMemory> stages;
 };
 
@@ -91,41 +93,39 @@ std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& r
 std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& report,
                        double seconds);
 
-// Settings with which a step fits that does not.
+// Settings that make a step fit that otherwise does not.
 struct FittingSettings {
-  std::vector<std::string> set;  // "KEY=VALUE", beside the scenario's own
+  std::vector<std::string> set;  // "KEY=VALUE", in addition to the scenario's settings
   Time step_time;
-  Bytes left;  // of the fullest device
+  Bytes left;  // free memory of the fullest device
   double fit_probability = 0;
 };
 
-// A table of them, for people; empty without any.
+// A table of such settings for people; empty without any.
 std::string FittingText(const std::vector<FittingSettings>& fitting);
 
-// The document of `simulate --json`, version 1. Everything but its last key, `run`, depends on the
-// input alone; `seconds` is the wall-clock time of the run, `target` what is said of the training.
+// The document of `simulate --json`, version 1. All keys depend only on the input, except the last
+// one, `run`. `seconds` is the wall-clock time of the run; `target` describes the training.
 std::string SimulateJson(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          double seconds, const forecast::TrainingTarget& target = {},
                          const std::vector<FittingSettings>& fitting = {});
 
-// The page that `simulate` prints for people: what was forecast, the step time, where it goes,
-// which collectives run, and what is in memory. Depends on the input alone.
-// `target`: what is said of the training.
+// The text output of `simulate`: the question, the step time and its breakdown, collectives, and
+// memory. It depends only on the input. `target` describes the training.
 std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          const forecast::TrainingTarget& target = {});
 
-// The verdict on memory: "fits: 12.3 GiB of 80.0 GiB are left",
-// "may not fit: ..." or
-// "does not fit: 12.3 GiB more than the device's 80.0 GiB".
+// The verdict on memory: "fits: 12.3 GiB of 80.0 GiB are left", "may not fit: ..." or "does not
+// fit: 12.3 GiB more than the device's 80.0 GiB".
 std::string MemorySentence(const forecast::MemoryForecast& memory);
 
-// What `stepcast serve` writes: a JSON object on a line for each question (docs/library.md).
+// The output of `stepcast serve`: one line with a JSON object for each question (docs/library.md).
 
-// `id`: the question's, as JSON; `document`: the answer, as a command prints it with --json.
+// `id`: the question's id, as JSON. `document`: the answer, as printed by a command with --json.
 std::string AnswerLine(std::string_view id, std::string_view document);
-// Mistakes in the question or in what it names.
+// Mistakes in the question or in its files.
 std::string MistakesLine(std::string_view id, const Diagnostics& mistakes);
-// Why there is no answer though the question is right.
+// Why a valid question has no answer.
 std::string FailureLine(std::string_view id, const std::string& reason);
 
 }  // namespace stepcast::report

@@ -35,7 +35,7 @@ class Writer {
     Line(depth, fmt::format(format, std::forward<Arguments>(arguments)...));
   }
 
-  // "key:" and a line for each row, its columns right-aligned.
+  // "key:" and one line per row, with right-aligned columns.
   void Rows(int depth, std::string_view key, const std::vector<Row>& rows) {
     if (rows.empty()) return;
     Entry(depth, "{}:", key);

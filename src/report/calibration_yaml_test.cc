@@ -210,7 +210,7 @@ RC_GTEST_PROP(CalibrationYamlTest, IsReadBackToTheSameValues, ()) {
     RC_ASSERT(read->collectives[i].quantiles == wrote.collectives[i].quantiles);
     RC_ASSERT(read->collectives[i].ranks == wrote.collectives[i].ranks);
   }
-  // And what is left (links, memory, the figures of kernels) is told by the text.
+  // The text covers the rest (links, memory, the figures of kernels).
   RC_ASSERT(CalibrationYaml(*read) == text);
 }
 

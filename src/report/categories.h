@@ -10,7 +10,7 @@
 
 namespace stepcast::report {
 
-// The words of the tables; with "_bytes" behind them, the keys of the JSON documents.
+// The categories' names in tables. With "_bytes" appended, they are keys of the JSON documents.
 inline constexpr std::array<std::string_view, program::kCategories> kCategoryNames = {
     "parameters", "gradients", "optimizer", "activations", "communication", "workspace"};
 

@@ -37,7 +37,7 @@ Palette PaletteOf(const std::vector<std::string>& words) {
 
 AxisRange AxisAround(double least, double most) {
   constexpr double kRoom = 1.0 / 16;
-  // Of amounts that are all alike there is no range to take a part of.
+  // Equal amounts have no range, so use a fraction of the amount.
   const double room = kRoom * (most > least ? most - least : most);
   return {std::max(0.0, least - room), most + room};
 }
@@ -79,7 +79,7 @@ Chart PredictedAgainstMeasured(const std::string& label, const std::string& unit
                                const std::vector<std::string>& groups,
                                const std::vector<std::string>& shapes, double least, double most,
                                std::vector<ChartTip> tips) {
-  // A little room around the outermost points.
+  // A margin around the outermost points.
   constexpr double kRoom = 1.25, kTenth = 1.1;
   const double from = least / kRoom, to = most * kRoom;
   const auto line = [&](double factor, bool dashed) {
@@ -115,7 +115,7 @@ Chart PredictedAgainstMeasured(const std::string& label, const std::string& unit
   if (groups.size() == 1) {
     spec["encoding"]["color"]["legend"] = nullptr;
   } else {
-    // One group alone, on demand.
+    // A selection that shows one group only.
     Json options = Json::array({"all"});
     for (const std::string& group : groups) options.push_back(group);
     spec["params"].push_back(
@@ -130,7 +130,7 @@ Chart PredictedAgainstMeasured(const std::string& label, const std::string& unit
 
 std::vector<Json> LimitLayers(const ChartLimit& limit, const std::string& channel) {
   const Json data{{"values", Json::array({Json{{"limit", limit.value}, {"text", limit.text}}})}};
-  // The other channels are those of the rows.
+  // The limit has none of the rows' other channels.
   Json of_limit{{"color", nullptr}, {"order", nullptr}, {channel == "x" ? "y" : "x", nullptr}};
   of_limit[channel] = {{"field", "limit"}, {"type", "quantitative"}};
   Json with_text = of_limit;

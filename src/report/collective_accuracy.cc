@@ -26,7 +26,7 @@ struct MeasuredRow {
   ErrorSummary forecast, law;
 };
 
-// By source, band and role, where there are points.
+// Rows by source, band and role, if they have points.
 std::vector<MeasuredRow> RowsOf(const CollectiveAccuracy& accuracy) {
   std::vector<MeasuredRow> rows;
   for (std::size_t source = 0; source < accuracy.sources.size(); ++source) {

@@ -13,7 +13,7 @@ namespace {
 using forecast::CollectiveForecast;
 using forecast::CollectiveRow;
 
-// A division by a power of ten is rounded correctly, a product with 1e-6 is not.
+// A division by a power of ten is rounded correctly; a product with 1e-6 is not.
 double InMicroseconds(Time time) {
   constexpr double kPicoseconds = 1e6;
   return static_cast<double>(time.picoseconds()) / kPicoseconds;
@@ -23,7 +23,7 @@ std::string ChannelsText(const CollectiveRow& row) {
   return row.channels ? fmt::format("{}", *row.channels) : "-";
 }
 
-// Where NCCL does not take what is fastest.
+// Sizes at which NCCL does not choose the fastest algorithm.
 std::string FasterChoicesText(const CollectiveForecast& forecast) {
   Table table({{"size", Align::kRight},
                {"NCCL's choice", Align::kLeft},

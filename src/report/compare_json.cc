@@ -29,7 +29,7 @@ Json Plan(const ComparedPlan& plan) {
 }
 
 Json TimeDifference(const forecast::Forecast& a, const forecast::Forecast& b) {
-  // Subtracted as whole picoseconds, so that equal parts differ by zero exactly.
+  // Subtracted as whole picoseconds, so that equal parts have a difference of exactly zero.
   forecast::TimeBreakdown time;
   for (std::size_t i = 0; i < time.phase.size(); ++i) {
     time.phase[i] = b.time.phase[i] - a.time.phase[i];

@@ -20,7 +20,7 @@ namespace {
 
 using forecast::Forecast;
 
-// In per cent of a; "-" where that is nothing.
+// The change in per cent of a; "-" if a is zero.
 std::string ChangeOf(double a, double b) {
   if (a == 0) return "-";
   const double per_cent = 100 * (b - a) / a;

@@ -126,7 +126,7 @@ using topology::DeviceKind;
 using topology::LinkSpec;
 
 std::string Set(const topology::DeviceSet& set, const topology::NodeType& node_type) {
-  // All of a kind in order need no indices.
+  // If the set has all devices of a kind in order, no indices are needed.
   const int count = node_type.Count(set.kind);
   bool all = static_cast<int>(set.indices.size()) == count;
   for (int i = 0; all && i < count; ++i) all = set.indices[static_cast<std::size_t>(i)] == i;
@@ -208,7 +208,7 @@ using scenario::SchemaValue;
 
 Json ToJson(const Schema& schema);
 
-// Digits, a fraction or none, and a unit (base/quantity.h).
+// Pattern of a quantity: digits, an optional fraction, and a unit (base/quantity.h).
 Json QuantitySchema(const char* units) {
   return {{"type", "string"}, {"pattern", fmt::format("^[0-9]+(\\.[0-9]+)? ?({})$", units)}};
 }
@@ -307,7 +307,7 @@ double ShareOf(const LinkLoad& load, double slowest) {
 
 std::string LinkLoadText(const std::string& name, const topology::Cluster& cluster,
                          CollectiveKind kind, Bytes size, const std::vector<LinkLoad>& loads) {
-  // Equal loads may differ in the last bits: a thousandth of a byte tells them apart.
+  // Equal loads may differ in the last bits, so they are rounded to a thousandth of a byte.
   constexpr double kThousandths = 1e3;
   using Key = std::tuple<topology::LinkKind, topology::DeviceKind, topology::DeviceKind, Bandwidth,
                          std::int64_t>;

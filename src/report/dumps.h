@@ -19,32 +19,32 @@
 
 namespace stepcast::report {
 
-// A traced step as a model file of `kind: layers`. Its comments say where the step's time went,
-// which collectives it had, and what the trace did not tell.
+// A traced step as a model file of `kind: layers`. Its comments state the step's time breakdown,
+// its collectives, and what is missing in the trace.
 std::string LayerListYaml(const std::string& name, const formats::TracedStep& step);
 
 // `topology show --json`: {"stepcast": 1, "topology", "nodes", "gpus_per_node", "ranks", "gpu",
 // "memory_bytes", "devices": [{"name", "kind"}], "links": [{"from", "to", "kind", "count",
-// "latency_s", "bandwidth_bytes_per_s"}], "ring": {...}}. Links are listed once for each direction,
-// bandwidths are those of all parallel links of a pair together; `ring` is what all ranks together
-// have between them. A flat cluster has neither devices nor links, but "link".
+// "latency_s", "bandwidth_bytes_per_s"}], "ring": {...}}. Each direction of a link is listed
+// separately. Bandwidths are totals of a pair's parallel links; `ring` is between all ranks. A flat
+// cluster has "link" instead of devices and links.
 std::string TopologyJson(const std::string& name, const topology::Cluster& cluster);
 
 // A topology as a file that scenario::LoadTopology reads back to the same values. `comment` becomes
-// its first lines; `sources` say where the figures come from. The node type's GPU memory, which the
-// GPU's data sheet has, is not written.
+// its first lines; `sources` are those of its figures. The node type's GPU memory is not written,
+// since the GPU's data sheet has it.
 std::string TopologyYaml(const std::string& comment, const std::string& name,
                          const std::vector<std::string>& sources,
                          const topology::NodeType& node_type,
                          const std::optional<topology::Fabric>& fabric);
 
-// A JSON Schema (draft 7, which editors know) of the files that a schema describes. `name`: of the
-// files, "scenario"; `version`: of their format.
+// A JSON Schema (draft 7, which editors support) of the files that a schema describes. `name`: the
+// kind of file, such as "scenario"; `version`: the version of its format.
 std::string SchemaJson(const scenario::Schema& schema, const std::string& name, int version);
 
-// The output of `topology show --links`: how much of a collective crosses each link.
+// The output of `topology show --links`: the fraction of a collective that crosses each link.
 
-// Links that are alike and carry the same share a line; the busiest come first.
+// Equal links with the same load share a line; the busiest come first.
 std::string LinkLoadText(const std::string& name, const topology::Cluster& cluster,
                          CollectiveKind kind, Bytes size,
                          const std::vector<topology::LinkLoad>& loads);
@@ -58,24 +58,24 @@ std::string LinkLoadJson(const std::string& name, const topology::Cluster& clust
 
 // The output of `stepcast schedule`.
 
-// A row for each stage, a scale of slots below, and what the letters stand for. Where the width has
-// no room for the numbers of micro-batches, a slot is one column; slots that it has no room for
-// even then are left out in the middle, where steps repeat themselves. Lines say what is left out,
-// and which width would have room for it. Ends in a newline.
+// A row for each stage, a scale of slots below, and the meaning of the letters. If the width is too
+// small for numbers of micro-batches, a slot is one column. If it is still too small, slots are
+// left out in the middle, where steps repeat themselves. Lines state what is left out, and the
+// width that would suffice. Ends in a newline.
 std::string ScheduleDrawing(const parallel::PipelineSchedule& schedule,
                             const parallel::ScheduleTiming& timing, const TerminalStyle& style);
 
-// A schedule and what it amounts to with equal stages and free communication.
+// A schedule, timed with equal stages and free communication.
 struct TimedSchedule {
-  std::string name;  // "1f1b", or the file that it is from
+  std::string name;  // "1f1b", or the schedule's file
   parallel::PipelineSchedule schedule;
   parallel::PassDurations durations;
   parallel::ScheduleTiming timing;
   std::vector<int> in_flight;  // [stage]
 };
 
-// A row for each stage and slots from left to right, as papers draw schedules; then a table by
-// stage, and the bubble (dumps.h).
+// A row for each stage with slots from left to right, as papers draw schedules; then a table by
+// stage, and the bubble.
 std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& style);
 
 // `schedule --json`: {"stepcast": 1, "schedule", "micro_batches", "durations": {...}, "slots",
@@ -83,21 +83,21 @@ std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& sty
 // [{"action", "begin", "end"}]}]}.
 std::string ScheduleJson(const TimedSchedule& schedule);
 
-// What a job's memory was measured to be beside the forecast of it. A measurement has fewer
-// categories than a forecast: what it does not tell apart is one row.
+// A job's measured memory compared with its forecast. A measurement has fewer categories than a
+// forecast; categories that it does not separate share a row.
 
 struct MeasuredComparison {
   std::string scenario;  // its name
-  std::string file;      // that the measurement is of
+  std::string file;      // the file of the measurement
   const formats::MeasuredMemory* measured = nullptr;
   const forecast::MemoryForecast* forecast = nullptr;
 };
 
-// Differences are the forecast less what was measured, per cent are of the measurement.
+// Differences are forecast minus measured, in per cent of the measurement.
 std::string MeasuredMemoryText(const MeasuredComparison& comparison);
 
-// The document of `compare --memory --json`, version 1. Everything but its last key, `run`, depends
-// on the input alone; `seconds` is the wall-clock time of the run.
+// The document of `compare --memory --json`, version 1. All keys depend only on the input, except
+// the last one, `run`. `seconds` is the wall-clock time of the run.
 std::string MeasuredMemoryJson(const MeasuredComparison& comparison, double seconds);
 
 }  // namespace stepcast::report

@@ -27,7 +27,7 @@ Json Memory(const forecast::MemoryForecast& memory) {
   Bytes known;
   for (const Bytes bytes : memory.at_peak) known += bytes;
   if (known == memory.peak) return object;
-  // The device counted otherwise than the program says: categories would not add up.
+  // The device counts memory differently from the program, so categories would not add up.
   for (std::size_t i = 0; i < memory.at_peak.size(); ++i) {
     object[std::string(kCategoryNames[i]) + "_bytes"] = nullptr;
   }

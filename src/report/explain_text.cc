@@ -10,7 +10,7 @@
 namespace stepcast::report {
 namespace {
 
-// Rows of the two tables of memory; what is smaller is summed up.
+// The most rows in the two tables of memory; the rest is summed.
 constexpr std::size_t kContents = 12, kLayers = 6;
 
 std::string PathTable(const forecast::Explanation& explanation) {

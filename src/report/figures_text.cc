@@ -19,7 +19,7 @@
 namespace stepcast::report {
 namespace {
 
-// Below this what runs say changes a step by less than its figures show.
+// Below this, learned runs change a step by less than the printed precision.
 constexpr double kLeastKnown = 0.005;
 
 std::string Cluster(const scenario::Scenario& scenario) {
@@ -46,8 +46,7 @@ std::string Reshard(const plan::ReshardAfterForward& reshard) {
   return fmt::format("reshard to {} ranks after forward", std::get<std::int64_t>(reshard));
 }
 
-// ShardingStrategy's names, and how units are asked for.
-// FullyShardedDataParallel's own words.
+// FullyShardedDataParallel's own terms: the ShardingStrategy, and how its units are chosen.
 std::string Fsdp1(const plan::Plan& plan) {
   const plan::DataParallel& data = plan.data_parallel;
   const bool hybrid = data.shard_group_size < plan.parallelism.data;
@@ -182,7 +181,7 @@ std::string MixtureText(const plan::Mixture& mixture) {
   return text + "; " + LoadText(mixture);
 }
 
-// Which kernels compute the cross entropy; a layer list's times have it.
+// The kernels of the cross entropy; a layer list includes them in its times.
 std::string LossText(const scenario::Scenario& scenario) {
   if (scenario.model->is_layer_list()) return "";
   const plan::Training& training = scenario.plan.training;
@@ -340,7 +339,7 @@ Table ClassRows(const forecast::Forecast& forecast) {
     }
     if (some) shown.push_back(part);
   }
-  // What tells classes apart, as far as it does.
+  // Only properties that differ between classes become columns.
   const auto differ = [&](const auto& of) {
     return std::any_of(forecast.classes.begin(), forecast.classes.end(),
                        [&](const auto& own) { return of(own) != of(forecast.classes.front()); });

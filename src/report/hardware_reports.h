@@ -12,9 +12,9 @@
 
 namespace stepcast::report {
 
-// The output of `stepcast calibrate`, which wrote the profile to `path`.
+// The output of `stepcast calibrate`; `path` is the profile that it wrote.
 
-// The measured curves, their precision, and a line of start and rate through each.
+// The measured curves, their precision, and the start time and rate of a line fitted to each.
 std::string CalibrationText(const std::string& path, const calibrate::Outcome& measured);
 
 // {"stepcast": 1, "profile": path, "name", "provenance": {}, "fits": [{"of", "points", "start_s",
@@ -23,30 +23,30 @@ std::string CalibrationText(const std::string& path, const calibrate::Outcome& m
 std::string CalibrationJson(const std::string& path, const calibrate::Outcome& measured,
                             double seconds);
 
-// An execution's figures, as text and as one JSON document (docs/formats.md).
+// An execution's figures, as text and as a JSON document (docs/formats.md).
 
 std::string ExecutionText(const scenario::Scenario& scenario, const validate::Execution& execution);
 
-// `seconds`: wall-clock time of the command, the one value that differs from run to run by itself.
+// `seconds`: wall-clock time of the command, the only value that always differs between runs.
 std::string ExecutionJson(const scenario::Scenario& scenario, const validate::Execution& execution,
                           double seconds);
 
-// "host: 4 ranks on 2 hosts, 5 steps": how it was measured. Ends in a newline.
+// How the execution was measured: "host: 4 ranks on 2 hosts, 5 steps". Ends in a newline.
 std::string RunLine(const validate::Execution& execution);
 
-// One process for each measured rank, by rank; in the time of rank 0, from the common start of
+// One process for each measured rank, by rank. Times are those of rank 0, from the common start of
 // measuring.
 std::vector<TraceProcess> MeasuredProcesses(const validate::Execution& execution);
 
-// The forecast first, then the measured ranks, so that the step that the forecast describes and the
-// typical measured step start together.
+// The forecast first, then the measured ranks, shifted so that the forecast step and the typical
+// measured step start together.
 std::vector<TraceProcess> BothProcesses(const forecast::Run& forecast,
                                         const validate::Execution& execution);
 
-// Forecast against execution, for people and as one JSON document (docs/formats.md). Differences
-// are forecast minus measured; errors are that over what was measured.
+// Forecast against execution, as text and as a JSON document (docs/formats.md). Differences are
+// forecast minus measured; errors are relative to the measurement.
 
-// `within`: how large an error of the step time is allowed, 0.1 for ten per cent.
+// `within`: the allowed error of the step time, such as 0.1 for ten per cent.
 std::string ValidationText(const scenario::Scenario& scenario, const validate::Execution& execution,
                            const validate::Comparison& comparison, double within);
 

@@ -157,7 +157,7 @@ struct Json::Library {
     return result;
   }
   static Value Of(const Object& object) {
-    // Its own insertion would look for each key among those before.
+    // The library's insertion would search all earlier keys for each key.
     Value::object_t result;
     result.reserve(object.size());
     for (const Member& member : object) {

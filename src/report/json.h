@@ -16,14 +16,13 @@
 
 namespace stepcast::report {
 
-// A JSON document that is being written; keys keep the order in which they were added. Reading
-// JSON, and the text of numbers and strings, is nlohmann-json's, whose interface this follows as
-// far as it goes. That library takes a second to include, hence here only json.cc does. For the .cc
-// files of this package only.
+// A JSON document for writing; keys keep the order in which they were added. nlohmann-json reads
+// JSON and formats numbers and strings; this class has a part of its interface. That library takes
+// a second to include, so only json.cc includes it. Internal to this package.
 
 class Json {
  public:
-  class Part;  // of a list in braces
+  class Part;  // an element of a braced list
 
   Json();  // null
   Json(std::nullptr_t) : Json() {}
@@ -38,7 +37,7 @@ class Json {
   Json(const std::vector<T>& values) : Json(array()) {
     for (const T& value : values) push_back(value);
   }
-  // An object where all parts are pairs that begin with a string, else an array.
+  // An object if all parts are pairs that begin with a string, otherwise an array.
   Json(std::initializer_list<Part> parts);
   static Json array(std::initializer_list<Part> parts = {});
   static Json object();
@@ -50,35 +49,36 @@ class Json {
 
   bool is_null() const;
   bool operator==(const Json& other) const;
-  // Requires a whole number that was signed.
+  // Requires an integer that was signed.
   std::int64_t Integer() const;
 
-  // The value of a key, which is added where it is missing. Requires an object; null becomes one.
+  // The value of a key, added if it is missing. Requires an object or null, which becomes an
+  // object.
   Json& operator[](std::string_view key);
-  // The value of a key, or `otherwise`. Requires an object.
+  // The value of a key, or `otherwise` if it is missing. Requires an object.
   Json value(std::string_view key, Json otherwise) const;
-  // Sets the keys of another object.
+  // Sets all keys of another object in this one.
   void update(const Json& other);
-  // Adds to an array; null becomes one.
+  // Appends to an array; null becomes an array.
   void push_back(Json value);
-  // An element of an array that has it.
+  // An existing element of an array.
   Json& operator[](std::size_t index);
   Json& back();
-  // Values of an array or object; 0 for null, else 1.
+  // The number of values of an array or object; 0 for null, otherwise 1.
   std::size_t size() const;
 
-  // On one line. Bytes that are not UTF-8 are replaced.
+  // On one line. Invalid UTF-8 is replaced.
   std::string dump() const;
-  // As a field of CSV: text as it is, nothing for null, else as dump.
+  // As a field of CSV: plain text, nothing for null, otherwise like dump.
   std::string Field() const;
-  // By lines, with two spaces for each level.
+  // In several lines, indented by two spaces per level.
   std::string Indented() const;
 
  private:
   struct Member;
   using Array = std::vector<Json>;
   using Object = std::vector<Member>;
-  struct Library;  // the library's value of the same
+  struct Library;  // the library's equal value
 
   std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Array,
                Object>
@@ -111,15 +111,15 @@ class Json::Part {
 
  private:
   friend class Json;
-  mutable Json value_;  // elements of lists in braces are constant, but are moved from
+  mutable Json value_;  // elements of braced lists are const, but are moved from
 };
 
-// Values as the JSON documents hold them. For the .cc files of this package only.
+// Values in the form of the JSON documents. Internal to this package.
 
-// Seconds, correctly rounded: 12.5 ms is 0.0125 and not 0.012500000000000001.
+// Seconds, correctly rounded: 12.5 ms is 0.0125, not 0.012500000000000001.
 double JsonSeconds(Time time);
 
-// A count that is a mean over ranks: without a fraction when it is whole.
+// A number that may be a mean over ranks: an integer if it has no fraction.
 Json JsonNumber(double number);
 
 // "parameters_bytes": 0, ... in the order of program::Category.
@@ -127,17 +127,16 @@ void AddCategories(Json& object, const forecast::BytesByCategory& bytes);
 
 Json ToJson(const scenario::Resolved& resolved);
 
-// The text of a document, with a newline at its end. Text that is not UTF-8 keeps its readable
-// part.
+// The text of a document, with a newline at its end. Invalid bytes of UTF-8 are replaced.
 std::string Text(const Json& document);
 // The same on one line.
 std::string Line(const Json& document);
 
-// The parts of the JSON documents that hold figures of a step, be they forecast or measured. For
-// the .cc files of this package only.
+// Parts of the JSON documents with figures of a forecast or measured step. Internal to this
+// package.
 
 Json TimeJson(const forecast::TimeBreakdown& time);  // "time_s"
-// One object a class of ranks, as docs/formats.md says; none where all ranks are one.
+// One object per class of ranks (docs/formats.md); none if all ranks are one class.
 Json ClassesJson(const forecast::Forecast& forecast);
 Json CommunicationJson(const forecast::Forecast& forecast);  // "communication"
 Json LengthsJson(const forecast::LengthsForecast& lengths);  // "lengths"

@@ -53,7 +53,7 @@ TEST(JsonTest, ArraysGrow) {
   EXPECT_EQ(json.size(), 2u);
 }
 
-// A random document, and the library's of the same.
+// A random document, and the library's equal document.
 Json Document(int depth, nlohmann::ordered_json& same) {
   switch (*rc::gen::inRange(0, depth > 0 ? 6 : 4)) {
     case 0:

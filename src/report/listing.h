@@ -7,7 +7,7 @@
 
 #include "src/report/table.h"
 
-// What `stepcast list` prints: things that have names, with a few figures of each.
+// The output of `stepcast list`: names with a few figures each.
 namespace stepcast::report {
 
 struct ListingColumn {
@@ -19,9 +19,9 @@ struct ListingColumn {
 struct Listing {
   std::string name;  // "models"
   std::vector<ListingColumn> columns;
-  // One cell for each column; whole numbers are numbers in JSON, and have separators in text.
+  // One cell for each column. Integers are numbers in JSON, and have thousands separators in text.
   std::vector<std::vector<std::variant<std::string, std::int64_t>>> rows{};
-  std::string footer{};  // a sentence below the text; empty: there is none
+  std::string footer{};  // a sentence below the text; may be empty
 };
 
 std::string ListingText(const Listing& listing);

@@ -23,7 +23,7 @@ forecast::MemoryForecast Forecast() {
   return memory;
 }
 
-// 10 of activations and workspace, where 8 were measured: 25 % more.
+// A forecast of 10 for activations and workspace, and a measurement of 8: 25 % more.
 TEST(MeasuredMemoryReport, PutsCategoriesTogetherThatAreNotToldApart) {
   const formats::MeasuredMemory measured{.form = "timeline",
                                          .allocated = GiB(18),

@@ -18,7 +18,7 @@ Json Simulated(const forecast::MemoryForecast& memory) {
   return object;
 }
 
-// The largest micro-batch, what it leaves, and what one sequence more lacks.
+// The largest micro-batch, the memory it leaves, and the memory that one more sequence lacks.
 Json Limit(const forecast::MicroBatchLimit& limit) {
   const auto left = [](const forecast::MemoryForecast& memory) {
     return (memory.capacity - memory.reserved - memory.outside).count();
@@ -35,7 +35,7 @@ Json Limit(const forecast::MicroBatchLimit& limit) {
   };
 }
 
-// Of the cluster's devices.
+// The least memory among the cluster's devices.
 Bytes LeastMemory(const scenario::Scenario& scenario) {
   Bytes least = scenario.cluster->device_memory();
   for (const scenario::KindOfNode& kind : scenario.other_nodes) {

@@ -39,7 +39,7 @@ std::string StageTable(const StageMemory& stage, bool own, ByteUnit unit) {
   return out + MemorySentence(*stage.simulated) + "\n";
 }
 
-// The largest micro-batch of each stage; empty when that was not asked for.
+// The largest micro-batch of each stage; empty if not requested.
 std::string LimitTable(const MemoryReport& report) {
   const bool asked = std::any_of(report.stages.begin(), report.stages.end(),
                                  [](const StageMemory& stage) { return stage.limit.has_value(); });
@@ -60,7 +60,7 @@ std::string LimitTable(const MemoryReport& report) {
     const auto left = [](const forecast::MemoryForecast& memory) {
       return memory.capacity - memory.reserved - memory.outside;
     };
-    // Offloaded states that a node has no room for are no matter of the device's memory.
+    // Offloaded states that do not fit on a node do not affect the device's memory.
     const auto lacks = [&](const forecast::MemoryForecast& memory) -> std::string {
       if (!memory.fits_host()) return "host memory";
       return In(kUnit, Bytes(-left(memory).count()));

@@ -1,5 +1,5 @@
-// Whatever shows memory shows one account: the peak of the table is that of the chart and of the
-// trace's counters, for every shipped scenario and for random plans of every framework.
+// All views of memory agree: the table's peak equals that of the chart and of the trace's counters,
+// for every shipped scenario and for random plans of every framework.
 
 #include <algorithm>
 #include <array>
@@ -42,9 +42,9 @@ Bytes PeakOfChart(const forecast::Run& run) {
   return most;
 }
 
-// Counters are written set by set, in the order of categories; what did not change is left out, so
-// two sets may look like one. `sets`: the most after a set that ends for sure, never above the
-// peak; `events`: after any counter, never below it.
+// Counters are written in sets, in the order of categories. Unchanged counters are left out, so two
+// sets may look like one. `sets`: the largest sum after a set that certainly ends, never above the
+// peak. `events`: the largest sum after any counter, never below it.
 struct TracePeak {
   Bytes sets, events;
   bool Is(Bytes peak) const { return sets <= peak && events >= peak; }
@@ -85,8 +85,8 @@ void Check(const forecast::Run& run, const std::string& name) {
   const Bytes peak = run.forecast.memory.peak;
   const forecast::ClassRun& own = run.fullest_class();
   EXPECT_EQ(PeakOfChart(run), peak) << name;
-  // The largest trace of a shipped scenario has 3 GB, ten times as much as that of the next one,
-  // which is a pipeline of the same framework.
+  // The largest trace of a shipped scenario has 3 GB. It is ten times as large as the next one,
+  // also a pipeline of the same framework.
   std::size_t operations = 0;
   for (const forecast::ClassRun& one : run.classes) operations += one.timeline.operations.size();
   if (operations <= Samples<std::size_t>(1'500'000, std::numeric_limits<std::size_t>::max())) {

@@ -11,7 +11,7 @@ namespace {
 
 using program::Index;
 
-// The messages of one step from a rank to a rank over a group of so many, in order.
+// The messages of one step from one rank to another over a group of this size, in order.
 struct Channel {
   std::uint32_t step = 0;
   std::string group;
@@ -34,7 +34,7 @@ void VisitMessages(const RankTimeline& rank, const Visit& visit) {
       exchanges.push_back(static_cast<Index>(i));
     }
   }
-  // Records are in the order of their times, which is not the host's where there are many streams.
+  // Records are ordered by time, which differs from host order if there are several streams.
   std::sort(exchanges.begin(), exchanges.end(), [&](Index a, Index b) {
     return std::tie(records[a].step, records[a].instruction) <
            std::tie(records[b].step, records[b].instruction);

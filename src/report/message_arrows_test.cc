@@ -10,8 +10,8 @@ namespace {
 
 using program::TestProgram;
 
-// A rank of a pipeline of three whose exchanges ran one after another, the last issued first: only
-// their order in the program says which send is whose.
+// A rank in a pipeline of three stages. Its exchanges ran in sequence, the last issued first. Only
+// the order in the program pairs sends and receives.
 struct Stage {
   Stage(int rank, std::vector<std::vector<program::Message>> exchanges, std::uint32_t steps = 1)
       : test(1) {
@@ -39,8 +39,8 @@ std::vector<MessageArrow> Arrows(const std::vector<Stage>& stages) {
 program::Message Send(int position) { return TestProgram::Send(position, Bytes(8)); }
 program::Message Receive(int position) { return TestProgram::Receive(position, Bytes(8)); }
 
-// Rank 0 sends two messages, rank 4 takes them and answers the second one in the same exchange.
-// Records stand in the reverse order of the program: its first exchange is record 1 (of rank 4: 1).
+// Rank 0 sends two messages. Rank 4 receives them and answers the second one in the same exchange.
+// Records are in the reverse order of the program: its first exchange is record 1 (also on rank 4).
 TEST(MessageArrowsTest, TheKthSendGoesToTheKthReceive) {
   const std::vector<Stage> stages = {Stage(0, {{Send(1)}, {Send(1), Receive(1)}}),
                                      Stage(4, {{Receive(0)}, {Receive(0), Send(0)}})};
@@ -57,7 +57,7 @@ TEST(MessageArrowsTest, StepsAreApart) {
                                        {.from_rank = 0, .to_rank = 1, .send = 1, .receive = 1}}));
 }
 
-// Rank 8 is another class's member: its timeline is not shown.
+// Rank 8 belongs to another class, whose timeline is not shown.
 TEST(MessageArrowsTest, AnEndThatIsNotShownHasNoArrow) {
   EXPECT_TRUE(Arrows({Stage(4, {{Send(2)}, {Receive(2)}})}).empty());
 }

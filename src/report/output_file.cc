@@ -21,8 +21,8 @@
 namespace stepcast::report {
 namespace {
 
-// The unfinished files, where a signal handler can find them: no locks, no allocation. A slot is
-// taken, its path written, and only then marked as holding a file.
+// The list of unfinished files for a signal handler: no locks, no allocation. A slot is reserved,
+// its path is written, and only then it is marked as used.
 constexpr int kFree = 0;
 constexpr int kTaken = 1;
 constexpr int kHoldsFile = 2;
@@ -56,11 +56,11 @@ std::string Refusal(const std::string& path, const char* reason) {
   return fmt::format("cannot write '{}': {}", path, reason);
 }
 
-// Opens what cannot be replaced.
+// Opens an output that cannot be replaced.
 tl::expected<int, std::string> OpenInPlace(const std::string& path,
                                            const Destination& destination) {
   if (destination.descriptor) {
-    // Its twin writes on from where it is, in the middle of a file, too.
+    // The duplicate continues at the present offset, also in the middle of a file.
     const int twin = ::fcntl(*destination.descriptor, F_DUPFD_CLOEXEC, 0);
     if (twin < 0) return tl::unexpected(Failure("write", path, errno));
     return twin;
@@ -82,8 +82,8 @@ tl::expected<int, std::string> OpenInPlace(const std::string& path,
   return descriptor;
 }
 
-// Permissions of the caller's own file that is replaced, neither set-user-id nor its like. Its
-// group's hold only where the new file can have the same group.
+// Copies the permissions of the caller's own file, without set-user-id and the like. The group's
+// permissions are copied only if the new file can have the same group.
 bool TakeOver(const struct stat& replaced, int descriptor) {
   mode_t mode = replaced.st_mode & 0777;
   struct stat made = {};
@@ -96,7 +96,7 @@ bool TakeOver(const struct stat& replaced, int descriptor) {
 
 }  // namespace
 
-// A gzip file, piece by piece. Its header names neither a time nor a machine.
+// Compresses to gzip piece by piece. The header contains neither time nor machine.
 class OutputFile::Compressor {
  public:
   Compressor() {
@@ -109,7 +109,7 @@ class OutputFile::Compressor {
   Compressor(const Compressor&) = delete;
   Compressor& operator=(const Compressor&) = delete;
 
-  // What is to be written after these bytes.
+  // The compressed bytes to be written after these bytes.
   std::string Add(std::string_view bytes) { return Deflate(bytes, Z_NO_FLUSH); }
   std::string End() { return Deflate("", Z_FINISH); }
 
@@ -176,7 +176,7 @@ tl::expected<OutputFile, std::string> OutputFile::Create(const std::string& path
   if (!std::filesystem::path(path).has_filename()) {
     return tl::unexpected(Failure("write", path, EISDIR));
   }
-  // Permissions of another user's file are not handed down.
+  // Permissions of another user's file are not copied.
   const bool own = replaced && replaced->st_uid == ::geteuid();
   const SignalsHeldBack held_back;
   std::string temporary;
@@ -187,7 +187,7 @@ tl::expected<OutputFile, std::string> OutputFile::Create(const std::string& path
         ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, own ? 0600 : 0666);
   } while (descriptor < 0 && errno == EEXIST);
   if (descriptor < 0) return tl::unexpected(Failure("create", path, errno));
-  // A relative name would mean another file to a handler that runs after a change of folder.
+  // An absolute path, since a handler may run after a change of folder.
   std::error_code error;
   const std::string absolute = std::filesystem::absolute(temporary, error).string();
   OutputFile result(path, target, temporary, descriptor, TakeSlot(error ? temporary : absolute));
@@ -217,11 +217,11 @@ tl::expected<void, std::string> OutputFile::Commit() {
   if (compressor_) {
     if (auto written = WriteAsItIs(compressor_->End()); !written) return written;
   }
-  // After a power failure the name stands for the old file or the whole new one.
+  // After a power failure, the name stands for the old file or for the whole new one.
   if (!temporary_.empty() && ::fsync(descriptor_) != 0 && errno != EINVAL) {
     return tl::unexpected(Failure("write", path_, errno));
   }
-  // A full disk of a network file system may only tell when the file is closed.
+  // A network file system may report a full disk only when the file is closed.
   const int closed = ::close(std::exchange(descriptor_, -1));
   if (closed != 0) return tl::unexpected(Failure("write", path_, errno));
   if (temporary_.empty()) return {};

@@ -8,18 +8,18 @@
 
 namespace stepcast::report {
 
-// A file that appears under its name only when it is complete. Until Commit() the bytes stand in a
-// temporary file of the same folder; the destructor removes it, and so does
-// RemoveUnfinishedFiles(), which a signal handler may call. A symbolic link keeps pointing where it
-// did: its target is replaced. What is not a regular file (a pipe, /dev/stdout) is written
-// directly, because it cannot be replaced. What is written under a name that ends in .gz is
-// compressed; the same bytes give the same file.
+// A file that appears under its name only when it is complete. Until Commit(), its bytes are in a
+// temporary file in the same folder. The destructor removes the temporary file, and so does
+// RemoveUnfinishedFiles(), which a signal handler may call. If the name is a symbolic link, its
+// target is replaced and the link stays. Output that is not a regular file (a pipe, /dev/stdout)
+// cannot be replaced and is written directly. If the name ends in .gz the output is compressed;
+// equal bytes give equal files.
 //
-// A file that replaces one of the caller's own keeps its permissions and group, but for
-// set-user-id, set-group-id and the sticky bit; any other gets those of a new file. Links, pipes
-// and devices of another user than the caller or root are refused, and so are disks.
+// A file that replaces the caller's own file keeps its permissions and group, without set-user-id,
+// set-group-id and the sticky bit. Any other file gets the permissions of a new file. Links, pipes
+// and devices of users other than the caller or root are refused, and so are disks.
 //
-// Errors are a sentence that names the file and the system's reason. After an error the file can
+// Errors are a sentence that names the file and the system's reason. After an error the object can
 // only be destroyed.
 class OutputFile {
  public:
@@ -42,13 +42,13 @@ class OutputFile {
 
   std::string path_;       // as the user wrote it, for messages
   std::string target_;     // what the temporary file is renamed to
-  std::string temporary_;  // empty: written directly
+  std::string temporary_;  // empty if written directly
   int descriptor_ = -1;
   int slot_ = -1;                           // in the list of unfinished files
-  std::unique_ptr<Compressor> compressor_;  // null: bytes are written as they are
+  std::unique_ptr<Compressor> compressor_;  // null if not compressed
 };
 
-// Removes the temporary files of every OutputFile that is not committed. Safe in a signal handler.
+// Removes the temporary files of all uncommitted OutputFiles. Safe in a signal handler.
 void RemoveUnfinishedFiles();
 
 }  // namespace stepcast::report

@@ -34,7 +34,7 @@ std::string Escaped(std::string_view text) {
   return out;
 }
 
-// JSON inside a script element, which no text of it may end.
+// JSON inside a script element, escaped so that its text cannot end the element.
 std::string ScriptJson(const Json& json) {
   std::string out;
   for (const char c : json.dump()) {
@@ -53,14 +53,14 @@ std::string TableHtml(const PageTable& given, const std::string& heading) {
   std::string out = fmt::format(
       "<div class=\"scroll{}\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table>\n",
       given.table.rows().size() <= kShort ? " short" : "", Escaped(given.caption));
-  // Where the summary of a folded table, or the section's heading, says the same, it is not said
-  // twice.
+  // The caption is left out if the summary of a collapsed table, or the section's heading, has the
+  // same text.
   if (!given.folded && given.caption != heading)
     out += fmt::format("<caption>{}</caption>\n", Escaped(given.caption));
   out += "<thead><tr>";
   const auto cell = [&](const char* element, std::size_t column, const std::string& text,
                         const char* scope, bool stressed = false) {
-    // Long texts ask for room, lest they stand one word a line.
+    // Columns with longer texts get more width, to avoid one word per line.
     constexpr std::size_t kLong = 32;
     std::string kind = columns[column].align == Align::kRight ? ""
                        : text.size() > kLong                  ? "left long"
@@ -104,7 +104,7 @@ std::string FoldedText(const std::string& heading, const std::string& text) {
       Escaped(heading), Escaped(text));
 }
 
-// The chart's own script, below whatever the reader can do with it.
+// The chart's script, below its controls.
 std::string ChartHtml(const Chart& chart, std::size_t number) {
   Json tips = Json::array();
   for (const ChartTip& tip : chart.tips) {
@@ -146,9 +146,9 @@ bool HasCharts(const Page& page) {
                      [](const PageSection& section) { return section.chart.has_value(); });
 }
 
-// What a page may do, whatever text got into it: run the scripts that stepcast was built with,
-// draw, and nothing on the network. Vega makes functions of the charts' expressions (unsafe-eval),
-// and elements with styles.
+// The page's Content-Security-Policy, a protection against injected text. It allows only the
+// scripts embedded at build time, and no network access. Vega compiles the charts' expressions
+// (unsafe-eval) and sets inline styles.
 std::string Policy(const Page& page) {
   std::string scripts = "'none'";
   if (HasCharts(page)) {
@@ -225,7 +225,7 @@ ChartData::Column& ChartData::At(std::string_view name) {
 
 void ChartData::Number(std::string_view column, double value) {
   Json& values = At(column).values;
-  // Whole numbers are shorter without their point.
+  // Integers are written without a decimal point, which is shorter.
   constexpr double kExact = 9e15;
   if (value == std::floor(value) && std::abs(value) < kExact) {
     values.push_back(static_cast<std::int64_t>(value));

@@ -13,10 +13,9 @@
 #include "src/report/json.h"
 #include "src/report/table.h"
 
-// A report as one HTML page that needs no other file and no network: the question, the answer in
-// large figures, then sections of charts and tables. Vega-Lite draws the charts; what is written
-// here are data and specifications. Every chart has tables that say the same without it. For the
-// .cc files of this package only.
+// A report as a self-contained HTML page: the question, the answer in large figures, and sections
+// with charts and tables. Vega-Lite draws the charts from the data and specifications that this
+// code writes. Every chart has tables with the same content. Internal to this package.
 namespace stepcast::report {
 
 enum class Tone : std::uint8_t { kPlain, kGood, kBad };
@@ -29,11 +28,11 @@ struct PageFigure {
   Tone tone = Tone::kPlain;
 };
 
-// Rows of a chart, written column by column; words that repeat are written once.
+// The rows of a chart, stored by column; repeated words are stored once.
 class ChartData {
  public:
   void Number(std::string_view column, double value);
-  // A gap of a column of numbers.
+  // Adds a missing value to a column of numbers.
   void Missing(std::string_view column);
   void Word(std::string_view column, const std::string& word);
   Json ToJson() const;
@@ -43,28 +42,28 @@ class ChartData {
     std::string name;
     Json values = Json::array();
     std::vector<std::string> words{};
-    std::vector<std::pair<std::string, std::size_t>> known{};  // sorted words and their places
+    std::vector<std::pair<std::string, std::size_t>> known{};  // sorted words and their indices
   };
   Column& At(std::string_view name);
 
   std::vector<Column> columns_;
 };
 
-// Text of a row's tooltip, also by keyboard.
+// A line of a row's tooltip, also shown on keyboard focus.
 struct ChartTip {
   std::string field;
   std::string title;
   std::string unit{};
-  std::optional<int> digits{};  // after the point; without: five significant ones
+  std::optional<int> digits{};  // after the decimal point; absent: five significant digits
 };
 
 struct Chart {
-  std::string label;  // what it shows, for screen readers
-  Json spec;          // Vega-Lite; its data are named "rows", and "focus" is the row to stress
+  std::string label;  // the chart's content, for screen readers
+  Json spec;          // Vega-Lite; its data are "rows", and "focus" is the focused row
   ChartData data;
   std::vector<ChartTip> tips;
-  // Of a timeline, with columns lane, start, end, kind, name, of, operations and busy: its first
-  // and last instant in ms, and its lanes from top to bottom.
+  // For a timeline with columns lane, start, end, kind, name, of, operations and busy: its start
+  // and end in ms, and its lanes from top to bottom.
   std::optional<std::pair<double, double>> window{};
   std::vector<std::string> lanes{};
 };
@@ -72,8 +71,8 @@ struct Chart {
 struct PageTable {
   std::string caption;
   Table table;
-  bool folded = false;  // behind a line that opens it
-  // Cells that are stressed, by row (rules not counted) and column.
+  bool folded = false;  // collapsed behind a summary line
+  // Highlighted cells, by row (without rules) and column.
   std::set<std::pair<std::size_t, std::size_t>> stressed{};
 };
 
@@ -81,9 +80,9 @@ struct PageSection {
   std::string heading;
   std::vector<std::string> paragraphs{};
   std::optional<Chart> chart{};
-  std::vector<std::string> notes{};  // below the chart, small
+  std::vector<std::string> notes{};  // below the chart, in small print
   std::vector<PageTable> tables{};
-  // Below the tables: a heading and preformatted text, folded away.
+  // Collapsed texts below the tables: a heading and preformatted text.
   std::vector<std::pair<std::string, std::string>> texts{};
 };
 
@@ -94,13 +93,13 @@ struct Page {
   std::vector<PageFigure> answer{};
   std::vector<std::string> warnings{};
   std::vector<PageSection> sections{};
-  // Further figures, folded away: a heading and preformatted text.
+  // Further collapsed figures: a heading and preformatted text.
   std::vector<std::pair<std::string, std::string>> appendices{};
 };
 
 std::string PageHtml(const Page& page);
 
-// Numbers as charts have them: to a millionth, milliseconds to the nanosecond.
+// Numbers for charts: rounded to a millionth, so milliseconds to a nanosecond.
 double Rounded(double value);
 double InMilliseconds(Time time);
 

@@ -14,7 +14,7 @@ namespace stepcast::report {
 
 namespace {
 
-// By TimePart::key.
+// Colors by TimePart::key.
 constexpr std::pair<std::string_view, const char*> kPartColours[] = {
     {"forward", "--forward"},
     {"backward", "--backward"},
@@ -50,7 +50,7 @@ Palette BreakdownPalette(const forecast::TimeBreakdown& time) {
 void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeBreakdown& time,
                   Time step) {
   for (const forecast::TimePart& part : forecast::PartsOf(time)) {
-    // What is learned may be less than nothing, which a bar cannot show.
+    // Learned time may be negative, which a bar cannot show.
     if (!part.always && part.time <= Time()) continue;
     data.Word("bar", bar);
     data.Word("part", part.name);

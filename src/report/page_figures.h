@@ -7,24 +7,24 @@
 #include "src/report/page.h"
 #include "src/report/timeline_chart.h"
 
-// Pieces of pages that describe a step. For the .cc files of this package only.
+// Parts of pages that describe a step. Internal to this package.
 namespace stepcast::report {
 
-// Forward, backward, optimizer, exposed communication, idle.
-// `flushes`: with the time of allocator flushes, which few steps have.
+// The colors of the parts of a step's time; allocator flushes and learned time are included only if
+// they are not zero.
 Palette BreakdownPalette(const forecast::TimeBreakdown& time);
 
-// The five parts of a step as rows of StackedBars, under `bar`.
+// Adds the parts of a step as rows of StackedBars, under `bar`.
 void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeBreakdown& time,
                   Time step);
 
 // Step time, throughput, utilization and memory of a forecast as the page's large figures.
 std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast);
 
-// The compute streams of all its classes in the forecast's step, a lane a class.
+// The compute streams in the forecast's step, one lane per class.
 std::vector<Lane> LanesOfClasses(const forecast::Run& run);
 
-// The forecast's step in the timeline of one of its classes.
+// The forecast's step in the timeline of one class.
 StepWindow WindowOf(const forecast::Run& run, const forecast::ClassRun& own);
 
 }  // namespace stepcast::report

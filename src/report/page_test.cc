@@ -42,7 +42,7 @@ TEST(ChartDataTest, WritesWordsOnceAndWholeNumbersShort) {
 TEST(PageTest, EscapesWhatStandsInIt) {
   const std::string html = PageHtml(WithChart());
   EXPECT_THAT(html, HasSubstr("<h1>a &lt;b&gt; &amp; &quot;c&quot;</h1>"));
-  // Data can end no script.
+  // Data cannot end a script element.
   EXPECT_THAT(html, HasSubstr("\\u003c/script>\\u003cb>"));
   EXPECT_THAT(html, Not(HasSubstr("</script><b>")));
 }
@@ -50,7 +50,7 @@ TEST(PageTest, EscapesWhatStandsInIt) {
 TEST(PageTest, AsksForNoOtherFile) {
   const std::string html = PageHtml(WithChart());
   for (const char* request : {"src=\"", "href=\"http", "@import", "url("}) {
-    // The libraries' own text is not markup; what stands before them is.
+    // The libraries' own text is not markup; only text before it is checked.
     EXPECT_THAT(html.substr(0, html.find("<script>")), Not(HasSubstr(request)));
   }
 }

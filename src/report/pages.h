@@ -25,80 +25,79 @@ namespace stepcast::report {
 
 // A plan that a search has simulated.
 struct SearchedPlan {
-  std::string name;  // what tells it from the others: "data_parallel.zero_stage = 3, ..."
+  std::string name;  // settings that differ: "data_parallel.zero_stage = 3, ..."
   std::int64_t gpus = 0;
   Time step_time{};
   Bytes peak{};
   Bytes reserved{};  // by the allocator
-  Bytes needed{};    // that, and what is outside of it
+  Bytes needed{};    // `reserved` plus memory outside the allocator
   Bytes capacity{};  // of a device
   double tokens_per_second_per_gpu = 0;
-  bool eligible = true;     // fits with what must stay free and in time: it may be the best
-  std::int64_t tokens = 0;  // of a step; 0: the same for all
-  bool on_front = false;    // nothing is at least as good in step time, memory and GPUs
+  bool eligible = true;     // may be the best: fits with headroom, and in time
+  std::int64_t tokens = 0;  // per step; 0: the same for all
+  bool on_front = false;    // no plan is at least as good in step time, memory and GPUs
 };
 
-// What makes one of the best plans: its settings, in order, and the command that forecasts it.
+// One of the best plans: its settings, in order, and the command that forecasts it.
 struct RankedPlan {
   std::vector<std::pair<std::string, std::string>> settings;
   std::string command;
 };
 
-// A search's result, as its page needs it.
+// A search's result, for its page.
 struct SearchView {
   std::string title;                                         // the scenario's name
-  std::vector<std::pair<std::string, std::string>> about{};  // "model" and what it is, and so on
+  std::vector<std::pair<std::string, std::string>> about{};  // label and text: "model", ...
   std::string goal;                                          // "the shortest step"
-  std::string held{};                                        // as HeldText says; empty: nothing
-  std::int64_t space = 0;                                    // how many plans there are
+  std::string held{};                                        // from HeldText; may be empty
+  std::int64_t space = 0;                                    // number of plans
   std::int64_t open = 0;      // of them, those that may still be better than the best
   std::optional<Time> own{};  // the step of the scenario's own plan
   std::string gain{};         // of the best over it: "the best is 12.3 % faster than yours"
   std::vector<SearchedPlan> plans{};
-  std::vector<std::size_t> best{};   // of `plans`, best first; empty: none fits
-  std::vector<RankedPlan> ranked{};  // what makes each of `best`
-  std::string execution{};  // the command that executes the best plan; empty: there is none
-  // How many plans have each verdict; together they are all of the space.
+  std::vector<std::size_t> best{};   // indices in `plans`, best first; empty: none fits
+  std::vector<RankedPlan> ranked{};  // settings of each of `best`
+  std::string execution{};           // command that executes the best plan; may be empty
+  // The number of plans by verdict; the sum is the whole space.
   std::vector<std::pair<std::string, std::int64_t>> became{};
-  // The best plan's sensitivity: a heading and rows of changes and the step time then.
+  // The best plan's sensitivity: a heading, and rows with a change and its step time.
   std::vector<std::pair<std::string, Time>> sensitivity{};
 };
 
-// A search for the best plan as one HTML page: the best, step time against memory of all that were
-// simulated, the verdicts on the others, and the best plan's sensitivity.
+// The result of a search as one HTML page: the best plan, step time against memory of all simulated
+// plans, the verdicts on the others, and the best plan's sensitivity.
 std::string PlanPage(const SearchView& view);
 
-// A rank's allocated memory, by category, over one step. For the .cc files of this package only.
+// A rank's allocated memory over one step, by category. Internal to this package.
 
-// From `start` until the next one's.
+// The memory from `start` until the next instant.
 struct MemoryInstant {
   Time start;  // since the window's start
   forecast::BytesByCategory bytes{};
 };
 
-// The account over step `step` of the timeline, which ends at `end` and began at `start`. Memory
-// changes in host order, and the host may be far ahead of the device, so each moment stands where
-// the compute stream gets to that place of the program; what the prologue does stands where step 0
-// begins. Of what happens there at one instant
-// the fullest moment is kept. At most about twice `most` instants: of neighbours that are joined,
-// the fullest.
+// The memory account over step `step` of the timeline, from `start` to `end`. Memory changes in
+// host order, and the host may be far ahead of the device. Each change is therefore placed where
+// the compute stream reaches that point of the program; the prologue's changes are at the start of
+// step 0. At equal times, the state with the most memory is kept. There are at most about 2 x
+// `most` instants; merged neighbors keep the state with the most memory.
 std::vector<MemoryInstant> MemoryOver(const program::Program& program,
                                       const program::Timeline& timeline,
                                       const memory::Account& account, std::uint32_t step,
                                       Time start, Time end, std::size_t most);
 
-// Stacked areas, with the device's capacity where it is near.
+// Stacked areas, with the device's capacity if it is near.
 Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,
                   const forecast::MemoryForecast& memory);
 
-// A forecast as one HTML page: where the time goes, the timeline of the step's streams, memory over
-// the step, collectives, and the scenario with its defaults.
+// A forecast as one HTML page: time breakdown, timeline of the step's streams, memory over the
+// step, collectives, and the scenario with its defaults.
 std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run& run);
 
-// A sweep as one HTML page: its best row, figures along an axis as lines, two axes as a heat map,
-// step time against memory, and the rows. `about`: of the scenario that was varied, "model" and
-// what it is, and so on; may be empty. `stages`: of rows to draw one above the other; may be empty.
-// `target`: what is said of the training.
+// A sweep as one HTML page: its best row, line charts along one axis, heat maps over two, step time
+// against memory, and the rows. `about`: label and text of the varied scenario ("model", ...); may
+// be empty. `stages`: rows to be drawn one above another; may be empty. `target` describes the
+// training.
 std::string SweepPage(const std::string& title,
                       const std::vector<std::pair<std::string, std::string>>& about,
                       const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,

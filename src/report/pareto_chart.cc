@@ -26,7 +26,7 @@ std::vector<bool> ParetoFront(const std::vector<double>& x, const std::vector<do
   std::vector<bool> front(x.size());
   double best = std::numeric_limits<double>::infinity();  // y of all with a smaller x
   for (std::size_t i = 0; i < order.size();) {
-    // Of those with the same x only the lowest y can be on it.
+    // Among equal x, only the lowest y can be on the front.
     const double least = y[order[i]];
     std::size_t end = i;
     for (; end < order.size() && x[order[end]] == x[order[i]]; ++end) {
@@ -40,19 +40,19 @@ std::vector<bool> ParetoFront(const std::vector<double>& x, const std::vector<do
 
 namespace {
 
-// More cannot be told apart, and would make the page slow.
+// More points could not be distinguished and would make the page slow.
 constexpr std::size_t kMostPoints = 2'500;
 
-// The front's words in the legend, and those of points that fit and are not on it.
+// The legend of points on the front, and of points that fit but are dominated.
 struct FrontWords {
   const char* front;
   const char* beaten;
 };
 constexpr FrontWords kInTwo = {"nothing is both faster and smaller", "something is"};
-// By more figures than the two that are drawn.
+// The front has more dimensions than the two drawn.
 constexpr FrontWords kGiven = {"on the front", "beaten"};
 
-// What is compared: the time of a step, or, where steps train unequal numbers of tokens, for one.
+// The compared figure: the time of a step or, if tokens differ, of a token.
 struct Measure {
   const char* name;
   const char* unit;
@@ -86,7 +86,7 @@ void FindFront(std::vector<ParetoPoint>& points) {
 
 bool OnFront(const ParetoPoint& point) { return point.on_front.value_or(false); }
 
-// The front, and of the others every so-manieth.
+// The points on the front, and an even selection of the others.
 std::vector<ParetoPoint> Thinned(const std::vector<ParetoPoint>& points, std::size_t most) {
   std::vector<ParetoPoint> kept;
   std::size_t others = 0;
@@ -99,10 +99,10 @@ std::vector<ParetoPoint> Thinned(const std::vector<ParetoPoint>& points, std::si
   return kept;
 }
 
-// The chart of points that have been chosen, and its table.
+// Draws the selected points and makes the table.
 class ParetoDrawing {
  public:
-  // `given`: the front is that of more figures than the two that are drawn.
+  // `given`: the front has more dimensions than the two drawn.
   ParetoDrawing(std::vector<ParetoPoint> points, bool given, std::string unfit, std::string memory,
                 std::optional<Bytes> limit)
       : points_(std::move(points)),
@@ -117,7 +117,7 @@ class ParetoDrawing {
     Bytes most = limit.value_or(Bytes());
     for (const ParetoPoint& point : points_) most = std::max(most, point.peak);
     unit_ = UnitFor(most);
-    // The front last, so that nothing is drawn over it; else by what is compared.
+    // The front is drawn last, on top; otherwise points are ordered by the compared figure.
     std::stable_sort(points_.begin(), points_.end(),
                      [](const ParetoPoint& a, const ParetoPoint& b) {
                        return OnFront(a) != OnFront(b) ? OnFront(b) : Exact(a) < Exact(b);
@@ -135,7 +135,7 @@ class ParetoDrawing {
   double Amount(Bytes bytes) const {
     return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit_.bytes));
   }
-  // The ends of an axis that need not begin at zero.
+  // The range of an axis that need not begin at zero.
   template <typename Figure>
   Json LooseDomain(Figure figure) const {
     double least = points_.empty() ? 0 : figure(points_.front()), most = least;
@@ -241,7 +241,7 @@ Json ParetoDrawing::FrontLine() const {
               {"encoding", {{"color", nullptr}}}};
 }
 
-// A front in more figures makes no line in two.
+// A front in more than two dimensions is not drawn as a line.
 Json ParetoDrawing::Layers() const {
   Json layers = Json::array();
   if (!given_) layers.push_back(FrontLine());

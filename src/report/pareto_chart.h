@@ -10,11 +10,11 @@
 #include "src/base/time.h"
 #include "src/report/page.h"
 
-// Step time against memory of many plans or combinations. For the .cc files of this package only.
+// Step time against memory of many plans or combinations. Internal to this package.
 namespace stepcast::report {
 
-// Which points no other beats: less is better in both, and at least as good in both with one better
-// is beaten. Points that are equal are all on the front.
+// Which points are on the Pareto front, where less is better. A point is dominated if another is at
+// least as good in both values and better in one. Equal points are all on the front.
 std::vector<bool> ParetoFront(const std::vector<double>& x, const std::vector<double>& y);
 
 struct ParetoPoint {
@@ -22,22 +22,23 @@ struct ParetoPoint {
   Time step_time;
   Bytes peak;
   double tokens_per_second_per_gpu = 0;
-  bool fits = true;         // it may be on the front
-  std::int64_t tokens = 0;  // of a step; 0: the same for all, steps are compared by their time
+  bool fits = true;         // only such points may be on the front
+  std::int64_t tokens = 0;  // per step; 0: the same for all, so step times are compared
   std::int64_t gpus = 0;    // 0: the same for all, not shown
-  // Whether nothing beats it; without, that is found out from step time and peak of those that fit.
+  // Whether no plan dominates it. If absent, it is computed from step time and peak of the points
+  // that fit.
   std::optional<bool> on_front{};
 };
 
 struct ParetoFigure {
   Chart chart;
-  std::string note;  // what was left out; empty if nothing
-  Table front;       // those that nothing beats, shortest step first
+  std::string note;  // a note on points left out; may be empty
+  Table front;       // points on the front, shortest step first
 };
 
-// Where there are very many points, all on the front are shown and of the others an even choice.
-// `unfit`: what the legend says of points that do not fit.
-// `memory`: what `peak` is. `limit`: how much of it a device has, where all have as much.
+// If there are very many points, it shows all on the front and an even selection of the others.
+// `unfit`: legend of points that do not fit. `memory`: name of `peak`. `limit`: the capacity, if it
+// is the same for all.
 ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& label,
                          const std::string& unfit = "does not fit",
                          const std::string& memory = "peak memory",

@@ -10,7 +10,8 @@ namespace stepcast::report {
 namespace {
 
 TEST(ParetoTest, KeepsWhatNothingBeats) {
-  // (1, 5) and (3, 2) are on it; (2, 5) is beaten by (1, 5), (3, 4) by (3, 2), (4, 2) by (3, 2).
+  // (1, 5) and (3, 2) are on the front; (1, 5) dominates (2, 5), and (3, 2) dominates (3, 4) and
+  // (4, 2).
   EXPECT_EQ(ParetoFront({1, 2, 3, 3, 4}, {5, 5, 4, 2, 2}),
             (std::vector<bool>{true, false, false, true, false}));
 }
@@ -22,7 +23,7 @@ TEST(ParetoTest, EqualPointsStandTogether) {
 TEST(ParetoTest, NothingHasNoFront) { EXPECT_TRUE(ParetoFront({}, {}).empty()); }
 
 RC_GTEST_PROP(ParetoTest, IsWhatTheDefinitionSays, ()) {
-  // Few different figures, so that many are equal.
+  // Few distinct values, so that many are equal.
   const auto points = *rc::gen::container<std::vector<std::pair<int, int>>>(
       rc::gen::pair(rc::gen::inRange(0, 6), rc::gen::inRange(0, 6)));
   std::vector<double> x, y;

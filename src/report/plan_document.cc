@@ -19,7 +19,7 @@ namespace {
 using planner::Goal;
 using planner::Verdict;
 
-// What the whole document has of a plan.
+// A plan's figures in the document.
 Json RowJson(const Goal& goal, const PlanRow& row) {
   Json set = Json::object();
   for (const auto& [key, value] : row.settings) set[key] = value;
@@ -97,7 +97,7 @@ Json ExecuteJson(const PlanReport& report) {
 }  // namespace
 
 std::string PlanCsv(const PlanReport& report) {
-  // Every key that a plan has, in the order in which they are met.
+  // All keys of all plans, in order of first occurrence.
   std::vector<std::string> keys;
   const auto note = [&](const std::vector<PlanRow>& rows) {
     for (const PlanRow& row : rows) {

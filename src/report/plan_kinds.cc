@@ -14,7 +14,7 @@
 namespace stepcast::report {
 namespace {
 
-// "data + tensor + pipeline": what plans of a kind divide.
+// The parallel axes of a kind of plans: "data + tensor + pipeline".
 std::string DividesText(const planner::PlanGroup& kind) {
   std::string text = "data";
   if (kind.tensor) text += " + tensor";
@@ -22,7 +22,7 @@ std::string DividesText(const planner::PlanGroup& kind) {
   return text;
 }
 
-// "ZeRO 1, mbs 2, selective": what tells plans of a layout apart at first sight.
+// The most important settings within a layout: "ZeRO 1, mbs 2, selective".
 std::string SettingsInShort(const PlanRow& row) {
   const plan::Plan& plan = row.values;
   const model::Checkpointing recomputed = plan.training.activation_checkpointing;
@@ -82,7 +82,7 @@ std::string WhyLonger(const PlanRow& plan, const PlanRow& than) {
   std::vector<std::string> parts;
   constexpr std::size_t kMost = 2;
   for (const auto& [time, what] : more) {
-    // What is a tenth of the difference explains little of it.
+    // A part below a tenth of the difference explains little of it.
     constexpr int kTenth = 10;
     if (parts.size() == kMost || time <= Time() || kTenth * time < all) break;
     parts.push_back(fmt::format("{} ms more {}", Milliseconds(time), what));

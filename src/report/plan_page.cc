@@ -21,7 +21,7 @@ Bytes MostMemory(const std::vector<SearchedPlan>& plans) {
   return most;
 }
 
-// A row of the table of the best plans: what it says, and of each plan.
+// A row in the table of the best plans: its heading, and its text for each plan.
 struct Compared {
   std::string what;
   std::vector<std::string> values;
@@ -83,7 +83,7 @@ std::vector<Compared> SettingsOf(const SearchView& view) {
   return rows;
 }
 
-// What each of the best plans needs of a device, in parts.
+// The memory that each of the best plans needs on a device, by part.
 Chart MemoryBars(const SearchView& view) {
   const ByteUnit unit = UnitFor(MostMemory(view.plans));
   const auto amount = [&](Bytes bytes) {
@@ -117,8 +117,8 @@ Chart MemoryBars(const SearchView& view) {
                      unit.name, std::move(data), parts, static_cast<int>(view.best.size()), limit);
 }
 
-// Plans as columns; what all have is said above, and cells that are not as plan 1 has them are
-// stressed.
+// Plans are columns. Common settings are stated above the table, and cells that differ from plan 1
+// are highlighted.
 PageSection BestSection(const SearchView& view) {
   PageSection section{.heading = "The best plans"};
   std::vector<Compared> rows = FiguresOf(view);
@@ -160,7 +160,7 @@ PageSection BestSection(const SearchView& view) {
   return section;
 }
 
-// What all plans' devices have, if it is the same.
+// The device capacity of all plans, if it is equal.
 std::optional<Bytes> CapacityOf(const SearchView& view) {
   std::optional<Bytes> capacity;
   for (const SearchedPlan& plan : view.plans) {
@@ -171,7 +171,7 @@ std::optional<Bytes> CapacityOf(const SearchView& view) {
 }
 
 PageSection FrontSection(const SearchView& view) {
-  // Without a search for the front, the chart shows that of what was simulated.
+  // If the search did not look for the front, the chart shows the front of the simulated plans.
   const bool searched = std::any_of(view.plans.begin(), view.plans.end(),
                                     [](const SearchedPlan& plan) { return plan.on_front; });
   std::vector<ParetoPoint> points;

@@ -50,7 +50,8 @@ TEST(PlanPageTest, SaysHowManyPlansMayBeBetterWhereTheSearchWasEnded) {
   EXPECT_THAT(PlanPage(view), HasSubstr("2 simulated; 327 more may be better"));
 }
 
-// Plans are columns; what both have is said once, and what differs from the first is marked.
+// Plans are columns. Common settings are stated once, and differences from the first plan are
+// highlighted.
 TEST(PlanPageTest, ComparesTheBestPlansSettingBySetting) {
   SearchView view = Sample();
   view.ranked = {{{{"data_parallel.framework", "fsdp2"}, {"data_parallel.zero_stage", "3"}},
@@ -64,14 +65,14 @@ TEST(PlanPageTest, ComparesTheBestPlansSettingBySetting) {
                               "<td class=\"other\">default</td>"));
   EXPECT_THAT(page, HasSubstr("The command that forecasts plan 2</summary>"));
   EXPECT_THAT(page, HasSubstr("stepcast simulate a.yaml --set data_parallel.zero_stage=3"));
-  // Without the same capacity of all none is drawn.
+  // If capacities differ, none is drawn.
   EXPECT_THAT(page, Not(HasSubstr("capacity ")));
   for (SearchedPlan& plan : view.plans) plan.capacity = GiB(80);
   EXPECT_THAT(PlanPage(view), HasSubstr("capacity 80 GiB"));
 }
 
-// Where the front was not searched for, the chart's is of the plans that may be the best: one that
-// leaves too little free is none of them, however fast.
+// If the search did not look for the front, only plans that may be the best are on it. A plan that
+// leaves too little memory free is not, however fast.
 TEST(PlanPageTest, TheFrontIsOfPlansThatMayBeTheBest) {
   SearchView view = Sample();
   for (SearchedPlan& plan : view.plans) plan.on_front = false;

@@ -20,7 +20,7 @@ using planner::Goal;
 using planner::Target;
 using planner::Verdict;
 
-// What columns of their own show.
+// Whether a setting has its own column.
 bool HasColumn(std::string_view key) {
   constexpr std::string_view kShown[] = {"training.micro_batch_size",
                                          "training.gradient_accumulation",
@@ -61,7 +61,7 @@ constexpr const char* kNeedsText =
     "peak: what is allocated; needs: what the allocator reserves for it and what is outside of the "
     "allocator (context, NCCL), which decides whether a plan fits\n";
 
-// `lacking`: of plans that will not do.
+// `lacking`: the plans do not fit.
 std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& rows, bool lacking) {
   const Goal& goal = report.goal;
   const bool unequal_tokens = report.result->UnequalTokens();
@@ -157,7 +157,7 @@ std::string NearText(const PlanReport& report) {
       Grouped(near), kHundred * kTie);
 }
 
-// What the best plan gains over the scenario's own, and what a plan would that may not fit.
+// The gain of the best plan over the scenario's own, and of a faster plan that may not fit.
 std::string OwnText(const PlanReport& report) {
   std::string out;
   if (report.own) {
@@ -178,7 +178,7 @@ std::string OwnText(const PlanReport& report) {
   return out.empty() ? out : out + "\n";
 }
 
-// Memory that the best plan leaves free.
+// The memory that the best plan leaves free.
 std::string HeadroomText(const PlanRow& row) {
   constexpr double kLittle = 0.02;
   const Bytes free = Bytes(0) - row.outcome.over;
@@ -223,7 +223,7 @@ std::string RunnersUpTable(const Goal& goal, const std::vector<PlanRow>& rows) {
 // In per cent.
 double Change(double now, double before) { return 100 * (now / before - 1); }
 double Change(Time now, Time before) { return Change(now.seconds(), before.seconds()); }
-// Of the time for a token.
+// The change of the time per token.
 double ChangeForAToken(const PlanRow& now, const PlanRow& before) {
   return Change(TokensPerSecond(before), TokensPerSecond(now));
 }
@@ -266,7 +266,7 @@ std::string SensitivityText(const PlanReport& report) {
   for (const planner::NeighbouringSetting& neighbour : sensitivity.neighbours) {
     most = std::max(most, Needed(neighbour.outcome));
   }
-  // Steps of unequal tokens are compared by tokens per second; neighbouring settings have the
+  // Steps with unequal tokens are compared by tokens per second. Neighboring settings use the
   // winner's GPUs.
   const bool unequal_tokens = report.result->UnequalTokens();
   const ByteUnit unit = UnitFor(most);
@@ -311,7 +311,7 @@ std::string ExecutionText(const PlanReport& report) {
                      CommandText(ExecutionCommand(report)));
 }
 
-// The best of each number of GPUs, and those of which no plan will do.
+// The best plan for each number of GPUs, and the numbers without an acceptable plan.
 std::string SizesText(const PlanReport& report) {
   if (report.by_gpus.empty()) return "";
   std::vector<SizeRow> sizes;
@@ -377,7 +377,7 @@ std::string IllegalTable(const planner::SearchResult& result) {
   return table.ToString();
 }
 
-// What is proved, by how much work.
+// What the search has proved, and with how much work.
 std::string ProofText(const PlanReport& report) {
   const planner::SearchResult& result = *report.result;
   const auto simulated = static_cast<std::int64_t>(result.outcomes.size()) - result.shared;
@@ -436,7 +436,7 @@ std::string GainText(const PlanReport& report) {
 
 CommandWords ExecutionCommand(const PlanReport& report) {
   const ExecutionAnswer& execution = *report.execution;
-  // A scenario that stands in no file is in the plan that is written.
+  // A scenario without a file is contained in the written plan.
   const bool in_file = !report.file.empty();
   CommandWords command;
   if (execution.launched) {

@@ -21,8 +21,7 @@ namespace {
 using scenario::Resolved;
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-// Every value that is no mapping, by its dotted path. Sequences, such as layer lists, are one
-// value.
+// Every value by its dotted path, except mappings. A sequence, such as a layer list, is one value.
 void Flatten(const Resolved& tree, const std::string& path, Settings& settings) {
   if (const auto* mapping = std::get_if<Resolved::Mapping>(&tree.value)) {
     for (const auto& [key, value] : *mapping) {
@@ -96,7 +95,7 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
     view.own = report.own->outcome.step_time;
     view.gain = GainText(report);
   }
-  // Plans that are not safe come behind all others, and beat none of them.
+  // Plans that may not fit come after all others and dominate none of them.
   const bool best_is_safe = !result.best.empty() && IsSafe(result.outcomes.at(result.best.front()));
   std::map<std::int64_t, std::size_t> place;  // by plan: in view.plans
   for (const auto& [plan, outcome] : result.outcomes) {
@@ -153,12 +152,12 @@ using planner::Verdict;
 
 namespace {
 
-// Why a plan of that memory is rejected; empty: it is not.
+// Why a plan with this memory is rejected; empty if it is not.
 std::string LackText(const Goal& goal, const planner::PlanFacts& facts, Bytes needed, Bytes over,
                      const char* at_least) {
   const Bytes lacks = Lacks(goal, facts, over);
   if (lacks <= Bytes(0)) return "";
-  if (over > needed - facts.capacity) {  // then it is not the devices that lack most
+  if (over > needed - facts.capacity) {  // then host memory or drives lack more than the devices
     return fmt::format("lacks{} {} of a node's own memory or drives", at_least, FormatBytes(over));
   }
   return fmt::format("lacks{} {}{}", at_least, FormatBytes(lacks),

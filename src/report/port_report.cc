@@ -10,8 +10,8 @@
 namespace stepcast::report {
 namespace {
 
-// How much longer the ported plan takes than the best on its cluster, as a part of that. None
-// where one of the two will not do.
+// The extra time of the ported plan over the best on its cluster, as a fraction. None if one of the
+// two is not acceptable.
 std::optional<double> Loss(const PlanReport& report) {
   const forecast::Forecast& ported = report.port->ported.forecast;
   if (report.best.empty() || !ported.memory.fits) return std::nullopt;

@@ -14,7 +14,7 @@ using validate::AccuracyFigures;
 using validate::PublishedAccuracy;
 using validate::PublishedOutcome;
 
-// Lines of at most 100 columns.
+// Wraps a paragraph to lines of at most 100 columns.
 std::string Paragraph(const std::string& text) {
   constexpr std::size_t kWidth = 100;
   std::string out, line;

@@ -15,8 +15,8 @@ namespace {
 using validate::PublishedAccuracy;
 using validate::PublishedOutcome;
 
-// Three rows: 1 s forecast as 1.1 with a peak of 8 GiB as 10, one that needs tensor parallelism,
-// and one that may be fitted, 2 s forecast as 2.
+// Three rows: a step of 1 s forecast as 1.1 s with a peak of 8 GiB forecast as 10 GiB; one that
+// needs tensor parallelism; and a fit row of 2 s forecast as 2 s.
 PublishedAccuracy Sample() {
   PublishedAccuracy accuracy;
   scenario::PublishedSource source;
@@ -64,7 +64,7 @@ PublishedAccuracy Sample() {
   return accuracy;
 }
 
-// The line of a text that begins with `begin` and holds `word`.
+// The first line that begins with `begin` and contains `word`.
 std::string LineWith(const std::string& text, const std::string& begin, const std::string& word) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -114,13 +114,13 @@ TEST(PublishedAccuracyReport, EveryCsvRecordHasAsManyFieldsAsTheHeading) {
 
 TEST(PublishedAccuracyReport, ThePageNeedsNothingElse) {
   const std::string page = PublishedAccuracyHtml(Sample());
-  // Before the libraries' own text, which names addresses that it does not ask for.
+  // The markup before the libraries' text, which names addresses without requesting them.
   const std::string markup = page.substr(0, page.find("<script>"));
   for (const char* outside : {"src=", "href=\"http", "@import", "url("}) {
     EXPECT_EQ(markup.find(outside), std::string::npos) << outside;
   }
   EXPECT_NE(page.find("A &lt;paper&gt; &amp; more"), std::string::npos);
-  // Two points for step times, one for memory.
+  // Two points for step times and one for memory.
   EXPECT_NE(markup.find("forecast over measured; points: 2, sources: 1"), std::string::npos);
   EXPECT_NE(markup.find("forecast over measured; points: 1, sources: 1"), std::string::npos);
 }

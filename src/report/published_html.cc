@@ -46,7 +46,7 @@ class Points {
     ++count_;
   }
 
-  // A section without a chart where nothing was measured.
+  // A section; it has no chart if nothing was measured.
   PageSection Section(const std::string& heading, const std::string& unit) && {
     PageSection section{.heading = heading};
     if (count_ == 0) {

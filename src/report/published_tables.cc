@@ -34,7 +34,7 @@ std::string InRange(const validate::Coverage& coverage) {
   return coverage.cases == 0 ? "-" : fmt::format("{} of {}", coverage.inside, coverage.cases);
 }
 
-// "check A": by source and then over all of them.
+// One group of cases, such as "check A": by source and in total.
 struct Group {
   std::string source, rows;
   Selection selection;
@@ -178,7 +178,7 @@ PublishedTable Choices(const PublishedAccuracy& accuracy) {
   return table;
 }
 
-// What to expect of a forecast, in few lines: check rows alone.
+// A short summary of the expected accuracy, from check rows only.
 PublishedTable Headline(const PublishedAccuracy& accuracy) {
   PublishedTable table{
       .title = "In short",
@@ -227,12 +227,12 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
     table.note += fmt::format(
         " Not counted, since another simulator has made the times that it gives: {}.", predicted);
   }
-  // Of one source all these say the same.
+  // With one source the rows would repeat the total.
   if (accuracy.sources.size() == 1 || table.rows.size() < 2) table.rows.clear();
   return table;
 }
 
-// Cases by a text of theirs, counted.
+// The number of cases by a text.
 PublishedTable Counted(std::string title, std::string heading, const PublishedAccuracy& accuracy,
                        const std::vector<std::pair<std::string, const PublishedOutcome*>>& cases) {
   PublishedTable table{
@@ -267,7 +267,7 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
           "half-width is the error by which it is judged whether a plan fits. What ran and is "
           "forecast not to fit, its peak unknown, counts among peaks with what is over."};
   const auto add = [&](std::string what, const validate::TransferError& transfer) {
-    // Of one source alone there is no other to say what is expected.
+    // A single source has no other sources to predict it from.
     if (transfer.cases == 0 || transfer.sources < 2) return;
     table.rows.push_back(
         {std::move(what), fmt::format("{}", transfer.sources), PerCent(transfer.half_width),
@@ -304,7 +304,7 @@ PublishedTable FitProbabilities(const PublishedAccuracy& accuracy) {
           "forecast fits with it. fitted: what was measured is at most that. off: aim is {:.0f} % "
           "at most",
           100 * validate::kFitCalibrationLimit)};
-  // Rows of one source err together.
+  // Errors of rows of one source are correlated, so at least two sources are needed.
   if (accuracy.MemoryTransfer({}).sources < 2) return table;
   for (const validate::FitCalibration& bin : accuracy.FitCalibrations()) {
     table.rows.push_back({fmt::format("{:.0f} to {:.0f}", 100 * bin.from, 100 * bin.to),
@@ -406,7 +406,7 @@ PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
                        .rows = {},
                        .note = {}};
   for (const validate::PublishedAim& aim : accuracy.Aims()) {
-    // Correlations and counts are no percentages.
+    // Correlations and counts are not percentages.
     const auto number = [&](double value) {
       return aim.unit == validate::AimUnit::kPart    ? PerCent(value) + " %"
              : aim.unit == validate::AimUnit::kCount ? fmt::format("{:.0f}", value)

@@ -22,7 +22,7 @@ using validate::AccuracyFigures;
 using validate::Pair;
 using validate::SimulatedRun;
 
-// The forecast of a run as others correct it.
+// The forecast of a run, corrected by other runs.
 double Corrected(const SimulatedRun& run, const std::optional<LearnedRuns::Estimate>& estimate) {
   return run.forecast.seconds() * (estimate ? std::exp(estimate->log_ratio) : 1);
 }
@@ -33,7 +33,7 @@ std::vector<const SimulatedRun*> LearnedFrom(const RunsReport& report) {
   return runs;
 }
 
-// What others say of each run that is learned from, by its place in `learned`.
+// For each run in `learned`, the estimate from other runs.
 std::vector<std::optional<LearnedRuns::Estimate>> LeftOut(const RunsReport& report) {
   std::vector<std::optional<LearnedRuns::Estimate>> estimates(report.learned.size());
   for (const Configuration& configuration : report.fit.configurations) {
@@ -72,7 +72,7 @@ Table ErrorTable(const char* heading) {
       {{heading, Align::kLeft}, {"runs"}, {"mean %"}, {"median %"}, {"p90 %"}, {"bias %"}});
 }
 
-// Names of runs of configurations that none of the others is like.
+// Names of runs without a similar configuration among the other runs.
 std::vector<std::string> FarRuns(const RunsReport& report) {
   std::vector<std::string> names;
   for (const Configuration& configuration : report.fit.configurations) {
@@ -85,8 +85,7 @@ std::vector<std::string> FarRuns(const RunsReport& report) {
   return names;
 }
 
-// Names of runs that are learned from though forecasts are seldom off by as much: they may have had
-// other settings than the table says.
+// Names of learned runs with unusually large errors: their settings may differ from the table's.
 std::vector<std::string> DoubtfulRuns(const RunsReport& report) {
   constexpr double kSeldom = 1.5;
   std::vector<std::string> names;
@@ -97,7 +96,7 @@ std::vector<std::string> DoubtfulRuns(const RunsReport& report) {
   return names;
 }
 
-// Reasons why runs are not simulated, and which runs.
+// Reasons why runs are not simulated, each with its runs.
 std::map<std::string, std::vector<std::string>> NotSimulated(const RunsReport& report) {
   std::map<std::string, std::vector<std::string>> reasons;
   for (const SimulatedRun& run : report.runs) {
@@ -161,7 +160,7 @@ RunErrors ErrorsOfLearned(const RunsReport& report) {
     const double measured = run.measured.seconds();
     forecast.push_back({measured, run.forecast.seconds()});
     learned.push_back({measured, Corrected(run, estimates[i])});
-    // Repeats of the same configuration are no neighbours.
+    // Repeats of the same configuration do not count as neighbors.
     std::vector<const SimulatedRun*> others;
     std::copy_if(known.begin(), known.end(), std::back_inserter(others),
                  [&](const SimulatedRun* other) { return other->settings != run.settings; });

@@ -51,7 +51,7 @@ TEST(ScheduleDrawingTest, NumbersAreLeftOutFirst) {
             "the numbers of micro-batches are left out: they need 99 columns\n");
 }
 
-// 31 columns are 13 slots, a gap and 13 slots of 48.
+// 31 columns hold 13 slots, a gap and 13 slots, of 48.
 TEST(ScheduleDrawingTest, TheMiddleIsLeftOut) {
   EXPECT_EQ(Drawn(parallel::OneForwardOneBackward(2, 15), {.width = 40}),
             "stage 0  FF  B-FB-FB-F ... -FB-FB-FB- B-\n"

@@ -24,7 +24,7 @@ using parallel::Task;
 
 constexpr std::string_view kLeftOut = " ... ";
 
-// Backgrounds of the 256 colours that black text is readable on; -1: none.
+// Background colors (of 256) on which black text is readable; -1: none.
 int ColourOf(const ScheduleEntry& entry) {
   const auto* action = std::get_if<Action>(&entry);
   if (action == nullptr) return 214;
@@ -40,10 +40,10 @@ int ColourOf(const ScheduleEntry& entry) {
   return -1;
 }
 
-// The slots that are drawn: the first ones and the last ones, or all.
+// The slots that are drawn: all, or the first and the last ones.
 struct Window {
   std::int64_t head = 0;
-  std::int64_t tail = 0;  // where the last ones begin
+  std::int64_t tail = 0;  // first of the last slots
   std::int64_t slots = 0;
   bool whole() const { return head == slots; }
 };
@@ -55,7 +55,7 @@ Window ShownSlots(std::int64_t slots, std::int64_t columns_of_slot, std::int64_t
   return {shown - shown / 2, slots - shown / 2, slots};
 }
 
-// The columns of the slots that are drawn, with backgrounds.
+// The columns of the drawn slots, with backgrounds.
 class StageLine {
  public:
   StageLine(const Window& window, std::int64_t columns_of_slot)
@@ -66,7 +66,7 @@ class StageLine {
             ' '),
         colours_(letters_.size(), -1) {}
 
-  // Where a slot has several columns, the last one stays free.
+  // If a slot has several columns, the last one stays free.
   void Draw(ScheduleTiming::Span span, std::string_view label, int colour, char fill) {
     const std::int64_t begin = span.begin * columns_of_slot_;
     const std::int64_t end =
@@ -112,7 +112,7 @@ class StageLine {
   std::vector<int> colours_;
 };
 
-// The numbers of slots, where they begin and have room.
+// The numbers of slots at their beginnings, if there is space.
 StageLine Scale(const Window& window, std::int64_t columns_of_slot) {
   constexpr std::int64_t kApart = 8;
   std::int64_t step = 1;
@@ -131,8 +131,7 @@ StageLine Scale(const Window& window, std::int64_t columns_of_slot) {
   return row;
 }
 
-// What drawings write of an entry: "F3", or one letter, small for other chunks than the stage's
-// first.
+// The label of an entry: "F3", or one letter, in lower case for chunks after the stage's first.
 std::string Label(const ScheduleEntry& entry, const std::vector<int>& chunks, bool numbers) {
   if (numbers) return parallel::Print(entry, chunks.size() == 1 ? chunks.front() : -1);
   if (std::holds_alternative<parallel::OverlappedPair>(entry)) return "+";
@@ -143,7 +142,7 @@ std::string Label(const ScheduleEntry& entry, const std::vector<int>& chunks, bo
   return letter;
 }
 
-// Of what is drawn: passes that take no slot are not.
+// The legend of drawn entries; passes that take no slot are not drawn.
 std::string Legend(const parallel::PipelineSchedule& schedule, const ScheduleTiming& timing,
                    bool numbers) {
   constexpr std::pair<char, const char*> kLetters[] = {{'F', "forward"},
@@ -175,7 +174,7 @@ std::string Legend(const parallel::PipelineSchedule& schedule, const ScheduleTim
   return legend + (chunks ? "   small: not of the stage's first chunk\n" : "\n");
 }
 
-// So many columns for a slot that all labels have room.
+// The number of columns per slot at which all labels fit.
 std::int64_t ColumnsOfSlot(const parallel::PipelineSchedule& schedule,
                            const ScheduleTiming& timing) {
   std::int64_t columns = 2;

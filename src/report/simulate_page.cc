@@ -21,8 +21,8 @@ namespace {
 using program::Instruction;
 using program::Opcode;
 
-// When the compute stream gets to each instruction of a step: when it starts the first of its
-// operations that is not before it.
+// When the compute stream reaches each instruction of a step: the start of its first operation at
+// or after the instruction.
 std::vector<Time> ReachedAt(const program::Program& program, const program::Timeline& timeline,
                             std::uint32_t step, Time start, Time end) {
   std::vector<Time> reached(program.step.size(), end);
@@ -44,7 +44,7 @@ std::vector<Time> ReachedAt(const program::Program& program, const program::Time
 constexpr std::array<const char*, program::kCategories> kColours = {
     "--parameters", "--gradients", "--states", "--activations", "--gathered", "--workspace"};
 
-// The categories' bytes over time, stacked.
+// The bytes of categories over time, stacked.
 class MemoryDrawing {
  public:
   MemoryDrawing(const std::vector<MemoryInstant>& instants, Time length,
@@ -65,7 +65,7 @@ class MemoryDrawing {
   double Amount(Bytes bytes) const {
     return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit_.bytes));
   }
-  // Far above everything else the capacity would flatten the areas.
+  // A capacity far above all amounts would flatten the areas.
   bool shows_capacity() const {
     constexpr std::int64_t kNear = 2;
     return capacity_ > Bytes() && capacity_.count() <= kNear * most_.count();
@@ -118,7 +118,7 @@ void MemoryDrawing::AddRows(Chart& chart) const {
     const double until = at + 1 < instants_.size() ? InMilliseconds(instants_[at + 1].start) : end_;
     AddRow(InMilliseconds(instants_[at].start), until, instants_[at].bytes, chart);
   }
-  // The areas need a point where the window ends.
+  // The areas need a point at the window's end.
   AddRow(end_, end_, instants_.back().bytes, chart);
 }
 
@@ -190,7 +190,7 @@ Json MemoryDrawing::Layers() const {
                {"encoding", {{"x", x}}}};
   Json layers = Json::array({Areas(), std::move(focused)});
   if (shows_capacity()) AddCapacity(layers);
-  // Invisible columns carry the tooltips; the one in focus is drawn.
+  // Invisible columns carry the tooltips; only the focused one is drawn.
   const Json column{{"x", x}, {"x2", {{"field", "until"}}}};
   layers.push_back(Json{{"mark", Mark("rect", {{"opacity", 0}})}, {"encoding", column}});
   return layers;
@@ -206,7 +206,7 @@ std::vector<MemoryInstant> MemoryOver(const program::Program& program,
   memory::Balance balance;
   auto next = account.changes.begin();
   for (; next != account.changes.end() && next->step < step; ++next) balance.Apply(program, *next);
-  // Equal parts of the window, each with its fullest moment: they are as fine as can be shown.
+  // Equal parts of the window at the finest visible resolution, each with its largest state.
   const Time part = Picoseconds(
       std::max<std::int64_t>(1, (end - start).picoseconds() / static_cast<std::int64_t>(most)));
   const auto slot_of = [&](Time at) { return at.picoseconds() / part.picoseconds(); };
@@ -215,7 +215,7 @@ std::vector<MemoryInstant> MemoryOver(const program::Program& program,
     const bool in_prologue = next->instruction == program::kNone;
     const Time at = in_prologue ? Time() : reached[next->instruction] - start;
     const std::int64_t slot = slot_of(at), last = slot_of(instants.back().start);
-    // What the last part ended with, where that is not its fullest moment.
+    // The final state of the last part, if it is not its largest.
     if (slot > last + 1 && instants.back().bytes != balance.by_category()) {
       instants.push_back({(last + 1) * part, balance.by_category()});
     }
@@ -310,7 +310,7 @@ PageSection MemorySection(const forecast::Run& run) {
   const forecast::MemoryForecast& memory = run.forecast.memory;
   const forecast::ClassRun& own = run.fullest_class();
   const auto& ends = own.timeline.step_ends;
-  // The peak is a figure of the whole run: the step is one that has it.
+  // The peak belongs to the whole run, so show a step that contains it.
   const std::uint32_t step =
       memory::StepOfPeak(own.program, own.memory, run.first_step, run.first_step);
   const Time start = step == 0 ? Time() : ends[step - 1], end = ends[step];

@@ -9,7 +9,7 @@
 
 namespace stepcast::report {
 
-// The stages of a pipeline in one step, a lane each: what their compute streams do.
+// The compute streams of a pipeline's stages in one step, one lane each.
 struct StageRows {
   std::string name;  // of the plan: "zb_h1"
   std::vector<Lane> lanes;
@@ -17,7 +17,7 @@ struct StageRows {
 };
 StageRows StageRowsOf(std::string name, const forecast::Run& run);
 
-// Several plans' one above the other, along one axis of time.
+// The stages of several plans, one plan above another, on a common time axis.
 PageSection StagesSection(const std::vector<StageRows>& plans);
 
 }  // namespace stepcast::report

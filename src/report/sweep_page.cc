@@ -25,11 +25,11 @@ using planner::SweepAxis;
 using planner::SweepGrid;
 using planner::SweepRow;
 
-// What lines and cells can show at once, and what a table is read for.
+// The number of marks that lines and cells can show at once, and of rows that a table shows.
 constexpr std::size_t kMostMarks = 4'000;
 constexpr std::size_t kMostTableRows = 1'000;
 
-// Figures to choose from, besides memory, whose unit depends on the rows.
+// The selectable figures, except memory, whose unit depends on the rows.
 constexpr const char* kStep = "step time, ms";
 constexpr const char* kTokenTime = "time for a token, ns";
 constexpr const char* kRate = "tokens/s per GPU";
@@ -50,7 +50,7 @@ const char* Word(RowStatus status) {
   return "";
 }
 
-// With blanks at which no line ends.
+// The text with nonbreaking spaces.
 std::string Unbroken(std::string_view text) {
   std::string out;
   for (const char c : text) out += c == ' ' ? std::string("\u00a0") : std::string(1, c);
@@ -65,10 +65,10 @@ std::string Setting(const SweepGrid& grid, std::int64_t index, const SweepRow& r
   return text;
 }
 
-// "axis0": a column of the data.
+// The data column of an axis: "axis0".
 std::string ColumnOf(std::size_t axis) { return fmt::format("axis{}", axis); }
 
-// Axes by their number of values, most first: the first lies along x.
+// Axes by their number of values, largest first: the first is the x axis.
 std::vector<std::size_t> AxesBySize(const SweepGrid& grid) {
   std::vector<std::size_t> order(grid.axes().size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -146,7 +146,7 @@ class SweepCharts {
   Chart Map() const {
     Chart chart = Empty();
     const Json encoding{{"x", Ordinal(along(), -30)}, {"y", Ordinal(*across(), 0)}};
-    // A cell without a value is empty, and says so.
+    // A cell without a value is empty, with a tooltip that says so.
     Json cells{{"mark", Mark("rect", {{"stroke", "var(--paper)"}, {"strokeWidth", 1.0}})}};
     cells["encoding"]["color"] = {
         {"condition", {{"test", "datum.value === null"}, {"value", "var(--panel)"}}},
@@ -169,9 +169,8 @@ class SweepCharts {
     constexpr int kCell = 36, kLeast = 120;
     chart.spec = Layered(Json::array({std::move(cells)}), encoding, 3,
                          std::max(kLeast, kCell * static_cast<int>(lines)));
-    // The figures themselves where there is room for them; else the signs alone. On the two
-    // strongest colours, which stand for the last third of the range, in the colour that is
-    // readable there.
+    // Figures are written in the cells if there is space, otherwise only signs. On the two
+    // strongest colors, the last third of the range, a readable text color is used.
     constexpr std::size_t kRoom = 10;
     const char* figure = columns <= kRoom ? "format(datum.value, ',.4~r') + ' '" : "''";
     const std::string text = fmt::format(
@@ -260,7 +259,7 @@ class SweepCharts {
     return chart;
   }
 
-  // Where the axis of the figure that is shown begins or ends, as an expression.
+  // An expression for the start or end of the shown figure's axis.
   std::string End(double AxisRange::*end) const {
     const auto of = [&](auto figure) {
       std::optional<double> least;
@@ -298,9 +297,9 @@ class SweepCharts {
     return channel;
   }
 
-  // Which figure is shown, and the values of the axes that lie along neither x nor colour.
+  // The selected figure, and filters for axes other than x and color.
   void Reachable(Json& spec, std::vector<std::string> filters) const {
-    // The figure by which combinations are compared comes first.
+    // The figure that compares combinations comes first.
     std::vector<std::string> figures = {kStep, kRate, fmt::format("peak memory, {}", unit_.name)};
     if (unequal_tokens_) figures.insert(figures.begin(), kTokenTime);
     spec["params"].push_back(
@@ -317,7 +316,7 @@ class SweepCharts {
       const std::size_t axis = order_[i];
       const std::string& value = grid_.Value(best_, axis);
       const std::string name = fmt::format("value{}", axis);
-      if (leaves_out()) continue;  // only the best row's value is there
+      if (leaves_out()) continue;  // the chart has only the best row's value
       spec["params"].push_back(
           {{"name", name},
            {"value", value},
@@ -336,8 +335,8 @@ class SweepCharts {
   ByteUnit unit_{};
   bool some_too_large_ = false;
   bool unequal_tokens_ = false;
-  // The rows that lines and cells can show. Where there are too many, the axes beyond the first two
-  // keep the values of the best row.
+  // The rows that lines and cells can show. If there are too many, axes after the first two have
+  // only the values of the best row.
   std::vector<std::int64_t> reach_;
 };
 
@@ -352,7 +351,7 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows,
   figures.AddTo(columns);
   columns.push_back({"reason", Align::kLeft});
   Table table(std::move(columns));
-  // Where not all are shown: the fastest.
+  // If not all rows are shown, the fastest are.
   std::vector<std::size_t> order(rows.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (order.size() > kMostTableRows) {
@@ -377,7 +376,7 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows,
   return table;
 }
 
-// Of the rows that fit the one with the most tokens a second and GPU; the first row: none fits.
+// The fitting row with the most tokens per second and GPU, or the first row if none fits.
 std::int64_t MostTokens(const std::vector<SweepRow>& rows) {
   std::int64_t most = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {

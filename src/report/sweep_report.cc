@@ -23,13 +23,13 @@ using planner::RowStatus;
 using planner::SweepGrid;
 using planner::SweepRow;
 
-// The figures of memory.
+// Explanations of the columns.
 constexpr const char* kFigures =
     "exposed: communication that nothing hides; sent: by a rank in a step; left: what a device has "
     "beyond its needs, the memory that the allocator reserves and what is outside of it (context, "
     "NCCL); peak: what is allocated; accumulated: micro-batches of a rank\n";
 
-// What rows may have beside their values (planner::SweepRow::added).
+// Keys that rows may have in addition to their values (planner::SweepRow::added).
 constexpr const char* kDevices = "cluster.devices";
 
 // "KEY=VALUE, ..."
@@ -47,7 +47,7 @@ std::string Named(const char* what, const std::string& figure, const SweepGrid& 
   return fmt::format("{}: {} with {}\n", what, figure, SettingsText(grid, index, row));
 }
 
-// The best of each number of GPUs, where there are several.
+// The best row for each number of GPUs, if there are several numbers.
 std::string SizesText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
                       const TrainingTarget& target) {
   std::vector<SizeRow> sizes;
@@ -80,7 +80,7 @@ std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   } else {
     out += Named("shortest step", FormatTime(row(*best).step_time), grid, *best, row(*best));
   }
-  // On fewer GPUs each may do more.
+  // With fewer GPUs, each may do more work.
   std::int64_t busiest = *best;
   for (std::int64_t i = 0; i < grid.rows(); ++i) {
     if (row(i).status == RowStatus::kOk &&
@@ -93,19 +93,19 @@ std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
                      grid, busiest, row(busiest));
 }
 
-// The devices have room, and what a node has besides them does not suffice.
+// The row fits on the devices, but not in a node's memory or drives.
 bool LacksInItsNode(const SweepRow& row) {
   return row.status == RowStatus::kDoesNotFit && row.needed() <= row.capacity;
 }
 
 Bytes Free(const SweepRow& row) { return std::max(Bytes(0), row.capacity - row.needed()); }
 
-// What the figures of a row do not say themselves.
+// A note that explains a row's figures.
 std::string NoteOf(const SweepRow& row) {
   return row.status == RowStatus::kIllegal || LacksInItsNode(row) ? Reason(row) : "";
 }
 
-// The notes of all rows, each once.
+// The distinct notes of all rows.
 std::vector<std::string> NotesOf(const std::vector<SweepRow>& rows) {
   std::vector<std::string> notes;
   std::unordered_set<std::string> known;
@@ -116,7 +116,7 @@ std::vector<std::string> NotesOf(const std::vector<SweepRow>& rows) {
   return notes;
 }
 
-// That of a row that may not fit says so: its step would be shown as if it were sure.
+// The status; a row that may not fit says so, since its step time is uncertain.
 const char* StatusText(const SweepRow& row) {
   const bool doubtful =
       row.status == RowStatus::kOk && row.verdict == forecast::MemoryVerdict::kMayNotFit;
@@ -156,7 +156,7 @@ std::string TableText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
 struct RowFigure {
   const char* key;
   Json (*value)(const SweepRow& row);  // null: there is none
-  bool of_illegal = false;             // also of a combination that cannot exist
+  bool of_illegal = false;             // also present for illegal combinations
 };
 
 template <typename Value>

@@ -12,53 +12,55 @@
 #include "src/planner/sweep_grid.h"
 #include "src/report/table.h"
 
-// The output of `sweep`, one row per combination in the grid's order. `rows` has the grid's length;
-// `target` is what is said of the training.
+// The output of `sweep`: one row per combination in the grid's order. `rows` has the grid's length;
+// `target` describes the training.
 namespace stepcast::report {
 
-// A table for people, with the fastest combination that fits below it. Keys are headings by their
-// last words.
+// A table for people, and below it the fastest combination that fits. Headings are the last parts
+// of keys.
 std::string SweepText(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                       const forecast::TrainingTarget& target = {});
 
-// A heading line of the varied keys and the columns of the JSON rows; fields without a value (an
-// illegal combination has no figures) are empty.
+// A heading line with the varied keys and the columns of the JSON rows. Missing values, such as
+// those of an illegal combination, are empty.
 std::string SweepCsv(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                      const forecast::TrainingTarget& target = {});
 
-// The document of `sweep --json`, version 1. Everything but its last key, `run`, depends on the
-// input alone; `seconds` is the wall-clock time of the run, `known` how many rows were in a store.
+// The document of `sweep --json`, version 1. All keys depend only on the input, except the last
+// one, `run`. `seconds` is the wall-clock time of the run; `known` is the number of rows from a
+// store.
 std::string SweepJson(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                       double seconds, std::int64_t known = 0,
                       const forecast::TrainingTarget& target = {});
 
-// The rows of that document, one a line, and nothing else: it depends on the input alone.
+// Only the rows of that document, one per line; they depend only on the input.
 std::string SweepJsonLines(const planner::SweepGrid& grid,
                            const std::vector<planner::SweepRow>& rows,
                            const forecast::TrainingTarget& target = {});
 
-// How many of the rows have that status.
+// The number of rows with this status.
 std::int64_t Count(const std::vector<planner::SweepRow>& rows, planner::RowStatus status);
 
-// Why a row has no figures, or that it does not fit and by how much; empty for `ok`.
+// Why a row has no figures, or how much memory it lacks; empty for `ok`.
 std::string Reason(const planner::SweepRow& row);
 
-// The last part of an axis's dotted key, unless another key ends alike.
+// The last part of an axis's dotted key, or the whole key if another key ends in the same part.
 std::string ShortName(const planner::SweepGrid& grid, std::size_t axis);
 
-// Device memory that the row leaves free, negative where it lacks some.
+// Device memory that the row leaves free; negative if it lacks memory.
 std::string Left(ByteUnit unit, const planner::SweepRow& row);
 
-// The unit of a table of the rows' memory.
+// The unit for a table of the rows' memory.
 ByteUnit UnitFor(const std::vector<planner::SweepRow>& rows);
 
-// The figures of rows in a table for people, text or page: what all of them have, in one order.
+// The figures of rows in a table for people, as text or on a page: the common columns in a fixed
+// order.
 class RowColumns {
  public:
-  // Refers to `target`.
+  // Keeps a reference to `target`.
   RowColumns(const std::vector<planner::SweepRow>& rows, const forecast::TrainingTarget& target);
   void AddTo(std::vector<Column>& columns) const;
-  // The cells of these columns; of an illegal row a dash each.
+  // Appends the cells of these columns; an illegal row has dashes.
   void AddTo(const planner::SweepRow& row, std::vector<std::string>& cells) const;
 
  private:
@@ -67,17 +69,17 @@ class RowColumns {
   const forecast::TrainingTarget& target_;
 };
 
-// By it rows are compared: the order is that of step times where all rows have as many tokens.
+// The figure that compares rows. If all rows have the same tokens, its order is that of step times.
 planner::TimePerToken TimePerTokenOf(const planner::SweepRow& row);
-// Of the training.
+// The row's step, for the training.
 forecast::TrainedStep StepOf(const planner::SweepRow& row);
 double NanosecondsPerToken(const planner::SweepRow& row);
 // "12.3 ns (816 ms for 4,194,304 tokens)"
 std::string TimeForAToken(const planner::SweepRow& row);
 
-// The first of the rows that fit with the least time for a token.
+// The first fitting row with the least time per token.
 std::optional<std::int64_t> Fastest(const std::vector<planner::SweepRow>& rows);
-// The same of each number of GPUs that has such a row, the fewest first.
+// The same for each number of GPUs with such a row, fewest first.
 std::vector<std::int64_t> FastestByGpus(const std::vector<planner::SweepRow>& rows);
 
 }  // namespace stepcast::report

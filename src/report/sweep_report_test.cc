@@ -75,7 +75,7 @@ TEST(SweepReportTest, WhatMayNotFitIsNoPlainOk) {
   EXPECT_NE(text.find("shortest step: 12.5 ms with"), std::string::npos) << text;
 }
 
-// Twice the micro-batches take less than twice the time: the longer step is the better one.
+// Twice the micro-batches take less than twice the time, so the longer step is better.
 TEST(SweepReportTest, StepsOfUnequalTokensAreComparedByTheTimeForOne) {
   const SweepGrid grid = SweepGrid::Of({{"training.gradient_accumulation", {"1", "2"}}}).value();
   std::vector<SweepRow> rows = Rows();
@@ -86,19 +86,19 @@ TEST(SweepReportTest, StepsOfUnequalTokensAreComparedByTheTimeForOne) {
   rows[1].tokens_per_second_per_gpu = 1500;
   EXPECT_EQ(Fastest(rows), 1);
   const std::string text = SweepText(grid, rows);
-  // 20.48 ms for 8,192 tokens are 2,500 ns for one.
+  // 20.48 ms for 8,192 tokens are 2,500 ns per token.
   EXPECT_NE(text.find("least time for a token: 2,500.0 ns (20.5 ms for 8,192 tokens) with "
                       "training.gradient_accumulation=2\n"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("tokens/step  step ms"), std::string::npos) << text;
   EXPECT_EQ(text.find("shortest step"), std::string::npos) << text;
-  // A row that cannot exist trains nothing, and does not count.
+  // An illegal row trains nothing and does not count.
   rows[1].status = RowStatus::kIllegal;
   EXPECT_NE(SweepText(grid, rows).find("shortest step: 12.5 ms"), std::string::npos);
 }
 
-// A node's memory, and not that of its devices, may be what does not suffice.
+// A node's memory may be too small although its devices' memory suffices.
 TEST(SweepReportTest, ARowSaysWhatIsTooSmall) {
   std::vector<SweepRow> rows = Rows();
   EXPECT_EQ(Reason(rows[1]), "needs 12.5 GiB more than the device has");
@@ -108,7 +108,7 @@ TEST(SweepReportTest, ARowSaysWhatIsTooSmall) {
       << SweepText(Grid(), rows);
 }
 
-// Equal last words are told by whole keys.
+// If the last parts of keys are equal, whole keys are shown.
 TEST(SweepReportTest, NoLineOfTheTableIsTooWide) {
   const std::string twenty = "a_key_of_twenty_word";
   const SweepGrid grid = SweepGrid::Of({{"data_parallel.deepspeed." + twenty, {"1", "2"}},

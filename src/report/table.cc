@@ -21,7 +21,7 @@ bool IsNumber(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// Whether a spreadsheet would compute the field.
+// Whether a spreadsheet would evaluate the field.
 bool IsFormula(std::string_view field) {
   return !field.empty() &&
          std::string_view("=+-@\t\r").find(field.front()) != std::string_view::npos &&
@@ -53,7 +53,7 @@ std::string CsvRecord(const std::vector<std::string>& fields) {
 
 namespace {
 
-// Inserts the separators of thousands into the digits before the point.
+// Inserts thousands separators into the digits before the decimal point.
 std::string WithSeparators(std::string text) {
   const std::size_t first = text.front() == '-' ? 1 : 0;
   std::size_t end = text.find('.');
@@ -127,7 +127,7 @@ using Cells = std::vector<std::string>;
 
 constexpr std::size_t kGap = 2;  // between columns
 
-// A column that is shown, and how wide.
+// A column that is shown, with its width.
 struct Shown {
   std::size_t column = 0;
   std::size_t width = 0;
@@ -176,11 +176,11 @@ class Layout {
   std::size_t Natural(std::size_t column) const {
     return std::max(WidthOf(columns_[column].heading), WidestCell(column));
   }
-  // With the heading in as many lines as it takes.
+  // The width with the heading in as many lines as possible.
   std::size_t NarrowHeading(std::size_t column) const {
     return std::max(LongestPiece(columns_[column].heading), WidestCell(column));
   }
-  // With the text of its cells in several lines, too. Figures stay whole.
+  // The width with the text of cells in several lines too. Figures are never broken.
   std::size_t Least(std::size_t column) const {
     constexpr std::size_t kText = 20, kLongestWord = 32;
     if (columns_[column].align == Align::kRight) return NarrowHeading(column);
@@ -191,8 +191,8 @@ class Layout {
     return std::max(kText, std::min(word, kLongestWord));
   }
 
-  // Takes away the columns, but for the first, that have the same cell in all rows; a sentence of
-  // what they are.
+  // Removes columns with equal cells in all rows, except the first column. Returns a sentence that
+  // states them.
   std::string TakeConstants(std::vector<Shown>& shown) const {
     std::vector<std::string> said;
     std::vector<Shown> left;
@@ -216,8 +216,8 @@ class Layout {
                         : Wrapped(fmt::format("all rows: {}\n", fmt::join(said, ", ")), width_);
   }
 
-  // Takes away spare columns, the last ones first, until the others fit; a sentence of what they
-  // are.
+  // Removes spare columns, last ones first, until the others fit. Returns a sentence that names
+  // them.
   std::string TakeSpare(std::vector<Shown>& shown) const {
     std::vector<std::string> taken;
     if (AllColumns()) return "";
@@ -232,10 +232,10 @@ class Layout {
                                    width_);
   }
 
-  // As wide as there is room for, the first ones first.
+  // Distributes the remaining width, first columns first.
   std::vector<Shown> Widened(std::vector<Shown> shown) const {
     std::size_t room = width_ - TotalOf(shown);
-    // First so that figures and headings have what they need, then text.
+    // First to figures and headings, then to text.
     for (const bool text : {false, true}) {
       for (Shown& one : shown) {
         const bool is_text = WidestCell(one.column) > one.width;
@@ -276,8 +276,8 @@ class Layout {
     return out;
   }
 
-  // The first columns as far as they tell rows apart: one of any kind, or several of text; none
-  // where they do not, or would take half of each line.
+  // The first columns that identify rows: one of any kind, or several of text. None if they do not
+  // identify rows, or would take half of each line.
   std::vector<Shown> KeysOf(const std::vector<Shown>& shown) const {
     std::vector<Shown> keys;
     for (Shown one : shown) {
@@ -298,7 +298,7 @@ class Layout {
     return {};
   }
 
-  // Puts a column of numbers before the others.
+  // Inserts a column of row numbers in front.
   void NumberRows(std::vector<Shown>& shown) {
     columns_.insert(columns_.begin(), {"row", Align::kRight});
     std::size_t number = 0;
@@ -318,7 +318,7 @@ class Layout {
     return out;
   }
 
-  // In as many lines as its cells take; those of headings end together, of cells begin together.
+  // A row in as many lines as its cells need. Headings are aligned at the bottom, cells at the top.
   std::string Row(const std::vector<Shown>& shown, const Cells& cells, bool heading) const {
     std::vector<std::vector<std::string>> wrapped;
     std::size_t lines = 1;

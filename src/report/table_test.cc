@@ -18,7 +18,7 @@ TEST(TableTest, AlignsColumnsAndEndsLinesWithoutBlanks) {
   table.AddRow({"idle", "120.25", ""});
   table.AddRule();
   table.AddRow({"step", "121.75", "sum"});
-  // Widths: 7, 6, 4 and two gaps of 2: 21 characters.
+  // Widths 7, 6 and 4 and two gaps of 2 make 21 characters.
   EXPECT_EQ(table.ToString(),
             "phase        ms  note\n"
             "---------------------\n"
@@ -43,7 +43,7 @@ TEST(TableTest, WithoutRowsOnlyTheHeading) {
   EXPECT_EQ(Table({{"a", Align::kLeft}}).ToString(), "a\n-\n");
 }
 
-// 22 characters do not fit into 16; with the heading in two lines it takes 13.
+// 22 characters do not fit into 16; with the heading in two lines, 13 suffice.
 TEST(TableTest, HeadingsStandInSeveralLines) {
   Table table({{"stage"}, {"exposed in all"}});
   table.AddRow({"0", "12.5"});
@@ -77,7 +77,7 @@ TEST(TableTest, TextIsBrokenAtBlanks) {
             "    nothing hides\n");
 }
 
-// Two rows have the same first cell, so that numbers tell which rows of the blocks belong together.
+// Two rows have the same first cell, so numbers identify the rows of the blocks.
 TEST(TableTest, ColumnsWithoutAPlaceStandInFurtherBlocks) {
   Table table({{"key", Align::kLeft}, {"first"}, {"second"}, {"third"}});
   table.AddRow({"a", "1000000", "2000000", "3000000"});
@@ -94,7 +94,7 @@ TEST(TableTest, ColumnsWithoutAPlaceStandInFurtherBlocks) {
             "  2  2000001  3000001\n");
 }
 
-// Figures of up to six characters in tables of up to 12 columns find a place in 40 characters.
+// Figures of up to six characters in tables of up to 12 columns fit into 40 characters.
 RC_GTEST_PROP(TableTest, NoLineIsWiderThanItMayBe, ()) {
   const auto columns = *rc::gen::inRange(1, 12);
   const auto rows = *rc::gen::inRange(0, 5);

@@ -9,12 +9,12 @@ namespace {
 constexpr std::size_t kDefaultWidth = 80;
 std::atomic<std::size_t> text_width = kDefaultWidth;
 
-// Words are parted by the first, and broken behind the others.
+// The first separates words; long words are broken after the others.
 constexpr std::string_view kBreaks = " /_.,=";
 
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
 
-// The bytes of the first `width` characters.
+// The number of bytes of the first `width` characters.
 std::size_t BytesOf(std::string_view text, std::size_t width) {
   std::size_t at = 0;
   for (; at < text.size(); ++at) {
@@ -25,7 +25,7 @@ std::size_t BytesOf(std::string_view text, std::size_t width) {
   return at;
 }
 
-// How much of a word that is too long stands on this line.
+// How many bytes of a long word to put on this line.
 std::size_t BreakOf(std::string_view word, std::size_t width) {
   const std::size_t most = BytesOf(word, width);
   const std::size_t behind = word.substr(0, most).find_last_of(kBreaks);
@@ -36,7 +36,7 @@ std::size_t Indentation(std::string_view line) {
   return std::min(line.find_first_not_of(' '), line.size());
 }
 
-// Where the rest of a line begins: behind its label, which two blanks part from the words.
+// The indentation of continuation lines: after a label, which two blanks separate from the words.
 std::size_t HangingIndentation(std::string_view line) {
   constexpr std::size_t kWidestLabel = 28;
   const std::size_t own = Indentation(line);
@@ -47,7 +47,7 @@ std::size_t HangingIndentation(std::string_view line) {
   return WidthOf(line.substr(0, words));
 }
 
-// "  stepcast plan ...", and the lines that such a command goes on with.
+// Whether the line is a command, "  stepcast plan ...", or continues one.
 bool IsCommand(std::string_view line) {
   const std::size_t own = Indentation(line);
   if (line.ends_with('\\')) return true;
@@ -58,8 +58,8 @@ bool IsCommand(std::string_view line) {
   return own > 2 && words.starts_with("--");
 }
 
-// Where a command may go on in the next line: before an option, outside of quotes, the last one
-// that leaves room for a backslash, else the first; npos: nowhere.
+// The position at which to break a command: before an option, outside of quotes. It is the last one
+// that leaves space for a backslash, otherwise the first; npos if there is none.
 std::size_t CommandBreak(std::string_view line, std::size_t width) {
   constexpr std::size_t kBackslash = 2;
   std::size_t found = std::string_view::npos;
@@ -75,10 +75,10 @@ std::size_t CommandBreak(std::string_view line, std::size_t width) {
   return found;
 }
 
-// A shell reads what it has read without the breaks.
+// Appends a command with line breaks that a shell ignores.
 void AppendCommand(std::string_view line, std::size_t width, std::string& out) {
   constexpr std::size_t kFurther = 4;
-  // Lines that a command goes on with are as far in as they may be.
+  // Continuation lines are indented as far as possible.
   const std::size_t own = Indentation(line);
   const std::string further(own > 2 ? own : own + kFurther, ' ');
   std::string rest(line);
@@ -97,7 +97,7 @@ void AppendLine(std::string_view line, std::size_t width, std::string& out) {
     out.append(line).push_back('\n');
     return;
   }
-  // Narrower than half of the line the words would stand in a column.
+  // With less than half of the line, words would form a narrow column.
   std::size_t hanging = HangingIndentation(line);
   if (2 * hanging > width) hanging = Indentation(line);
   const std::size_t label = BytesOf(line, hanging);

@@ -13,7 +13,7 @@ using Lines = std::vector<std::string>;
 
 TEST(TextWrapTest, BreaksAtBlanks) {
   EXPECT_EQ(WrapWords("one two three", 7), (Lines{"one two", "three"}));
-  EXPECT_EQ(WrapWords("one  two", 8), (Lines{"one  two"}));  // as it is where it has room
+  EXPECT_EQ(WrapWords("one  two", 8), (Lines{"one  two"}));  // short lines stay unchanged
   EXPECT_EQ(WrapWords("", 5), (Lines{""}));
 }
 
@@ -65,7 +65,7 @@ TEST(TextWrapTest, ReflowsParagraphs) {
             "  gpus        few\n");
 }
 
-// Nothing is lost, and nothing is wider than it may be.
+// No letter is lost, and no line is too wide.
 RC_GTEST_PROP(TextWrapTest, KeepsEveryLetter, ()) {
   const auto text = *rc::gen::container<std::string>(rc::gen::element(' ', 'a', 'b', '_', '.'));
   const auto width = static_cast<std::size_t>(*rc::gen::inRange(1, 12));

@@ -18,7 +18,7 @@ using program::Instruction;
 using program::kNone;
 using program::Opcode;
 
-// Enough for every operation of most steps, and a page of a few megabytes at most.
+// Suffices for every operation of most steps, in a page of a few megabytes.
 constexpr std::size_t kMostBars = 40'000;
 
 BarKind KindOf(const Instruction& instruction) {
@@ -72,7 +72,7 @@ std::string NameOf(const program::Program& program, const Instruction& instructi
   return program::OperandName(program, instruction);
 }
 
-// The layer, and the micro-batch where there are several.
+// The layer, and the micro-batch if there are several.
 std::string PlaceOf(const program::Program& program, const Instruction& instruction, bool several) {
   std::string place = instruction.label == kNone ? "" : program.labels[instruction.label];
   if (several) {
@@ -134,7 +134,7 @@ void Join(Bar& into, const Bar& bar) {
   if (into.of != bar.of) into.of.clear();
 }
 
-// Issues one after another: what the host does between two things that it waits for.
+// Joins consecutive issues: the host's work between two waits.
 void JoinIssues(std::vector<Bar>& bars) {
   std::vector<Bar> joined;
   for (Bar& bar : bars) {

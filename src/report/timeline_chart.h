@@ -11,11 +11,11 @@
 #include "src/report/page.h"
 #include "src/report/table.h"
 
-// One step of a timeline for people to look at: streams and host as lanes, operations as bars. For
-// the .cc files of this package only.
+// A chart of one step of a timeline: streams and host as lanes, operations as bars. Internal to
+// this package.
 namespace stepcast::report {
 
-// The purpose of an operation; the colour of its bar.
+// The purpose of an operation, which determines its bar's color.
 enum class BarKind : std::uint8_t {
   kForward,
   kBackward,
@@ -29,22 +29,22 @@ enum class BarKind : std::uint8_t {
 inline constexpr int kBarKinds = 8;
 const char* Name(BarKind kind);  // "forward", ..., "host", "host waits"
 
-// A run of one program, of which [start, end) is shown.
+// The interval [start, end) of a run of one program.
 struct StepWindow {
   const program::Program* program = nullptr;
   const program::Timeline* timeline = nullptr;
-  const cost::Prices* prices = nullptr;  // what issues cost; null: they are not shown
+  const cost::Prices* prices = nullptr;  // cost of issues; null: issues are not shown
   Time start, end;
   std::string prefix{};  // of the lanes' names: "forecast: "
 };
 
 struct Bar {
-  Time start{}, end{};  // since the window's start, inside of the window
+  Time start{}, end{};  // since the window's start, within the window
   BarKind kind = BarKind::kForward;
-  std::string name{};           // of the operation, or how many are joined
-  std::string of{};             // layer, unit or bucket, with the micro-batch; may be empty
-  std::int64_t operations = 1;  // how many it stands for
-  Time busy{};                  // their time
+  std::string name{};           // of the operation, or the number of joined ones
+  std::string of{};             // layer, unit or bucket, and micro-batch; may be empty
+  std::int64_t operations = 1;  // number of operations in the bar
+  Time busy{};                  // their total time
 };
 
 struct Lane {
@@ -52,18 +52,18 @@ struct Lane {
   std::vector<Bar> bars{};  // in time order
 };
 
-// The host first where it has bars, then streams in the program's order, empty ones left out. The
-// host's issues that follow one another without a gap are one bar.
+// The host first if it has bars, then streams in the program's order, without empty ones.
+// Consecutive issues of the host are one bar.
 std::vector<Lane> LanesOf(const StepWindow& window);
 
-// Joins neighbours of one kind, short ones first, until there are at most `most` bars in all lanes.
-// Returns the longest that a bar of joined ones can be; zero if none had to be joined.
+// Joins neighbors of one kind, short ones first, until all lanes together have at most `most` bars.
+// Returns the greatest length of a joined bar; zero if none was joined.
 Time JoinShortBars(std::vector<Lane>& lanes, std::size_t most);
 
 struct TimelineFigure {
   Chart chart;
-  std::string note;  // what was joined; empty if nothing
-  Table lanes;       // by lane: operations, busy time, its share of the window
+  std::string note;  // a note on joined bars; may be empty
+  Table lanes;       // by lane: operations, busy time, fraction of the window
   Table longest;     // the longest operations
 };
 

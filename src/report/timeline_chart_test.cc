@@ -30,10 +30,10 @@ Instruction Make(Opcode opcode, std::uint16_t stream, program::Index operand,
 
 Time Ms(std::int64_t n) { return stepcast::Milliseconds(n); }
 
-// One step of 100 ms, the second of two. On the compute stream a forward kernel runs [100, 140), a
-// backward kernel [140, 180), the optimizer [190, 200); on the other an all-reduce [150, 190). A
-// buffer of 6 MiB is allocated before the first kernel and released before the optimizer; one of 2
-// MiB lives for ever.
+// One step of 100 ms, the second of two. The compute stream runs a forward kernel [100, 140), a
+// backward kernel [140, 180) and the optimizer [190, 200). The other stream runs an all-reduce
+// [150, 190). A buffer of 6 MiB is allocated before the first kernel and released before the
+// optimizer; one of 2 MiB is never released.
 forecast::Run OneStep() {
   forecast::Run run;
   forecast::ClassRun& own = run.classes.emplace_back();
@@ -94,7 +94,7 @@ StepWindow Window(const forecast::Run& run) {
 TEST(LanesTest, HoldWhatHappensInTheWindow) {
   const forecast::Run run = OneStep();
   const std::vector<Lane> lanes = LanesOf(Window(run));
-  ASSERT_EQ(lanes.size(), 2U);  // nothing ran on the host's side or on the third stream
+  ASSERT_EQ(lanes.size(), 2U);  // nothing ran on the host or on the third stream
   EXPECT_EQ(lanes[0].name, "compute");
   ASSERT_EQ(lanes[0].bars.size(), 3U);
   EXPECT_EQ(lanes[0].bars[0].start, Ms(0));
@@ -154,8 +154,8 @@ TEST(JoinShortBarsTest, LeavesAloneWhatFits) {
 
 TEST(MemoryOverTest, StandsWhereTheComputeStreamGetsThere) {
   const forecast::Run run = OneStep();
-  // In host order the 6 MiB are handed out before the first kernel, which starts at 0 of the
-  // window, and taken back before the optimizer's, which starts at 90 ms.
+  // In host order the 6 MiB are allocated before the first kernel, at 0 of the window. They are
+  // released before the optimizer's kernel, which starts at 90 ms.
   const std::vector<MemoryInstant> instants = MemoryOver(
       run.classes[0].program, run.classes[0].timeline,
       memory::Record(run.classes[0].program, run.classes[0].timeline, memory::kUnlimited), 1,
@@ -169,8 +169,8 @@ TEST(MemoryOverTest, StandsWhereTheComputeStreamGetsThere) {
 }
 
 TEST(TimelineTextTest, DrawsStreamsAsRows) {
-  // 48 columns: 7 for names, 2 between, 39 for 100 ms: 2.564 ms a cell. The forward kernel ends at
-  // cell 15.6, the backward one at 31.2; the optimizer begins at 35.1.
+  // 48 columns: 7 for names, 2 between, and 39 for 100 ms: 2.564 ms per cell. The forward kernel
+  // ends at cell 15.6 and the backward at 31.2; the optimizer begins at 35.1.
   const std::string text = TimelineText(OneStep(), {.width = 48, .colour = false});
   EXPECT_THAT(text, HasSubstr("compute  FFFFFFFFFFFFFFFFBBBBBBBBBBBBBBBb   OOOO\n"));
   EXPECT_THAT(text, HasSubstr("reduce                      CCCCCCCCCCCCCCCCc\n"));

@@ -17,7 +17,7 @@
 namespace stepcast::report {
 namespace {
 
-// By BarKind: the letter, and a background of the 256 colours that black text is readable on.
+// By BarKind: the letter, and a background color (of 256) on which black text is readable.
 struct Ink {
   char letter;
   int colour;
@@ -25,13 +25,13 @@ struct Ink {
 constexpr std::array<Ink, kBarKinds> kInks = {
     {{'F', 75}, {'B', 176}, {'G', 211}, {'O', 79}, {'C', 214}, {'M', 186}, {'H', 250}, {'W', 240}}};
 
-// What takes how much of each cell of a row.
+// The time of each kind in a cell of a row.
 using Cell = std::array<std::int64_t, kBarKinds>;
 
 std::vector<Cell> CellsOf(const Lane& lane, Time length, int columns) {
   std::vector<Cell> cells(static_cast<std::size_t>(columns));
   const std::int64_t whole = std::max<std::int64_t>(1, length.picoseconds());
-  // Cell i begins at whole * i / columns, rounded down, without so large a product.
+  // Cell i begins at floor(whole * i / columns), computed without overflow.
   const std::int64_t each = whole / columns, rest = whole % columns;
   const auto border = [&](std::int64_t i) { return each * i + rest * i / columns; };
   for (const Bar& bar : lane.bars) {
@@ -76,7 +76,7 @@ std::string RowOf(const std::vector<Cell>& cells, Time length, bool colour) {
   return row;
 }
 
-// Round instants, 1, 2 or 5 times a power of ten apart, so that their labels do not touch.
+// Ticks at 1, 2 or 5 times a power of ten, so far apart that labels do not touch.
 std::string Scale(Time length, int columns) {
   const double whole = static_cast<double>(length.picoseconds()) * 1e-9;  // ms
   constexpr int kLabel = 12;
@@ -122,7 +122,7 @@ std::string TimelineText(const forecast::Run& run, const TerminalStyle& style) {
   }
   out += fmt::format("{:<{}}  {}\n", "", name_width, Scale(length, columns));
 
-  // What the letters mean, in lines that fit.
+  // The meaning of the letters, in lines that fit.
   std::vector<std::string> words;
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < present.size(); ++i) {

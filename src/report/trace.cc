@@ -119,8 +119,8 @@ std::string RankList(const std::vector<int>& ranks, std::size_t most) {
                      shown < ranks.size() ? ", ..." : "");
 }
 
-// What analysers of PyTorch's traces read of a collective. Elements are counted as c10d does: what
-// a rank gives, and what it gets.
+// The fields that analyzers of PyTorch's traces read from a collective. Elements are counted as in
+// c10d: those that a rank sends, and those that it receives.
 std::string KinetoArgs(const program::Collective& collective, std::size_t group_number,
                        const program::ProcessGroup& group) {
   const auto ranks = static_cast<std::int64_t>(std::max<std::size_t>(1, group.ranks.size()));
@@ -143,7 +143,7 @@ std::string KinetoArgs(const program::Collective& collective, std::size_t group_
       Quote(group.name), RankList(group.ranks, kMostRanks));
 }
 
-// Of `distributedInfo`: the groups that the collectives name.
+// The part of `distributedInfo` with the groups of collectives.
 std::string GroupConfigurations(const program::Program& program) {
   std::string text;
   for (std::size_t i = 0; i < program.groups.size(); ++i) {
@@ -169,7 +169,7 @@ const char* CopyName(program::CopyDirection direction) {
   return "";
 }
 
-// Counters are written of these: of the steps that are, and up to the peak.
+// The steps whose counters are written: the written steps, and steps up to the peak.
 struct CountedSteps {
   std::uint32_t first = 0, last = 0;
 };
@@ -182,7 +182,7 @@ CountedSteps CountedStepsOf(const TraceProcess& process) {
   return {.first = std::min(process.first_step, peak), .last = std::max(last, peak)};
 }
 
-// Steps up to the last that is written.
+// The number of steps up to the last one written.
 std::size_t StepsOf(const TraceProcess& process) {
   const std::size_t run = process.timeline->step_ends.size();
   return process.last_step ? std::min<std::size_t>(run, *process.last_step + 1) : run;
@@ -192,14 +192,14 @@ bool IsWritten(const TraceProcess& process, std::uint32_t step) {
   return step >= process.first_step && step < StepsOf(process);
 }
 
-// The text of all processes together.
+// The text of all processes.
 class Document {
  public:
   explicit Document(const TraceSink& sink) : sink_(sink) {}
 
   const char* Separator() { return std::exchange(first_event_, false) ? "" : ","; }
 
-  // An end of an arrow: the slice of a track that covers a time. Viewers draw it from the first
+  // An end of an arrow: the slice of a track at a time. Viewers draw the arrow from the first
   // slice's end.
   struct ArrowEnd {
     int process = 0, track = 0;
@@ -250,7 +250,7 @@ class Document {
 
 class TraceWriter {
  public:
-  // `up`: what keeps all times of the trace above zero.
+  // `up`: the shift that makes all times of the trace nonnegative.
   TraceWriter(const TraceProcess& process, Time up, Document& document)
       : process_(process),
         program_(*process.program),
@@ -279,7 +279,7 @@ class TraceWriter {
   }
 
  private:
-  // What a slice of a table's entry says: its name and the part of its args that never changes.
+  // The constant part of a table entry's slices: its name and part of its args.
   struct Slice {
     std::string name;  // quoted
     std::string args;  // `, "key": value` ...
@@ -348,7 +348,7 @@ class TraceWriter {
     }
   }
 
-  // What is sent and received, and the peers' ranks.
+  // The bytes sent and received, and the peers' ranks.
   std::string ExchangeArgs(const program::Exchange& exchange) const {
     const program::ProcessGroup& group =
         program_.groups[program_.communicators[exchange.communicator].group];
@@ -364,7 +364,7 @@ class TraceWriter {
     return fmt::format(", \"group\": {}, \"messages\": [{}]", Quote(group.name), messages);
   }
 
-  // Where the record of an instruction in a step is, for the arrows.
+  // Indexes records by instruction and step, for the arrows.
   void PrepareRecords() {
     records_.assign(steps_ * program_.step.size(), kNone);
     for (std::size_t i = 0; i < timeline_.operations.size(); ++i) {
@@ -383,7 +383,7 @@ class TraceWriter {
     return record.step * program_.step.size() + record.instruction;
   }
 
-  // Joins a launch to what it launched. Above zero, which analysers take for none.
+  // Links a launch to its operation. Greater than zero, since analyzers ignore zero.
   std::size_t Correlation(const program::OperationRecord& record) const { return Key(record) + 1; }
 
   void Begin() {
@@ -414,7 +414,7 @@ class TraceWriter {
         Separator(), what, process_.id, track, Quote(name));
   }
 
-  // When the first step written begins.
+  // The start of the first written step.
   Time Origin() const { return first_step_ == 0 ? Time() : timeline_.step_ends[first_step_ - 1]; }
 
   void Steps() {
@@ -476,7 +476,7 @@ class TraceWriter {
   void StreamSlice(const Slice& slice, const char* category,
                    const program::OperationRecord& record) {
     const Instruction& instruction = At(record.instruction);
-    // A device's clock may let an operation start a little before the end of the last.
+    // Measured operations may start slightly before the previous one's end.
     Time& last = last_ends_[instruction.stream];
     const Time start = std::max(record.start, std::min(last, record.end));
     last = std::max(last, record.end);
@@ -508,7 +508,7 @@ class TraceWriter {
            Quote(program_.NameOf(program_.events[instruction.operand])), record.step);
   }
 
-  // The counters start with the buffers of the prologue and of steps that are not written.
+  // Counters start with the buffers of the prologue and of earlier steps.
   void Memory() {
     const std::vector<memory::Change>& changes = process_.memory.changes;
     if (changes.empty()) return;
@@ -521,7 +521,7 @@ class TraceWriter {
       balance.Apply(program_, *next);
       if (next->step < from || balance.total() > Total(fullest)) fullest = balance.by_category();
     }
-    // The host may run ahead of the device: it allocates for a step before the last one ends.
+    // The host may run ahead of the device, and allocate for a step before the previous one ends.
     Time time = from == 0 ? Time() : timeline_.step_ends[from - 1];
     if (next != changes.end()) time = std::min(time, next->time);
     memory::BytesByCategory shown{};
@@ -538,7 +538,7 @@ class TraceWriter {
       shown = bytes;
       first = false;
     };
-    // Of what happens at one instant only the fullest moment and the last one are shown.
+    // At equal times, only the largest state and the last one are shown.
     const auto show_instant = [&] {
       if (Total(fullest) > balance.total()) show(fullest);
       show(balance.by_category());
@@ -568,7 +568,7 @@ class TraceWriter {
         const std::size_t key = step * program_.step.size() + i;
         if (program::IsLaunched(instruction.opcode)) {
           const Index here = records_[key];
-          if (here == kNone) continue;  // of a step that is not written
+          if (here == kNone) continue;  // its step is not written
           last[instruction.stream] = here;
           for (const Index source : waited_for[instruction.stream]) Arrow(source, here);
           waited_for[instruction.stream].clear();
@@ -627,8 +627,8 @@ class TraceWriter {
   std::vector<Time> last_ends_;      // by stream, of the slices written
 };
 
-// From what one process sends to what another receives. An exchange that receives may have started
-// before its peer had reached it.
+// Arrows from sends of one process to receives of another. An exchange that receives may have
+// started before its peer reached it.
 void WriteMessages(std::span<const TraceProcess> processes, Time up, Document& document) {
   std::vector<RankTimeline> ranks;
   for (const TraceProcess& process : processes) {
@@ -650,7 +650,7 @@ void WriteMessages(std::span<const TraceProcess> processes, Time up, Document& d
   }
 }
 
-// The earliest time that a process shows.
+// The earliest time in a process.
 Time Earliest(const TraceProcess& process) {
   Time earliest;
   const auto see = [&](std::uint32_t step, Time time) {

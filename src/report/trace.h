@@ -16,60 +16,61 @@
 #include "src/program/timeline.h"
 #include "tl/expected.hpp"
 
-// A run as Chrome trace JSON (the "Trace Event Format"): opens in Perfetto and chrome://tracing,
-// and carries what Holistic Trace Analysis reads from a profiler's trace.
+// A run as Chrome trace JSON (the "Trace Event Format"). It opens in Perfetto and chrome://tracing,
+// and contains the fields that Holistic Trace Analysis reads from a profiler's trace.
 namespace stepcast::report {
 
-// Takes the next bytes of the trace; an error ends the writing.
+// Writes the next bytes of the trace; an error ends the writing.
 using TraceSink = std::function<tl::expected<void, std::string>(std::string_view)>;
 
 struct TraceSubject {
   std::string scenario;
-  int rank = 0;   // whose timeline it is; it stands for all ranks of its class
+  int rank = 0;   // the timeline's rank; it stands for all ranks of its class
   int ranks = 1;  // of the whole job
 };
 
-// One rank's timeline: forecast, or measured (then without prices).
+// One rank's timeline, either forecast or measured (without prices).
 struct TraceProcess {
   int id = 0;        // unique in the trace
   std::string name;  // "rank 3", "measured: rank 3 on node-1"
   const program::Program* program = nullptr;
   const program::Timeline* timeline = nullptr;
-  memory::Account memory{};              // of the timeline: counters; no changes: none are written
-  const cost::Prices* prices = nullptr;  // where each time comes from, and what issues cost
-  std::uint32_t first_step = 0;          // earlier ones are not written
-  std::optional<std::uint32_t> last_step{};    // later ones are not written
-  std::optional<std::uint32_t> marked_step{};  // the one that the figures describe
-  Time shift{};  // added to all its times, to lay processes side by side
+  memory::Account memory{};                  // for counters; without changes there are no counters
+  const cost::Prices* prices = nullptr;      // sources of times, and cost of issues
+  std::uint32_t first_step = 0;              // earlier ones are not written
+  std::optional<std::uint32_t> last_step{};  // later ones are not written
+  std::optional<std::uint32_t> marked_step{};  // the step that the figures describe
+  Time shift{};                                // added to all times, to align processes
 };
 
-// A process has these tracks:
-//  * steps: the intervals between the ends of successive steps; the one that the figures describe
-//    is marked ("forecast").
-//  * host: what the CPU issues (as long as that takes time), host tasks, and waits for the device.
-//  * one per stream: kernels, copies and collectives. A collective's name starts with "nccl";
-//    args say how many bytes, by which algorithm, and where its time comes from, and under Kineto's
-//    names ("Collective name", "In msg nelems", ...; pytorch, torch/csrc/autograd/
-//    profiler_kineto.cpp) what its analysers ask for.
-//  * counters of allocated memory by category, in host time, when the allocator sees it. Where the
-//    peak lies outside the steps that are written they reach as far as the step of the peak.
-//  * arrows from the operation that an event marks to the first operation of another stream, or
-//    the host's wait, that waited for it; and from each send to its receive in another process.
-// Slices of one track never overlap. Times are microseconds with six digits after the point, so
-// every picosecond is kept; where some would be below zero, all move up together. Same run, same
+// Writes a trace. A process has these tracks:
+// - steps: the intervals between the ends of successive steps. The step that the figures describe
+//   is marked "forecast".
+// - host: issues (if they take time), host tasks, and waits for the device.
+// - one per stream: kernels, copies and collectives. A collective's name starts with "nccl". Its
+//   args give bytes, algorithm and the source of its time, and the fields that analyzers need under
+//   Kineto's names ("Collective name", "In msg nelems", ...; pytorch,
+//   torch/csrc/autograd/profiler_kineto.cpp).
+// - counters of allocated memory by category, in host time, when the allocator sees it. If the peak
+//   is outside the written steps, counters extend to the step of the peak.
+// - arrows from the operation of an event to the operation of another stream, or the host's wait,
+//   that waited for it; and from each send to its receive in another process.
+//
+// Slices of one track never overlap. Times are microseconds with six digits after the decimal
+// point, which is exact. If some would be negative, all are shifted together. Equal runs give equal
 // bytes. Memory use does not grow with the text.
 tl::expected<void, std::string> WriteTrace(std::span<const TraceProcess> processes,
                                            const TraceSubject& subject, const TraceSink& sink);
 
-// A forecast alone: a process for each class of ranks, "rank R" of its first.
+// Only a forecast: a process for each class of ranks, named "rank R" by its first rank.
 tl::expected<void, std::string> WriteTrace(const forecast::Run& run, const TraceSubject& subject,
                                            const TraceSink& sink, int steps = 1);
 
-// A class of the forecast as a process of a trace: the step that the figures describe, and as many
-// before it as make `steps`, if so many were run.
+// A class of the forecast as a process of a trace: the described step, and up to `steps` - 1
+// earlier steps if they were run.
 TraceProcess ForecastProcess(const forecast::Run& run, const forecast::ClassRun& own, int id,
                              std::string name, int steps = 1);
-// All of them, "rank R" of their first ranks.
+// All classes, named "rank R" by their first ranks.
 std::vector<TraceProcess> ForecastProcesses(const forecast::Run& run, int steps = 1);
 
 }  // namespace stepcast::report

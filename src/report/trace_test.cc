@@ -30,9 +30,9 @@ Instruction Make(Opcode opcode, std::uint16_t stream, program::Index operand) {
   return instruction;
 }
 
-// Two streams and two steps. In each step the compute stream runs k0 [0, 10) us, an all-reduce
-// waits for it and runs [10, 14.5), k1 waits for that and runs [14.5, 20); the host waits for k1.
-// A gradient of 4 MiB lives from 1 us to 2 us after the start of the step.
+// Two streams and two steps. In each step, k0 runs on the compute stream [0, 10) us. An all-reduce
+// waits for it and runs [10, 14.5); k1 waits for that and runs [14.5, 20). The host waits for k1. A
+// gradient of 4 MiB lives from 1 us to 2 us after the start of the step.
 forecast::Run TwoSteps() {
   forecast::Run run;
   forecast::ClassRun& own = run.classes.emplace_back();
@@ -168,12 +168,15 @@ TEST(TraceTest, SlicesSayWhatRanAndWhereItsTimeComesFrom) {
   EXPECT_FALSE(device[2].at("args").contains("label"));
 }
 
-// What Holistic Trace Analysis asks of a file (facebookresearch/HolisticTraceAnalysis,
-// hta/common/trace_file.py, trace_parser.py and utils/utils.py): the rank as a whole number in
-// distributedInfo; events with dur and cat are its rows, the others are dropped; kernels have a
-// stream of at least 0, and a correlation above 0 that one launch on the host shares; launches have
-// no stream; communication is told by "ncclDevKernel" or "ncclKernel" in the name, copies by
-// "Memcpy"; iterations are slices named ProfilerStep#N on the host's side.
+// The requirements of Holistic Trace Analysis (facebookresearch/HolisticTraceAnalysis,
+// hta/common/trace_file.py, trace_parser.py and utils/utils.py):
+// - the rank is an integer in distributedInfo;
+// - events with dur and cat are its rows, and others are dropped;
+// - kernels have a stream of at least 0, and a correlation above 0 shared with one launch on the
+//   host;
+// - launches have no stream;
+// - communication has "ncclDevKernel" or "ncclKernel" in the name, and copies have "Memcpy";
+// - iterations are slices named ProfilerStep#N on the host.
 TEST(TraceTest, HolisticTraceAnalysisCanReadIt) {
   const json trace = json::parse(Written(TwoSteps()));
   EXPECT_TRUE(trace.at("distributedInfo").at("rank").is_number_integer());
@@ -200,7 +203,7 @@ TEST(TraceTest, HolisticTraceAnalysisCanReadIt) {
       if (category == "user_annotation") steps.insert(event.at("name"));
     }
   }
-  EXPECT_EQ(kernels.size(), 6U);  // two kernels and an all-reduce, two steps
+  EXPECT_EQ(kernels.size(), 6U);  // two kernels and an all-reduce in two steps
   EXPECT_EQ(communication, 2);
   EXPECT_EQ(launches.size(), kernels.size());
   for (const std::int64_t correlation : kernels) EXPECT_EQ(launches[correlation], 1);
@@ -232,7 +235,7 @@ TEST(TraceTest, SlicesOfATrackDoNotOverlapAndAddUpToTheTimeline) {
     }
   }
   EXPECT_NEAR(sums[0], 40.0, 1e-6);            // two steps of 20 us
-  EXPECT_NEAR(sums[1], 2 * (4 + 16.0), 1e-6);  // three issues: 1 + 2 + 1 us; wait of 16 us
+  EXPECT_NEAR(sums[1], 2 * (4 + 16.0), 1e-6);  // three issues, 1 + 2 + 1 us, and a wait of 16 us
   EXPECT_NEAR(sums[2], 2 * (10 + 5.5), 1e-6);  // k0 and k1
   EXPECT_NEAR(sums[3], 2 * 4.5, 1e-6);         // the all-reduce
 }
@@ -246,7 +249,7 @@ TEST(TraceTest, TheForecastStepIsMarked) {
   EXPECT_THAT(marks, testing::ElementsAre(false, true));
 }
 
-// By default: the step that is forecast, though a later one was run.
+// By default only the forecast step is written, even if a later one was run.
 TEST(TraceTest, OneStepIsWrittenUnlessMoreAreAskedFor) {
   forecast::Run run = TwoSteps();
   run.first_step = 0;
@@ -261,8 +264,8 @@ TEST(TraceTest, OneStepIsWrittenUnlessMoreAreAskedFor) {
   EXPECT_EQ(Events(trace, "s").size(), 3U);
 }
 
-// What profilers write of a collective, so that analysers of their traces read ours: 25 MiB of FP32
-// are 6,553,600 elements.
+// The fields that profilers write for a collective, so that analyzers of their traces can read
+// ours. 25 MiB of FP32 are 6,553,600 elements.
 TEST(TraceTest, CollectivesHaveKinetosArguments) {
   forecast::Run run = TwoSteps();
   const auto arguments = [&](CollectiveKind kind) {
@@ -294,7 +297,7 @@ TEST(TraceTest, CollectivesHaveKinetosArguments) {
   EXPECT_EQ(groups[0].at("ranks"), json({0, 1, 2, 3}));
 }
 
-// A run that settled late: memory of the steps that are written includes what earlier ones left.
+// For a run that settled late, memory of the written steps includes buffers of earlier steps.
 TEST(TraceTest, StepsBeforeTheForecastOneAreWrittenOnRequest) {
   forecast::Run run = TwoSteps();
   for (std::uint32_t step = 2; step < 5; ++step) {
@@ -317,7 +320,7 @@ TEST(TraceTest, StepsBeforeTheForecastOneAreWrittenOnRequest) {
   for (const json& event : Events(trace, "C")) EXPECT_GE(event.at("ts").get<double>(), 40.0);
 }
 
-// The first step has the peak, and is not written.
+// The peak is in the first step, which is not written.
 TEST(TraceTest, CountersReachBackToThePeak) {
   forecast::Run run = TwoSteps();
   for (std::uint32_t step = 2; step < 5; ++step) {
@@ -383,7 +386,7 @@ TEST(TraceTest, TheSameRunGivesTheSameBytes) {
 
 TEST(TraceTest, WritesInPiecesAndStopsAtTheFirstError) {
   forecast::Run run = TwoSteps();
-  // Enough labelled operations for several pieces: 2,000 more kernels after one another.
+  // Enough labeled operations for several pieces: 2,000 more kernels in sequence.
   for (int i = 0; i < 2000; ++i) {
     const Time start = stepcast::Microseconds(40 + i);
     run.classes[0].timeline.operations.push_back(

@@ -14,7 +14,7 @@ using forecast::TrainingTarget;
 
 namespace {
 
-// "15T", "1.5B"; below a thousand as it is.
+// "15T", "1.5B"; smaller numbers than a thousand in full.
 std::string CountText(double number) {
   constexpr std::pair<double, const char*> kUnits[] = {
       {1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e3, "K"}};
@@ -24,7 +24,7 @@ std::string CountText(double number) {
   return fmt::format("{:.6g}", number);
 }
 
-// Sums from a thousand on are whole.
+// Sums of a thousand or more have no decimals.
 std::string Money(const TrainingTarget& target, double sum) {
   constexpr double kLarge = 1000;
   constexpr int kSmallDigits = 4;

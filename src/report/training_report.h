@@ -9,8 +9,8 @@
 #include "src/report/json.h"
 #include "src/report/table.h"
 
-// The training that a step is one of, as `simulate`, `sweep` and `plan` show it. For the .cc files
-// of this package only.
+// The training of which the step is a part, as `simulate`, `sweep` and `plan` show it. Internal to
+// this package.
 namespace stepcast::report {
 
 // "31.25 d"
@@ -20,29 +20,29 @@ std::string Duration(double seconds);
 // 0.9 says otherwise)"
 std::string TargetText(const forecast::TrainingTarget& target);
 
-// What the training with this step takes, lines that begin with a label as those of `simulate` do;
-// empty where nothing is said of it.
+// Time and cost of the training with this step, in labeled lines as in `simulate`; empty without a
+// target.
 std::string TrainingText(const forecast::TrainingTarget& target, const forecast::TrainedStep& step);
 
-// The same as columns of a table, and their cells.
+// The same as columns of a table, and as their cells.
 void AddTrainingColumns(const forecast::TrainingTarget& target, std::vector<Column>& columns);
 void AddTrainingCells(const forecast::TrainingTarget& target, const forecast::TrainedStep& step,
                       std::vector<std::string>& cells);
 
-// What is said of the training, for a document; null where nothing is.
+// The target as JSON; null without one.
 Json TargetJson(const forecast::TrainingTarget& target);
-// The figures of a step as keys of a document or columns of CSV: `training_s` and so on, which of
-// them the target says.
+// The figures as keys of a document or columns of CSV (`training_s`, ...), as far as the target
+// determines them.
 std::vector<std::pair<const char*, Json>> TrainingFigures(const forecast::TrainingTarget& target,
                                                           const forecast::TrainedStep& step);
 
-// The best of each number of GPUs.
+// The best plan for a number of GPUs.
 struct SizeRow {
   forecast::TrainedStep step;
   double tokens_per_second_per_gpu = 0;
-  std::string settings;  // that make it
+  std::string settings;  // its settings
 };
-// A table of them, the fewest GPUs first; empty for less than two.
+// A table of them, fewest GPUs first; empty for fewer than two.
 std::string SizesText(const forecast::TrainingTarget& target, std::vector<SizeRow> rows);
 
 }  // namespace stepcast::report

@@ -9,8 +9,8 @@
 
 namespace stepcast::report {
 
-// Forecast against execution as one HTML page: where the time goes in both, every kind of
-// operation, and the timelines of both.
+// Forecast against execution as one HTML page: both time breakdowns, every kind of operation, and
+// both timelines.
 std::string ValidationPage(const scenario::Scenario& scenario, const forecast::Run& forecast,
                            const validate::Execution& execution,
                            const validate::Comparison& comparison, double within);

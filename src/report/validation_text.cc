@@ -13,7 +13,7 @@
 namespace stepcast::report {
 namespace {
 
-// Against what was measured; "-" where that is nothing.
+// The difference relative to the measurement; "-" if that is zero.
 std::string Error(double difference, double measured) {
   if (measured == 0) return "-";
   const double per_cent = 100 * difference / measured;

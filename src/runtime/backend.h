@@ -13,14 +13,14 @@
 #include "src/runtime/device_health.h"
 #include "src/runtime/job.h"
 
-// Hardware that runs step programs. Two exist: host/ (CPU, MPI or threads) and cuda/ (CUDA,
-// cuBLASLt, NCCL).
+// The hardware that runs step programs. There are two backends: host/ (CPU, MPI or threads) and
+// cuda/ (CUDA, cuBLASLt, NCCL).
 namespace stepcast::runtime {
 
 struct DeviceOptions {
   GradientRule gradients = GradientRule::kComputed;
-  Bytes memory_limit;  // of the program's buffers; zero, or more than there is: what the device has
-  bool pool = true;    // cuda: cudaMallocAsync instead of cudaMalloc
+  Bytes memory_limit;      // limit of the program's buffers; zero: the device's memory
+  bool pool = true;        // cuda: cudaMallocAsync instead of cudaMalloc
   std::uint64_t seed = 1;  // of initial parameters, random inputs
 };
 
@@ -29,23 +29,22 @@ class Backend {
   virtual ~Backend() = default;
   virtual const char* name() const = 0;  // "host", "cuda"
 
-  // Machine, driver and library versions, as a profile's provenance names them.
+  // Machine, driver and library versions, for the provenance of profiles.
   virtual std::vector<std::pair<std::string, std::string>> Describe() const = 0;
 
-  // The present state of this process' first device; nothing where it has none.
+  // The present state of this process's first device, or nothing if the backend cannot tell.
   virtual std::optional<DeviceHealth> Health() const { return std::nullopt; }
 
-  // Size of the device's last-level cache; zero: irrelevant.
+  // Size of the device's last-level cache; zero if it does not matter.
   virtual Bytes CacheSize() const { return Bytes(); }
-  // Whether products take their time by how their operands lie.
+  // Whether the time of a matrix product depends on the layout of its operands.
   virtual bool ProductsByLayout() const { return false; }
 
-  // How many ranks one process may hold as threads: cuda: its GPUs; host: 1024.
+  // The number of ranks that one process may run as threads. cuda: its GPUs; host: 1024.
   virtual int MaxLocalRanks() const = 0;
 
-  // This rank's device, ready to run `program`: streams, events, communicators; parameters at
-  // their initial values once the prologue has allocated them. All ranks of the job call this
-  // together.
+  // Makes this rank's device for `program`: streams, events and communicators. Parameters get their
+  // initial values when the prologue has allocated them. All ranks of the job call this together.
   virtual Attempt<std::unique_ptr<Device>> MakeDevice(const program::Program& program, Job& job,
                                                       const DeviceOptions& options) = 0;
 };

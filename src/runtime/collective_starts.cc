@@ -14,10 +14,10 @@
 namespace stepcast::runtime {
 namespace {
 
-// Starts by communicator, and by sender and receiver of the messages on one, each in host order.
+// Starts in host order, by communicator. Messages are keyed by communicator, sender and receiver.
 using Starts = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 
-// The same on all members, and on no others.
+// A key that is equal on all members of the communicator's group, and on no other ranks.
 std::string Key(const program::Program& program, program::Index communicator) {
   const program::Communicator& one = program.communicators[communicator];
   return fmt::format("{}:{}", one.name, fmt::join(program.groups[one.group].ranks, ","));
@@ -51,7 +51,7 @@ std::int64_t TakeNumber(std::string_view& bytes) {
   return number;
 }
 
-// Keeps the latest of what is there and what is said.
+// Keeps the later of the stored and the received start.
 void MergeLatest(std::string_view bytes, Starts& starts) {
   while (!bytes.empty()) {
     const auto length = std::min(static_cast<std::size_t>(TakeNumber(bytes)), bytes.size());
@@ -90,8 +90,8 @@ Attempt<void> AgreeOnCollectiveStarts(const program::Program& program, Job& job,
   for (program::Index c = 0; c < program.communicators.size(); ++c) {
     keys.push_back(Key(program, c));
   }
-  // What a record has in common with those of other ranks: a collective of a communicator, the
-  // messages of an exchange.
+  // The keys that a record shares with records of other ranks: the collective of a communicator, or
+  // the messages of an exchange.
   const auto keys_of = [&](program::Index communicator, const program::OperationRecord& record) {
     const program::Instruction& instruction = program.step[record.instruction];
     if (instruction.opcode == program::Opcode::kCollective) {

@@ -11,10 +11,10 @@
 
 namespace stepcast::runtime {
 
-// A collective starts when its last member has reached it, which no member knows by itself: tells
-// the others when this rank was at each, and moves the start of each record to the latest of all
-// members' (but not beyond its end). `records` are this rank's, in any order; times are by a clock
-// that all ranks share. All ranks of the job call this together, with the same steps.
+// Sets the start of each collective's record to the time at which its last member was ready, but
+// not beyond its end. No member knows that time alone, so ranks exchange their own. `records` are
+// this rank's, in any order; all ranks share one clock. All ranks of the job call this together,
+// with the same steps.
 Attempt<void> AgreeOnCollectiveStarts(const program::Program& program, Job& job,
                                       std::span<program::OperationRecord> records);
 

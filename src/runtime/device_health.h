@@ -5,7 +5,7 @@
 
 namespace stepcast::runtime {
 
-// A device's clocks, power and temperature at an instant.
+// A device's clock, power and temperature at one instant.
 struct DeviceHealth {
   int clock_mhz = 0;  // of the multiprocessors
   int watts = 0;      // drawn

@@ -20,10 +20,10 @@
 namespace stepcast::runtime {
 namespace {
 
-// The tightest bounds come from the quickest messages; a few dozen rounds find quick ones.
+// The quickest messages give the tightest bounds; a few dozen rounds include quick ones.
 constexpr int kRounds = 32;
 
-// Of the running machine: two processes that read the same have the same CLOCK_MONOTONIC.
+// Identifies the running machine: processes with the same id share CLOCK_MONOTONIC.
 std::string BootId() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -92,9 +92,9 @@ using program::Instruction;
 using program::kNone;
 using program::Opcode;
 
-// Until the common start, so that rank 0's message reaches all ranks before it.
+// Time from rank 0's message to the common start, so that the message reaches all ranks first.
 constexpr std::int64_t kStartDelayNanoseconds = 5'000'000;
-// A wait of the host that took less was satisfied already; looking takes time, too.
+// A host wait shorter than this was already satisfied; querying takes time too.
 constexpr Time kLookTime = Microseconds(5);
 
 void SleepUntil(std::int64_t monotonic_nanoseconds) {
@@ -105,7 +105,7 @@ void SleepUntil(std::int64_t monotonic_nanoseconds) {
   }
 }
 
-// The device counts and names operations from here on until the run is over.
+// While it lives, the device counts and names operations.
 class Reporting {
  public:
   Reporting(Device& device, Progress& progress)
@@ -148,7 +148,7 @@ class Execution {
   Attempt<void> StartTogether();
   Attempt<Measurement> Collect();
 
-  // The device's time in that of rank 0, zero at the common start.
+  // Converts the device's time to rank 0's, with zero at the common start.
   Time Shared(Time device_time) const;
 
   tl::unexpected<Failure> Name(Failure failure) const;
@@ -163,8 +163,8 @@ class Execution {
   Reporting reporting_;
 
   bool recording_ = false;
-  std::uint64_t wait_calls_ = 0;       // so far, of Device::Wait
-  std::uint64_t first_wait_call_ = 0;  // of those that are recorded
+  std::uint64_t wait_calls_ = 0;       // calls of Device::Wait so far
+  std::uint64_t first_wait_call_ = 0;  // the first that is recorded
   std::vector<OperationId> wait_operations_;
   std::vector<Issue> issues_;  // of operations, in host order
   std::vector<OperationTimes> host_tasks_;
@@ -328,7 +328,7 @@ Attempt<void> Execution::StartTogether() {
   const Attempt<ClockOffset> compared = CompareClocks(job_);
   if (!compared) return Name(compared.error());
   before_ = *compared;
-  // The closest pair of readings tells how the device's clock stands to this rank's.
+  // The closest pair of readings gives the offset between the device's clock and this rank's.
   std::int64_t closest = -1;
   for (int i = 0; i < 8; ++i) {
     const std::int64_t one = MonotonicNanoseconds();
@@ -434,7 +434,7 @@ Attempt<Measurement> Execution::Run() {
     if (Attempt<void> done = Capture(); !done) return failed(done);
   }
   if (Attempt<void> done = RunSteps(0, warmup); !done) return failed(done);
-  // Of the warm-up nothing is kept.
+  // Times of the warm-up are dropped.
   const Attempt<std::vector<OperationTimes>> dropped = device_.TakeTimes();
   if (!dropped) return Name(dropped.error());
   device_.TakeWaits();

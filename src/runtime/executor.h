@@ -10,61 +10,62 @@
 #include "src/runtime/progress.h"
 
 // Runs a step program on one rank's device: the prologue once, then warm-up steps, then measured
-// ones, issuing in host order what the simulator issues in virtual time.
+// steps. It issues in host order what the simulator issues in virtual time.
 //
-// The host thread runs ahead of the device as far as the device's queue goes (device.h), and runs
+// The host thread runs ahead of the device as far as the device's queue allows (device.h). It runs
 // the program's host tasks itself, as sleeps of their duration.
 //
-// Clocks. Records are in the time of rank 0: time zero is an instant shortly after a barrier, at
-// which all ranks start measuring. Ranks of one running machine (same boot) share CLOCK_MONOTONIC.
-// The clock of another machine is compared with rank 0's in rounds over the Job, before and after
-// the measured steps: rank 0 sends its time, the rank notes when it came and answers with its own
-// time, rank 0 notes when that came. A message cannot arrive before it is sent, so each round
-// bounds the offset from both sides; the middle between the tightest bounds is taken, which is
-// wrong by at most half the shortest way there and back. Between the two comparisons the offset is
-// taken to change evenly.
+// Clocks. Records use the time of rank 0. Time zero is an instant shortly after a barrier, at which
+// all ranks start measuring. Ranks on one running machine (same boot) share CLOCK_MONOTONIC. The
+// clock of another machine is compared with rank 0's in rounds over the Job, before and after the
+// measured steps. In a round, rank 0 sends its time; the rank notes when it arrived and answers
+// with its own time; rank 0 notes when the answer arrived. A message cannot arrive before it is
+// sent, so each round bounds the offset from both sides. The middle of the tightest bounds is used;
+// its error is at most half the shortest round trip. The offset is interpolated linearly between
+// the two comparisons.
 //
-// A collective starts when its last member reaches it. No device knows when that is; the ranks tell
-// each other afterwards when they were ready, and `start` of the record is the latest of them.
+// A collective starts when its last member is ready. No device knows that time, so ranks exchange
+// their ready times afterward. The record's `start` is the latest of them.
 namespace stepcast::runtime {
 
 // CLOCK_MONOTONIC, in nanoseconds since the machine started.
 std::int64_t MonotonicNanoseconds();
 
-// How far this rank's CLOCK_MONOTONIC was ahead of rank 0's, and when (by this rank's).
+// How far this rank's CLOCK_MONOTONIC was ahead of rank 0's, and when by this rank's clock.
 struct ClockOffset {
   std::int64_t ahead = 0;      // ns
   std::int64_t uncertain = 0;  // ns; the offset is at most this far off
   std::int64_t at = 0;         // ns
 };
 
-// All ranks of the job call this together. How it is measured: executor.h.
+// All ranks of the job call this together. The method is described above.
 Attempt<ClockOffset> CompareClocks(Job& job);
 
-// How fast this rank's clock gains on rank 0's, between two comparisons: seconds for each second.
+// The rate at which this rank's clock gains on rank 0's between two comparisons, in seconds per
+// second.
 double Drift(const ClockOffset& before, const ClockOffset& after);
 
 struct ExecuteOptions {
   int warmup_steps = 2;
   int measured_steps = 5;
-  // Every rank waits for all others between steps, so that each step is measured alone
-  // (training.step_barrier); otherwise steps follow one another as in training.
+  // Every rank waits for all others between steps, so that each step is measured separately
+  // (training.step_barrier). Otherwise steps follow one another as in training.
   bool barrier = false;
-  // Capture the step once and replay it. Fails when the device cannot, or when the host takes part
-  // in the step (host tasks, waits of the host).
+  // Captures the step once and replays it. Fails if the device cannot do so, or if the host takes
+  // part in the step (host tasks, host waits).
   bool graph = false;
 };
 
 // One rank's measured run.
 struct Measurement {
-  // Steps are numbered from the first measured one; time zero is the common start of measuring.
+  // Steps are numbered from the first measured one. Time zero is the common start of measuring.
   program::Timeline timeline;
   MemoryUse memory;
 };
 
-// All ranks call this together. `program` is this rank's; the device was made for it. A Failure
-// names the rank, the operation and the step, which counts from 1 and includes the warm-up. After
-// one, partners in collectives may be stuck: the run is over, and so should be the process.
+// All ranks call this together. `program` is this rank's program, for which the device was made. A
+// Failure names the rank, the operation and the step, which counts from 1 and includes the warm-up.
+// After a failure, partners in collectives may be stuck: end the run and the process.
 Attempt<Measurement> Execute(const program::Program& program, Device& device, Job& job,
                              const ExecuteOptions& options, Progress& progress);
 

@@ -21,8 +21,8 @@ namespace {
 using program::Index;
 using program::TestProgram;
 
-// Notes every call. Each operation takes 1 ms of a clock of its own, which stands still but for
-// them; it begins when it is launched, or when the one before it ends.
+// Records every call. Each operation takes 1 ms of a simulated clock that only operations advance.
+// It begins at its launch, or when the previous operation ends.
 class FakeDevice : public Device {
  public:
   explicit FakeDevice(const program::Program& program) : program_(program) {}
@@ -183,7 +183,7 @@ TEST(Executor, NumbersRecordsFromTheFirstMeasuredStep) {
   ASSERT_EQ(timeline.memory.size(), 6u);
   EXPECT_EQ(timeline.memory[5].instruction, 4u);
   EXPECT_EQ(timeline.memory[5].step, 2u);
-  // The fake's clock stands still while the host issues, so steps follow at 2 ms each.
+  // The fake clock stands still while the host issues, so steps take 2 ms each.
   ASSERT_EQ(timeline.step_ends.size(), 3u);
   EXPECT_EQ(timeline.step_ends[0], timeline.operations[1].end);
   EXPECT_EQ(timeline.step_ends[1] - timeline.step_ends[0], Milliseconds(2));
@@ -270,7 +270,7 @@ TEST(Executor, AFailureNamesRankStepAndOperation) {
             "rank 0, step 3, kernel 'k' of 'layers.7' on stream 'compute': it broke");
   EXPECT_EQ(message("launch prologue on 0", {}),
             "rank 0, before the first step, kernel 'first' on stream 'compute': it broke");
-  // Queued work that failed comes to light later and is named all the same.
+  // A failure of queued work shows later, and is named all the same.
   EXPECT_EQ(message("launch 1/2 on 0", OperationId{0, 1}),
             "rank 0, step 2, kernel 'k' of 'layers.7' on stream 'compute': it broke");
   EXPECT_EQ(message("synchronise", {}), "rank 0: it broke");

@@ -5,8 +5,8 @@
 
 #include "src/runtime/device.h"
 
-// The ranks of a run and their communication besides the program's own: start-up and gathering of
-// results. Ranks are processes that mpirun or srun has started (MPI), or threads of one process.
+// The ranks of a run, and their communication at start-up and for results. Ranks are processes
+// started by mpirun or srun (MPI), or threads of one process.
 namespace stepcast::runtime {
 
 // A rank's placement.
@@ -15,7 +15,7 @@ struct Place {
   int ranks = 1;
   int local_rank = 0;  // among the ranks of its node
   int local_ranks = 1;
-  int node = 0;  // nodes are numbered by their lowest rank
+  int node = 0;  // nodes are numbered in the order of their lowest ranks
   int nodes = 1;
   std::string host;  // the node's host name
 };
@@ -25,12 +25,11 @@ class Job {
   virtual ~Job() = default;
   virtual const Place& place() const = 0;
 
-  // These are called by all ranks in the same order. A rank that is gone is a Failure that names
-  // it.
+  // All ranks call these methods in the same order. If a rank is gone, they fail and name it.
   virtual Attempt<void> Barrier() = 0;
-  // At rank 0 what every rank gave, by rank; empty elsewhere.
+  // At rank 0, the bytes of every rank, by rank; empty elsewhere.
   virtual Attempt<std::vector<std::string>> Gather(std::string bytes) = 0;
-  // What rank 0 gave; the others' argument is ignored.
+  // The bytes of rank 0; the argument of other ranks is ignored.
   virtual Attempt<std::string> Broadcast(std::string bytes) = 0;
 };
 

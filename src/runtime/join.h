@@ -9,12 +9,12 @@
 #include "src/messaging/launch.h"
 #include "src/runtime/job.h"
 
-// How a process that a launcher started meets the other ranks of its job.
+// How a process started by a launcher joins the other ranks of its job.
 namespace stepcast::runtime {
 
-// Ends the process, with status 1 and a sentence on stderr, unless it is destroyed in time: MPI
-// waits forever for a rank that does not come, or is stopped on the way, and before ranks have met
-// none watches over another (watch.h). Rank 0 speaks first, so that as a rule it alone does.
+// Ends the process with status 1 and a sentence on stderr, unless the object is destroyed in time.
+// MPI waits forever for a missing rank, and no watch runs before ranks have joined (watch.h). Rank
+// 0 has the shortest limit, so usually only it prints.
 class StartLimit {
  public:
   static constexpr std::chrono::milliseconds kDefault = std::chrono::seconds(120);
@@ -30,7 +30,7 @@ class StartLimit {
   std::thread thread_;
 };
 
-// Meets the other ranks. Not for kNone.
+// Joins the other ranks. Requires a launcher other than kNone.
 Attempt<std::unique_ptr<Job>> Join(const messaging::Launch& launch);
 
 }  // namespace stepcast::runtime

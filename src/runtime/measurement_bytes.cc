@@ -12,8 +12,8 @@ namespace {
 constexpr std::string_view kWords = "stepcast measurement";
 constexpr std::uint64_t kVersion = 1;
 
-// Writes or reads each value as the difference to the one before: one code for both directions, so
-// that they cannot disagree.
+// Writes or reads each value as the difference to the previous one. Both directions share this
+// code, so that they cannot disagree.
 class Writing {
  public:
   template <typename T>
@@ -44,7 +44,7 @@ class Reading {
     list.resize(reader_.Count());
   }
   void Value(Time& time, Time& last) {
-    // Wraps around instead of overflowing where the bytes are not what they should be.
+    // Wraps around instead of overflowing if the bytes are invalid.
     const auto sum = static_cast<std::uint64_t>(last.picoseconds()) +
                      static_cast<std::uint64_t>(reader_.Signed());
     last = time = Picoseconds(static_cast<std::int64_t>(sum));

@@ -7,19 +7,19 @@
 #include "src/runtime/device.h"
 #include "src/runtime/executor.h"
 
-// A measurement as bytes, as ranks send it to rank 0. Version 1: the words "stepcast measurement",
-// the version, then the lists of a timeline and the memory use, each list with its length first,
-// numbers as byte_stream.h writes them, instructions, steps and times as differences to the record
-// before. A record of an operation takes about ten bytes.
+// A measurement as bytes, which ranks send to rank 0. Version 1 holds the words "stepcast
+// measurement", the version, the lists of a timeline, and the memory use. Each list starts with its
+// length; numbers are encoded as in byte_stream.h. Instructions, steps and times are differences to
+// the previous record. An operation's record takes about ten bytes.
 namespace stepcast::runtime {
 
 std::string ToBytes(const Measurement& measurement);
 
-// Fails when the bytes are no measurement of this version, or not whole.
+// Fails if the bytes are not a complete measurement of this version.
 Attempt<Measurement> ToMeasurement(std::string_view bytes);
 
-// Whether its records are of a program with so many instructions in a step, in so many steps: what
-// another rank sends is checked before it is used for indices.
+// Fails unless all records refer to a step of a program with `instructions` instructions, and to
+// one of `steps` steps. Call this before data from another rank is used as indices.
 Attempt<void> CheckMeasurement(const Measurement& measurement, std::size_t instructions,
                                std::size_t steps);
 

@@ -58,7 +58,8 @@ RC_GTEST_PROP(MeasurementBytes, ComesBack, ()) {
   ExpectSame(measurement, *back);
 }
 
-// A rank that is killed while it sends, a stray byte: never a measurement, never a crash.
+// Truncated or corrupt bytes, as from a rank killed while sending: never a measurement, never a
+// crash.
 RC_GTEST_PROP(MeasurementBytes, WhatIsNotWholeIsRefused, ()) {
   const std::string bytes = ToBytes(Arbitrary(3, 2));
   const auto cut = static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(bytes.size())));
@@ -91,7 +92,7 @@ TEST(MeasurementBytes, RecordsOfAnotherProgramAreRefused) {
 }
 
 TEST(MeasurementBytes, AnOperationIsAboutTenBytes) {
-  // Microseconds apart, as on a real device: 1 us is 10^6 ps, three bytes of 7 bits.
+  // Times are microseconds apart, as on a real device: 1 us is 10^6 ps, three bytes of 7 bits.
   Measurement measurement;
   for (std::int64_t i = 0; i < 1000; ++i) {
     measurement.timeline.operations.push_back(

@@ -6,7 +6,7 @@
 
 namespace stepcast::runtime {
 
-// An MPI call's return code, as a failure where it is one: "MPI cannot <doing>: <MPI's words>".
+// Converts an MPI return code to a failure: "MPI cannot <doing>: <MPI's words>".
 Attempt<void> CheckMpi(int code, std::string_view doing);
 
 }  // namespace stepcast::runtime

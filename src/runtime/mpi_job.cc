@@ -20,10 +20,10 @@ namespace stepcast::runtime {
 namespace {
 
 constexpr int kTag = 1;
-// MPI counts in int; longer messages go in pieces.
+// MPI counts in int, so longer messages are split.
 constexpr std::size_t kPiece = std::size_t{1} << 30;
 
-// Waits without holding a core: a rank that has nothing to do must not slow down one that computes.
+// Waits without occupying a core, so that an idle rank does not slow down one that computes.
 int WaitFor(MPI_Request& request) {
   std::chrono::microseconds pause(10);
   constexpr std::chrono::microseconds kLongest(1000);
@@ -87,7 +87,7 @@ class MpiJob final : public Job {
     return bytes;
   }
 
-  // From all ranks, once, after which the place is complete.
+  // Gathers the places from all ranks, once.
   Attempt<void> FindPlaces() {
     auto hosts = Gather(HostName());
     if (!hosts) return tl::unexpected(hosts.error());

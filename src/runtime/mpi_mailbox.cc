@@ -37,7 +37,7 @@ class MpiMailbox final : public messaging::Mailbox {
 
   Attempt<void> Send(int rank, std::string bytes) override {
     STEPCAST_CHECK(bytes.size() <= INT_MAX, "a message is one MPI message");
-    // A deque: the bytes must not move while they are sent.
+    // A deque, since the bytes must not move while they are sent.
     Sending& sending = sending_.emplace_back();
     sending.bytes = std::move(bytes);
     return CheckMpi(MPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()),
@@ -94,7 +94,7 @@ class MpiMailbox final : public messaging::Mailbox {
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
-  // Sleeps rather than spins: the core is free for computation.
+  // Sleeps rather than spins, to leave the core for computation.
   class Pause {
    public:
     void Take() {
@@ -106,7 +106,7 @@ class MpiMailbox final : public messaging::Mailbox {
     microseconds length_{10};
   };
 
-  // Does not send meanwhile: MPI makes progress with all requests in any of its calls.
+  // Sends nothing itself meanwhile: any MPI call makes progress with all requests.
   static Attempt<void> WaitFor(MPI_Request& request, const std::string& doing) {
     for (Pause pause;; pause.Take()) {
       int done = 0;

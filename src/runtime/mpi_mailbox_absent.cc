@@ -1,6 +1,6 @@
 #include "src/runtime/mpi_mailbox.h"
 
-// What stands in for mpi_mailbox.cc under --define=mpi=false.
+// Replaces mpi_mailbox.cc under --define=mpi=false.
 namespace stepcast::runtime {
 
 Attempt<std::unique_ptr<messaging::Mailbox>> OpenMpiMailbox() {

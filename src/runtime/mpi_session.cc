@@ -18,8 +18,8 @@ bool ended = false;
 }  // namespace
 
 #if defined(__SANITIZE_ADDRESS__)
-// Open MPI keeps memory until the process ends, allocated by modules that it has unloaded by then,
-// so that their names cannot be told to LeakSanitizer. Processes without MPI are checked.
+// Open MPI keeps memory until the process ends. The modules that allocated it are unloaded by then,
+// so LeakSanitizer cannot be told their names. Processes without MPI are checked.
 extern "C" int __lsan_is_turned_off() { return current != nullptr || ended ? 1 : 0; }
 #endif
 
@@ -33,9 +33,8 @@ Attempt<MpiSession*> MpiSession::Start() {
   const std::lock_guard lock(mutex);
   if (current != nullptr) return current;
   if (ended) return tl::unexpected(Failure{"MPI was ended and cannot be started again"});
-  // There may be more threads that wait than cores; a waiting one must not keep a core from one
-  // that computes.
-  // (The program sets it before it has threads.)
+  // More threads may wait than there are cores; a waiting thread must not keep a core from one that
+  // computes. (The variable is set before the process has threads.)
   if (std::getenv("OMPI_MCA_mpi_yield_when_idle") == nullptr) {
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   }
@@ -70,7 +69,7 @@ std::string MpiSession::LibraryVersion() const {
   int length = 0;
   MPI_Get_library_version(text, &length);
   const std::string version(text, static_cast<std::size_t>(length));
-  // Open MPI counts the zero at the end.
+  // Open MPI counts the terminating zero.
   return version.substr(0, version.find_first_of(std::string("\n\0", 2)));
 }
 

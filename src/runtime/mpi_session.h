@@ -4,21 +4,21 @@
 
 #include "src/runtime/device.h"
 
-// MPI belongs to the process: it is started once, by the first caller, and ended once.
+// The process's MPI library: the first caller starts it, and it is ended once.
 namespace stepcast::runtime {
 
 class MpiSession {
  public:
-  // Starts MPI for use by several threads at once (MPI_THREAD_MULTIPLE), or returns the session
-  // that runs already. Any thread may call it. Fails when this stepcast was built without MPI, when
-  // MPI cannot serve several threads, or when it was ended before. A process that no launcher
-  // started is a job of one rank. A launcher that does not find its other ranks ends the process.
+  // Starts MPI for several threads at once (MPI_THREAD_MULTIPLE), or returns the running session.
+  // Thread-safe. Fails if stepcast was built without MPI, if MPI does not support several threads,
+  // or if MPI was ended before. A process without a launcher is a job of one rank. A launcher that
+  // does not find its other ranks ends the process.
   //
   // While they wait, MPI's calls yield the core to other threads (mpi_yield_when_idle), unless the
-  // environment says otherwise. Errors come back from MPI's calls and do not end the process.
+  // environment says otherwise. MPI's errors are returned and do not end the process.
   static Attempt<MpiSession*> Start();
 
-  // The session that runs; null before Start and after Finish.
+  // The running session; null before Start and after Finish.
   static MpiSession* Current();
 
   // Whether MPI was compiled in.
@@ -27,14 +27,14 @@ class MpiSession {
   int rank() const { return rank_; }  // in MPI_COMM_WORLD
   int ranks() const { return ranks_; }
 
-  // "Open MPI v4.1.4, ..." as the library calls itself, one line.
+  // The library's own description on one line: "Open MPI v4.1.4, ...".
   std::string LibraryVersion() const;
 
-  // Ends MPI: all ranks call it, each once its communicators are freed and nothing is in flight.
-  // mpirun takes a rank that ends without it for a failed one.
+  // Ends MPI. All ranks call this, after freeing their communicators and with nothing in flight.
+  // mpirun reports a rank that exits without this call as failed.
   void Finish();
 
-  // Ends all ranks of the job, as far as they can be reached, with this exit status.
+  // Ends all reachable ranks of the job with this exit status.
   [[noreturn]] void Abort(int status);
 
  private:

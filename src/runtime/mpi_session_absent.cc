@@ -2,7 +2,7 @@
 
 #include "src/runtime/mpi_session.h"
 
-// What stands in for mpi_session.cc under --define=mpi=false.
+// Replaces mpi_session.cc under --define=mpi=false.
 namespace stepcast::runtime {
 
 Attempt<MpiSession*> MpiSession::Start() {

@@ -8,8 +8,8 @@
 namespace stepcast::runtime::watching {
 namespace {
 
-// Launchers end all ranks when one has died, and kill a second later those that are still there.
-// Rank 1 takes over while that second lasts.
+// Launchers terminate all ranks when one has died, and kill the remaining ones a second later. Rank
+// 1 takes over within that second.
 constexpr milliseconds kDeputyTakesOver(250);
 
 // Less than the timeout, so that all ranks have ended by then.
@@ -84,7 +84,7 @@ void ProcessWatch::ReceiveMessages() {
               .sentence = fmt::format("{} has not been heard of for {}; {}", RankOnHost(rank),
                                       Seconds(silence_), Doing(rank))});
   }
-  // What a rank sent before it died may have been read just now.
+  // Messages that a rank sent before it died may have been read just now.
   if (verdict_.open() && opened_ == kNever) opened_ = steady_clock::now();
 }
 
@@ -96,9 +96,9 @@ void ProcessWatch::SendHeartbeats() {
 }
 
 void ProcessWatch::Consider(Cause cause) {
-  // The others have ended while this process was stopped, and have spoken about it.
+  // The other ranks have ended while this process was stopped, and have reported it.
   if (WasStopped()) EndProcess(1, "");
-  // What this rank finds itself goes to those that decide.
+  // Causes found by this rank go to the ranks that decide.
   if (rank_ > 0 && cause.rank == rank_) {
     for (const int rank : {0, 1}) Send(rank, ToBytes(cause));
   }
@@ -129,7 +129,7 @@ void ProcessWatch::NameTheDead() {
 }
 
 void ProcessWatch::Decide() {
-  // Of other ranks, those whose deciders are gone end without a word.
+  // Ranks other than 0 and 1 end silently if both deciding ranks are gone.
   if (rank_ > 1) EndProcess(verdict_.cause().status, "");
   NameTheDead();
   for (int rank = rank_ + 1; rank < ranks(); ++rank) {
@@ -157,7 +157,7 @@ void ProcessWatch::Leave() {
 }
 
 void ProcessWatch::BeforeExit(int) {
-  // What was said to the others leaves during later calls of the mailbox.
+  // Messages to other ranks leave during later calls of the mailbox.
   TakeAll(std::chrono::milliseconds(50));
 }
 

@@ -11,28 +11,28 @@
 
 namespace stepcast::runtime::watching {
 
-// The watch of a rank that is a process of its own, over a mailbox that it shares with the other
-// ranks. Ranks send heartbeats to rank 0, which answers with its own. What ends the run goes to
-// ranks 0 and 1: rank 0 decides, and rank 1 does when rank 0 is gone.
+// The watch of a rank that is a separate process, over a mailbox shared with the other ranks. Ranks
+// send heartbeats to rank 0, which answers with its own. Causes that end the run go to ranks 0 and
+// 1. Rank 0 decides; rank 1 decides if rank 0 is gone.
 class ProcessWatch final : public WatchThread {
  public:
-  // `places`: of all ranks.
+  // `places` are those of all ranks.
   ProcessWatch(const std::vector<Place>& places, int rank,
                std::unique_ptr<messaging::Mailbox> mailbox, const WatchOptions& options, End end);
   ~ProcessWatch() override { Stop(); }
   void Finish() override { Stop(); }
 
  private:
-  // What this rank knows of another one.
+  // This rank's knowledge of another rank.
   struct Neighbour {
     Deadline heard;
-    bool gone = false;  // it has said goodbye, or was lost and is accounted for
+    bool gone = false;  // it said goodbye, or its loss has been handled
   };
 
   void ReceiveMessages() override;
   void SendHeartbeats() override;
   void Consider(Cause cause) override;
-  // Both sides wait for the other's goodbye: MPI may not end while messages are on the way.
+  // Both sides wait for the other's goodbye, since MPI must not end while messages are in flight.
   void Leave() override;
   void BeforeExit(int status) override;
   milliseconds Silence() const override { return silence_; }
@@ -43,18 +43,17 @@ class ProcessWatch final : public WatchThread {
   void Take(int rank, messaging::ByteReader& reader);
   void Send(int rank, std::string_view message);
   void SendToOthers(std::string_view message);
-  // How much later than rank 0 this rank decides by itself.
+  // How much later than rank 0 this rank decides on its own.
   milliseconds Patience() const;
-  // Ranks that have said nothing since the first cause: they have ended.
+  // Reports ranks that have been silent since the first cause: they have ended.
   void NameTheDead();
 
   const int rank_;
   const std::unique_ptr<messaging::Mailbox> mailbox_;
   const milliseconds silence_;
-  std::vector<Neighbour> neighbours_;  // by rank; rank 0 alone hears of all
+  std::vector<Neighbour> neighbours_;  // by rank; only rank 0 hears from all
   Verdict verdict_;
-  Deadline opened_ =
-      kNever;  // from when on messages show that a rank is alive, once there is a cause
+  Deadline opened_ = kNever;  // when messages begin to prove that a rank is alive, after a cause
 };
 
 }  // namespace stepcast::runtime::watching

@@ -7,9 +7,9 @@
 
 namespace stepcast::runtime {
 
-// Where a run is, for the watch's thread (watch.h). The device keeps it while the rank's thread
-// waits or runs ahead: named is what has been running longest, such as the collective whose partner
-// does not come; between operations, what was named last.
+// The position of a run, read by the watch's thread (watch.h). The device updates it while the
+// rank's thread waits or runs ahead. It names the longest-running operation, such as a collective
+// whose partner does not arrive. Between operations it keeps the last name.
 struct Progress {
   std::atomic<std::uint64_t> operations = 0;                 // finished so far
   std::atomic<std::uint32_t> step = 0;                       // counts from 0, warm-up included

@@ -14,8 +14,8 @@
 namespace stepcast::runtime {
 namespace {
 
-// Where the threads meet. Each meeting takes what every rank brings; it is over when the last rank
-// has come, and the next one can only begin after that.
+// Where the threads meet. Each meeting exchanges the bytes of every rank. It ends when the last
+// rank has come, and the next one begins only after that.
 class MeetingPlace {
  public:
   explicit MeetingPlace(int ranks)
@@ -23,8 +23,7 @@ class MeetingPlace {
         arrivals_(static_cast<std::size_t>(ranks)),
         gone_(static_cast<std::size_t>(ranks)) {}
 
-  // What all ranks brought, by rank: the whole to rank 0, what rank 0 brought (alone) to the
-  // others.
+  // Returns the bytes of all ranks, by rank, at rank 0, and only rank 0's bytes at the others.
   Attempt<std::vector<std::string>> Meet(int rank, std::string bytes) {
     const auto own = static_cast<std::size_t>(rank);
     std::unique_lock lock(mutex_);
@@ -65,12 +64,12 @@ class MeetingPlace {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::string> brought_;     // to the meeting that is being waited for, by rank
-  std::vector<std::uint64_t> arrivals_;  // meetings that each rank came to
+  std::vector<std::string> brought_;     // to the current meeting, by rank
+  std::vector<std::uint64_t> arrivals_;  // number of meetings that each rank came to
   std::vector<bool> gone_;
   std::uint64_t done_ = 0;  // meetings that are over
-  // Of the last meeting. Rank 0 cannot come to the next before it has taken `all_`; a slower rank
-  // may still read `from_rank_0_`, but no next meeting ends without it.
+  // Results of the last meeting. Rank 0 cannot come to the next one before it has taken `all_`. A
+  // slower rank may still read `from_rank_0_`, but no later meeting ends without it.
   std::vector<std::string> all_;
   std::string from_rank_0_;
 };

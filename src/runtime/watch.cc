@@ -10,7 +10,7 @@ namespace stepcast::runtime {
 namespace watching {
 namespace {
 
-// All ranks are threads of this process, and are watched in memory.
+// For ranks that are all threads of this process, watched in memory.
 class ThreadWatch final : public WatchThread {
  public:
   ThreadWatch(const std::vector<Place>& places, const std::vector<int>& ranks,

@@ -30,7 +30,7 @@
 #include "src/runtime/rank_placement.h"
 #include "src/runtime/thread_job.h"
 
-// Each rank is a process of its own, so that it can really be killed.
+// Each rank is a separate process, so that it can really be killed.
 namespace stepcast::runtime {
 namespace {
 
@@ -52,20 +52,20 @@ constexpr const char* kOperation = "all_reduce on communicator 'data' on stream 
 
 struct Ended {
   int status = -1;       // exit status; 128 + signal if one ended it
-  std::string sentence;  // what it said
+  std::string sentence;  // the printed sentence
 };
 
-// Messages between processes, over a socket for each pair of ranks: what MPI's mailbox does between
-// the ranks of a job (mpi_mailbox.h).
+// Messages between processes, over a socket for each pair of ranks. It replaces MPI's mailbox
+// (mpi_mailbox.h).
 class SocketMailbox final : public messaging::Mailbox {
  public:
-  // `sockets`: by rank; -1 at the own place.
+  // `sockets`: by rank; -1 for the rank itself.
   SocketMailbox(int rank, std::vector<int> sockets) : rank_(rank), sockets_(std::move(sockets)) {}
 
   int rank() const override { return rank_; }
   int ranks() const override { return static_cast<int>(sockets_.size()); }
   Attempt<void> Send(int rank, std::string bytes) override {
-    // What is sent to a rank that has ended is lost, as with MPI.
+    // Messages to a rank that has ended are lost, as with MPI.
     [[maybe_unused]] const ssize_t sent =
         ::send(sockets_[static_cast<std::size_t>(rank)], bytes.data(), bytes.size(), MSG_NOSIGNAL);
     return {};
@@ -96,7 +96,8 @@ class SocketMailbox final : public messaging::Mailbox {
   std::vector<int> sockets_;
 };
 
-// What the ranks of one test share: a socket for each pair, and how many have come to each barrier.
+// The state shared by the ranks of a test: a socket for each pair, and the number of ranks at each
+// barrier.
 struct Shared {
   std::vector<std::vector<int>> sockets;  // [rank][other]
   std::atomic<int>* arrived = nullptr;    // in memory that all processes see; two barriers
@@ -109,7 +110,7 @@ Shared MakeShared(int ranks) {
   for (int a = 0; a < ranks; ++a) {
     for (int b = a + 1; b < ranks; ++b) {
       int ends[2] = {-1, -1};
-      // Each message stays whole.
+      // SOCK_SEQPACKET keeps message boundaries.
       if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         ADD_FAILURE() << "no socket";
       }
@@ -129,12 +130,12 @@ void Barrier(const Shared& shared, int number) {
   while (shared.arrived[number] < ranks) std::this_thread::sleep_for(milliseconds(5));
 }
 
-// What a rank does; its watch is on. Returning means that the run went well for it.
+// A rank's work while its watch is on. Returning means success.
 using Body = std::function<void(int rank, Watch&)>;
 
 extern "C" void PassOn(int signal) { Watch::TakeSignal(signal); }
 
-// Of this process, once it is a rank.
+// The sockets of this process, once it is a rank.
 std::vector<int>& TheSockets() {
   static std::vector<int> sockets;
   return sockets;
@@ -231,7 +232,7 @@ TEST(Watch, SaysNothingWhenAllGoesWell) {
   for (const Ended& ended : RunRanks(3, kLong, [](int, Watch&) {})) ExpectSaid(ended, 0, "");
 }
 
-// As launchers do: all ranks are terminated when one has died. `dead` end by themselves.
+// Acts like a launcher: terminates all ranks when one has died. Ranks in `dead` end by themselves.
 std::vector<Ended> RunAndKill(int ranks, const std::vector<int>& dead) {
   const auto processes = Start(ranks, kLong, [&](int rank, Watch&) {
     if (std::find(dead.begin(), dead.end(), rank) != dead.end()) ::raise(SIGKILL);
@@ -271,7 +272,7 @@ TEST(Watch, NoRankStaysWhenBothThatDecideAreGone) {
 }
 
 TEST(Watch, AStoppedRankIsNotHeardOf) {
-  // As when its link is taken down: the connection stays open and nothing comes.
+  // Simulates a network link that goes down: the connection stays open and nothing arrives.
   const auto processes = Start(3, milliseconds(2000), [](int rank, Watch&) {
     if (rank == 1) ::raise(SIGSTOP);
     WaitForever();
@@ -301,7 +302,7 @@ TEST(Watch, WhoWasStoppedItselfDoesNotBlameTheOthers) {
       WaitForever();
     });
     EXPECT_EQ(Wait(processes[1 - stopped]).status, 1);
-    // As mpirun does then.
+    // mpirun does the same in this case.
     ::kill(processes[stopped].pid, SIGCONT);
     ::kill(processes[stopped].pid, SIGTERM);
     ExpectSaid(Wait(processes[stopped]), 1, "");
@@ -367,7 +368,7 @@ TEST(Watch, AnInterruptionIsSaidOnceWhoeverGetsIt) {
 TEST(Watch, WhatIsNoMessageChangesNothing) {
   const auto all = RunRanks(3, kLong, [](int rank, Watch&) {
     if (rank != 1) return;
-    messaging::ByteWriter heartbeat;  // of a stage, a step and an instruction that there are not
+    messaging::ByteWriter heartbeat;  // with an invalid stage, step and instruction
     for (const std::uint64_t number : {0ull, 99ull, 1ull, ~0ull, ~0ull}) heartbeat.Number(number);
     SocketMailbox stranger(1, TheSockets());
     for (const std::string& bytes :

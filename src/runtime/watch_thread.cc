@@ -17,8 +17,8 @@
 namespace stepcast::runtime::watching {
 namespace {
 
-// How long rank 0 waits for a cause that counts more before it decides: two heartbeats of all ranks
-// that are alive.
+// How long rank 0 waits for a cause of higher priority before it decides: two heartbeats of all
+// live ranks.
 constexpr std::chrono::milliseconds kMoment(400);
 
 }  // namespace
@@ -102,7 +102,7 @@ std::string ToBytesEnd(int status) {
 
 namespace {
 
-// The pipe that wakes the process's watch, for signal handlers; -1: none.
+// The pipe that wakes the process's watch, for signal handlers; -1 if there is none.
 std::atomic<int> wake_end = -1;
 std::atomic<int> signal_taken = 0;
 std::atomic<std::int64_t> signal_time = 0;  // of the first, ns; zero: none
@@ -159,11 +159,11 @@ bool WatchThread::Notice(int signal) {
   const std::int64_t now = steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   std::int64_t first = 0;
   if (!signal_time.compare_exchange_strong(first, now)) {
-    // Often the same is sent twice, to the process and to its group, and another thread takes it.
+    // A signal often arrives twice, at the process and at its group, and another thread takes it.
     return now - first < kDecisionTimeout / std::chrono::nanoseconds(1);
   }
   signal_taken = signal;
-  const int error = errno;  // a handler's, which the interrupted code must not see
+  const int error = errno;  // the interrupted code must not see the handler's errno
   const char byte = 's';
   const bool written = ::write(pipe, &byte, 1) == 1;
   errno = error;
@@ -238,14 +238,14 @@ void WatchThread::TakeHeartbeat(int rank, const Heartbeat& heartbeat) {
 
 void WatchThread::CheckForHang() {
   if (steady_clock::now() - progressed_ < options_.timeout) return;
-  // What is left when all have run takes as long as it takes, writing a long trace, say; and so
-  // does a forecast.
+  // Work after the run, such as writing a long trace, has no expected duration; neither has a
+  // forecast.
   if (std::all_of(heartbeats_.begin(), heartbeats_.end(), [](const Heartbeat& heartbeat) {
         return heartbeat.stage >= Stage::kReporting;
       })) {
     return;
   }
-  // The rank that has done least is what the others wait for.
+  // The other ranks wait for the rank that has done least.
   int behind = 0;
   for (int rank = 1; rank < static_cast<int>(heartbeats_.size()); ++rank) {
     const Heartbeat& own = heartbeats_[static_cast<std::size_t>(rank)];
@@ -282,7 +282,7 @@ void WatchThread::Run() {
         std::chrono::ceil<milliseconds>(std::min(next_heartbeat, NextDecision()) - now);
     pollfd entry{.fd = wake_read_, .events = POLLIN, .revents = 0};
     ::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(pause.count(), 0, 1000)));
-    // Somewhat less than the others' timeout: they count from an earlier heartbeat.
+    // Somewhat less than the others' timeout, since they count from an earlier heartbeat.
     const auto awake = steady_clock::now();
     if (awake - std::exchange(running, awake) >= Silence() - 2 * interval_) woken_ = awake;
     std::array<char, 64> bytes;

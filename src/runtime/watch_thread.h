@@ -17,12 +17,12 @@
 
 namespace stepcast::runtime::watching {
 
-// Why a run ends: what ranks report, and which of it counts.
+// Why a run ends: the causes that ranks report, and the one that decides.
 
 using Deadline = std::chrono::steady_clock::time_point;
 inline constexpr Deadline kNever = Deadline::max();
 
-// Why a run may end; what comes first in this list counts most.
+// Causes, in order of priority: the first in this list decides.
 enum class Kind : std::uint8_t { kOutOfMemory, kDied, kFailed, kSilent, kHangs, kInterrupted };
 
 struct Cause {
@@ -34,7 +34,7 @@ struct Cause {
 
 bool CountsMore(const Cause& a, const Cause& b);
 
-// Collects causes until it is decided with which the run ends.
+// Collects causes until one is chosen.
 class Verdict {
  public:
   void Consider(Cause cause);
@@ -44,7 +44,7 @@ class Verdict {
   const Cause& cause() const { return *cause_; }
 
  private:
-  // Open MPI ends ranks whose neighbour died in the same moment; which was the first does not show.
+  // Open MPI ends a dead rank's neighbors at the same moment, so which died first is unknown.
   void AlsoDied(Cause cause);
 
   std::optional<Cause> cause_;
@@ -52,12 +52,12 @@ class Verdict {
   Deadline decided_at_ = kNever;
 };
 
-// What the watches of ranks in processes of their own tell each other. What is read came from
-// outside: kinds and statuses are brought into their ranges, texts made printable.
+// The messages between the watches of ranks in separate processes. Received data is not trusted:
+// kinds and statuses are brought into their ranges, and text is made printable.
 
 enum class MessageKind : std::uint8_t { kHeartbeat, kFailed, kInterrupted, kEnd, kBye };
 
-// How far a rank is.
+// A rank's progress.
 struct Heartbeat {
   Stage stage = Stage::kSettingUp;
   std::uint64_t operations = 0;
@@ -65,12 +65,13 @@ struct Heartbeat {
   program::Index instruction = program::kNone;
 };
 
-// A message that says no more than its kind.
+// A message that consists only of its kind.
 std::string ToBytes(MessageKind kind);
 std::string ToBytes(const Heartbeat& heartbeat);
 Heartbeat ReadHeartbeat(messaging::ByteReader& reader);
 std::string ToBytes(const Cause& cause);
-// A run that is ended by another rank has failed, whatever status that rank sends.
+// The exit status for a run ended by another rank: always a failure, whatever status that rank
+// sends.
 int FailureStatus(std::uint64_t status);
 Cause ReadCause(messaging::ByteReader& reader, int rank);
 std::string ToBytesEnd(int status);
@@ -94,7 +95,7 @@ struct LocalRank {
   }
 };
 
-// Common to all watches: the thread, the local ranks, causes and the end.
+// The common part of all watches: the thread, local ranks, causes and the end.
 class WatchThread : public Watch {
  public:
   WatchThread(std::vector<Place> places, const std::vector<int>& local, const WatchOptions& options,
@@ -109,11 +110,12 @@ class WatchThread : public Watch {
   static bool Notice(int signal);  // Watch::TakeSignal
 
  protected:
-  // The derived class begins when it is made and stops before it goes: the thread calls it.
+  // A derived class calls Begin at the end of its constructor and Stop in its destructor, since the
+  // thread calls its methods.
   void Begin();
   void Stop();
 
-  // What the watches do differently; all in the watch's thread.
+  // The differences between watches. All are called in the watch's thread.
   virtual void ReceiveMessages() = 0;
   virtual void SendHeartbeats() = 0;  // once an interval
   virtual void Consider(Cause cause) = 0;
@@ -130,9 +132,9 @@ class WatchThread : public Watch {
     return fmt::format("rank {} on '{}'", rank, place(rank).host);
   }
 
-  // Failures of the executor name their rank, but its host only if there are several.
+  // Adds the rank's host to a failure of the executor, if there are several hosts.
   std::string Named(int rank, const std::string& message) const;
-  // Steps count from 1 here, warm-up included, as in the executor's own failures.
+  // Steps count from 1 here, warm-up included, as in the executor's failures.
   std::string Doing(int rank) const;
 
   void TakeLocalHeartbeats() {
@@ -142,10 +144,10 @@ class WatchThread : public Watch {
   void TakeHeartbeat(int rank, const Heartbeat& heartbeat);
   void CheckForHang();
 
-  // Whether this process itself did not run for a while that ended just now (SIGSTOP): what it
-  // finds of the others then is its own doing, and they have spoken about it.
+  // Whether this process was stopped (SIGSTOP) and has just continued. Missing heartbeats of other
+  // ranks are then its own doing, and those ranks have reported it.
   bool WasStopped() const { return steady_clock::now() < woken_ + kDecisionTimeout; }
-  // How long the other ranks go without a heartbeat of this one before they end.
+  // How long other ranks wait for this rank's heartbeat before they end.
   virtual milliseconds Silence() const = 0;
 
   const std::map<int, LocalRank>& local() const { return local_; }
@@ -170,10 +172,10 @@ class WatchThread : public Watch {
   std::mutex mutex_;
   std::vector<Cause> failures_;  // guarded by mutex_
 
-  // Of the watch's thread.
+  // Used only by the watch's thread.
   std::vector<Heartbeat> heartbeats_;  // by rank
   Deadline progressed_;
-  Deadline woken_;  // when this process went on after it had stood still
+  Deadline woken_;  // when this process continued after a stop
   bool interrupted_ = false;
 
   std::thread thread_;

@@ -2,7 +2,7 @@
 
 #include "src/simulate/class_run.h"
 
-// Collectives and exchanges, as a class takes part in them.
+// How a class takes part in collectives and exchanges.
 namespace stepcast::simulate {
 
 std::uint32_t ClassRun::NumberOf(const Item& item, std::uint32_t pass) const {
@@ -27,7 +27,7 @@ void ClassRun::ReachCommunicator(std::uint32_t s, const Item& item) {
   TakeTurn(c);
 }
 
-// Starts the class's own collective, or tells the others that it has reached theirs.
+// Starts the class's own collective, or reports that it has reached a shared one.
 void ClassRun::TakeTurn(std::uint32_t c) {
   const Communicator& communicator = communicators_[c];
   if (!IsAtCollective(c)) {

@@ -13,7 +13,8 @@ bool ClassRun::ReachSpan(std::uint32_t span) {
   return true;
 }
 
-// To the end of the span at which it is. False: it waits, or has issued all.
+// Advances the host to the end of its present span. Returns false if it waits, or has issued
+// everything.
 bool ClassRun::AdvanceHost() {
   if (host_pass_ == open_passes_) return false;
   if (host_waits_) {
@@ -64,8 +65,8 @@ void ClassRun::HoldUp(std::uint32_t pass, const Item& item, Time issued) {
   host_influence_.held_up_by_issue = std::max(host_influence_.held_up_by_issue, issued);
 }
 
-// When what the host waits for was reached. Events cannot be recorded again before the host has
-// passed the wait; later launches of short steps can.
+// When the host's awaited record was reached. Events are recorded again only after the host has
+// passed the wait; later launches of short steps may come earlier.
 Time ClassRun::TimeOf(const WaitFor& wait_for) const {
   return compiled_->IsOfLaunches(wait_for.slot)
              ? launch_ends_[compiled_->LaunchRecordIn(wait_for.slot)][wait_for.count - 1]
@@ -88,17 +89,17 @@ void ClassRun::BeginSpan() {
   }
 }
 
-// A stream or the host has come to the end of a pass.
+// A stream or the host has reached the end of a pass.
 void ClassRun::EndPass(std::uint32_t pass, Time end) {
   Time& pass_end = pass == 0 ? prologue_end_ : timeline_->step_ends[pass - 1];
   pass_end = std::max(pass_end, end);
 }
 
-// Passes that all streams have ended: the host is followed to their ends.
+// Ends the passes that all streams have ended, and advances the host to their ends.
 void ClassRun::EndPasses() {
   while (ended_ < passes_ && streams_in_pass_[ended_] == 0) {
     while (host_pass_ <= ended_) {
-      if (!AdvanceHost()) return;  // at a barrier, or held up for ever
+      if (!AdvanceHost()) return;  // at a barrier, or waiting forever
     }
     ++ended_;
     if (watch_passes_) Yield();

@@ -126,7 +126,7 @@ void ClassRun::BeginPrologue() {
     stream.item = range.begin;
     stream.end = range.step;
     if (range.begin != range.step) continue;
-    // It has nothing to do in the prologue, and is at the step already.
+    // The stream has nothing in the prologue and starts with the step.
     stream.end = range.end;
     stream.pass = 1;
     --streams_in_pass_.front();
@@ -147,7 +147,7 @@ Time ClassRun::Run(Time at, Time until) {
     DrainReadyQueue();
     Runner runner = NextRunner();
     if (runner == kNone || next_[runner] > now_) {
-      // Rates follow when all that happens at this instant has happened.
+      // Rates are computed when everything at this instant has happened.
       if (unsettled_) {
         Settle();
         runner = NextRunner();
@@ -211,20 +211,19 @@ void ClassRun::DrainReadyQueue() {
   drained_ = 0;
 }
 
-// Goes through the stream's queue until something takes time or is not there yet.
+// Processes the stream's queue until an item takes time or must wait.
 void ClassRun::Advance(std::uint32_t s) {
   Stream& stream = streams_[s];
   while (stream.state != StreamState::kDone) {
     const Item& item = compiled_->items[stream.item];
-    // The next items are fetched now: by the time this one is over other classes have used the
-    // cache.
+    // Prefetch the next items: when this one ends, other classes will have used the cache.
     __builtin_prefetch(&item + 2);
     if (!KnowsSpan(SpanOf(item, stream.pass))) {
       stream.state = StreamState::kAwaitsHost;
       return;
     }
     if (item.kind == Item::Kind::kOperation) {
-      // How far it gets without events depends on what the others start now.
+      // How far the stream can run ahead depends on what others start now.
       if (drained_ < ready_.size() && !stream.yielded) {
         stream.yielded = true;
         Enqueue(s);
@@ -244,7 +243,7 @@ void ClassRun::Advance(std::uint32_t s) {
         Complete(s, now_);
         break;
       case Item::Kind::kWait:
-        // Its issue need not be waited for: what follows was issued later.
+        // No need to wait for its issue: later items are issued later.
         if (!PassesRecord(s, item)) return;
         NextItem(s);
         break;
@@ -268,7 +267,7 @@ void ClassRun::Advance(std::uint32_t s) {
   }
 }
 
-// What the operations in flight that share get done while a stream runs ahead.
+// The progress of the sharing operations in flight while a stream runs ahead.
 class ClassRun::SharersAhead {
  public:
   static constexpr std::size_t kMost = 8;
@@ -286,7 +285,8 @@ class ClassRun::SharersAhead {
 
   bool empty() const { return count_ == 0; }
 
-  // From `now` to `end` at their own rates. False: one of them ends before, and nothing is done.
+  // Advances them from `now` to `end` at their own rates. Returns false, without changes, if one
+  // would end before.
   bool Progress(Time now, Time end) {
     bool none_ends = true;
     for (std::size_t i = 0; i < count_; ++i) {
@@ -298,8 +298,7 @@ class ClassRun::SharersAhead {
     return none_ends;
   }
 
-  // The same where the stream's operation shares from `begin` on, which makes them the set
-  // `beside`.
+  // The same if the stream's own operation shares too, from `begin` on. `beside` is the set of all.
   bool ProgressBeside(const ConcurrentSets& sets, ConcurrentSets::Set beside, Time now, Time begin,
                       Time end) {
     if (beside != beside_) {
@@ -322,7 +321,7 @@ class ClassRun::SharersAhead {
     return true;
   }
 
-  // What is left of them at the class's time, and when they end.
+  // Writes back their remaining work at the class's time, and their ends.
   void PutInto(ClassRun& run) const {
     for (std::size_t i = 0; i < count_; ++i) {
       const Runner runner = run.sharers_[i];
@@ -341,7 +340,7 @@ class ClassRun::SharersAhead {
     std::uint64_t rate;         // without the stream's operation
     std::uint64_t beside_rate;  // with it, in the set `beside_`
     SharedWork left;
-    SharedWork done;  // by the operation at which the stream is
+    SharedWork done;  // work done by the stream's operation
   };
 
   void TakeDone() {
@@ -355,14 +354,14 @@ class ClassRun::SharersAhead {
 };
 
 // Advances the stream over consecutive operations while nothing else of the class starts or
-// finishes, and the class does not reach `until_`. False if it gets nowhere.
+// finishes, and before `until_`. Returns false if it makes no progress.
 bool ClassRun::RunAhead(std::uint32_t s) {
   const Time limit = LimitAhead();
   if (limit <= now_) return false;
   SharersAhead sharers(*this);
   Stream& stream = streams_[s];
   bool advanced = false;
-  std::uint32_t span = kNone;  // that of the operation before
+  std::uint32_t span = kNone;  // span of the previous operation
   Time span_begin;
   while (stream.state != StreamState::kDone) {
     const Item& item = compiled_->items[stream.item];
@@ -375,14 +374,14 @@ bool ClassRun::RunAhead(std::uint32_t s) {
     const bool runs_stretch = sharers.empty() && !record_all_ && RunStretch(s, span_begin, limit);
     if (!runs_stretch && !RunOperation(s, item, span_begin + item.issued, limit, sharers)) break;
     advanced = true;
-    if (now_ >= until_) break;  // it has ended a pass
+    if (now_ >= until_) break;  // a pass has ended
   }
   if (advanced) sharers.PutInto(*this);
   return advanced;
 }
 
-// The earliest instant at which something else of the class starts or finishes. Not after `now_`:
-// something does at once, or too much shares.
+// The earliest time at which something else of the class starts or finishes. It is at most `now_`
+// if that is immediate, or if too many operations share.
 inline Time ClassRun::LimitAhead() {
   if (joined_ > 0 || sharers_.size() > SharersAhead::kMost || drained_ < ready_.size()) return now_;
   if (unsettled_) {
@@ -390,7 +389,7 @@ inline Time ClassRun::LimitAhead() {
     if (until_ <= now_ || (first != kNone && next_[first] <= now_)) return now_;
     Settle();
   }
-  // What shares may be slowed, so that its end moves.
+  // Sharing operations may be slowed, which moves their ends.
   Time limit = until_;
   for (Runner other = 0; other < in_flight_.size(); ++other) {
     const Time own = next_[other];
@@ -401,8 +400,7 @@ inline Time ClassRun::LimitAhead() {
   return limit;
 }
 
-// Runs the operations of a stretch, if none of them waits until it is issued and all end before
-// `limit`.
+// Runs the operations of a stretch, if none must wait for its issue and all end before `limit`.
 inline bool ClassRun::RunStretch(std::uint32_t s, Time span_begin, Time limit) {
   Stream& stream = streams_[s];
   const Stretch& stretch = compiled_->StretchFrom(stream.item);
@@ -465,7 +463,7 @@ void ClassRun::ReachRecord(std::uint32_t slot) {
   while (*link != kNone) {
     const std::uint32_t s = *link;
     Stream& waiter = streams_[s];
-    if (waiter.wait_for.count > count) {  // for the record of a later step
+    if (waiter.wait_for.count > count) {  // waits for a later step's record
       link = &waiter.next_waiting;
       continue;
     }

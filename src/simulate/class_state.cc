@@ -6,8 +6,8 @@
 #include "src/simulate/class_run.h"
 #include "src/simulate/record_order.h"
 
-// What a class leaves behind: its state at the end of a pass, by which repetitions are known, and
-// its timeline.
+// A class's results: its state at the end of a pass, which identifies repetitions, and its
+// timeline.
 namespace stepcast::simulate {
 
 void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
@@ -17,7 +17,7 @@ void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
   device.clear();
   device.push_back(since(EndOfPass(passes_ended - 1)));
   state.within_next_step = true;
-  // What the host has done until now is part of the state.
+  // The state includes the host's progress until now.
   while (host_clock_ <= now && AdvanceHost()) {
   }
   std::size_t first_span = span_begins_.size();
@@ -132,7 +132,7 @@ void ClassRun::FinishTimeline(bool cut) {
   }
   Merge(tasks_, timeline_->operations);
   Merge(host_waits_recorded_, timeline_->waits);
-  // A step that finds nothing to do is over when the one before it is.
+  // A step without work ends with the previous step.
   std::vector<Time>& ends = timeline_->step_ends;
   for (std::size_t s = 1; s < ends.size(); ++s) ends[s] = std::max(ends[s], ends[s - 1]);
 }

@@ -2,14 +2,14 @@
 
 #include "src/simulate/class_run.h"
 
-// What a class has in flight, and the rates at which it shares the device.
+// A class's operations in flight, and the rates at which they share the device.
 namespace stepcast::simulate {
 
 using engine::SharedResources;
 
 namespace {
 
-// Longer than anything waits, and short enough to be added to a time at any rate.
+// Longer than any wait, and short enough to be added to a time at any rate.
 constexpr Time kEndless = Seconds(10'000);
 
 }  // namespace
@@ -50,7 +50,7 @@ bool ClassRun::Start(Runner runner, Time start, const Cost& cost) {
 void ClassRun::BeginSharing(Runner runner) {
   InFlight& work = in_flight_[runner];
   work.activity = Activity::kShares;
-  next_[runner] = Time::Max();  // its end is known when this instant is over
+  next_[runner] = Time::Max();  // its end is known at the end of this instant
   work.settled = false;
   work.left = SharedResources::Done(work.work, SharedResources::kFullRate);
   work.since = now_;
@@ -92,7 +92,7 @@ void ClassRun::Hold(std::uint32_t communicator, std::uint32_t share, Time now) {
     c = compiled_->next_among_ranks[c];
   } while (c != communicator);
   if (before != kNone) {
-    // It goes on, or hands over.
+    // It keeps holding, or another one takes over.
     if (before != communicator && communicators_[before].held == communicators_[largest].held) {
       return;
     }
@@ -111,7 +111,8 @@ void ClassRun::Hold(std::uint32_t communicator, std::uint32_t share, Time now) {
   work.activity = Activity::kHolds;
 }
 
-// New rates for what began at this instant, and for what that and what finished has slowed or not.
+// Computes the rates of operations that started at this instant, and of those affected by starts
+// and ends.
 void ClassRun::Settle() {
   unsettled_ = false;
   for (const Runner runner : sharers_) {

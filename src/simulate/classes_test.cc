@@ -1,5 +1,5 @@
-// Several classes of ranks with different programs, tried on random ones: against a second
-// implementation of the same rules, event by event, and against themselves in other surroundings.
+// Random programs on several classes of ranks. They are compared with a second implementation of
+// the same rules, event by event, and with themselves in equivalent configurations.
 
 #include <algorithm>
 #include <cstdint>
@@ -61,8 +61,8 @@ cost::Demand AnyDemand() {
   return demand;
 }
 
-// Collectives and exchanges between ranks come in one order for all that take part, so that none
-// waits for ever; what a rank does in between is its own.
+// Collectives and exchanges have one order for all participants, so that none waits forever; each
+// rank's other operations differ.
 rc::Gen<Case> AnyCase() {
   return rc::gen::exec([] {
     constexpr int kStreams = 3;
@@ -72,9 +72,9 @@ rc::Gen<Case> AnyCase() {
     any.steps = *rc::gen::inRange(1, 5);
     const int ranks = *rc::gen::inRange(2, 5);
     struct Common {
-      int communicator = 0;  // 0: of all; 1: of ranks 0 and 1; 2: of ranks 1 and the last
+      int communicator = 0;  // 0: all ranks; 1: ranks 0 and 1; 2: ranks 1 and the last
       int stream = 0;
-      // Of an exchange: (from, to), ranks of the communicator, themselves perhaps.
+      // For an exchange: (from, to), ranks of the communicator, which may be equal.
       std::vector<std::pair<int, int>> messages{};
     };
     std::vector<int> all;
@@ -178,9 +178,9 @@ rc::Gen<Case> AnyCase() {
   });
 }
 
-// The rules of program.h and simulate.h once more, straight on: all that can happen at an instant
-// is tried until nothing changes, then all rates are solved afresh, and time goes on to the next
-// end, latency or issue. Waits refer to instances of records, as CUDA's do.
+// A direct implementation of the rules of program.h and simulate.h. At each instant, everything
+// that can happen is tried until nothing changes. Then all rates are solved again, and time
+// advances to the next end, latency or issue. Waits refer to instances of records, as in CUDA.
 class EventByEvent {
  public:
   explicit EventByEvent(const Case& any) : any_(any) {
@@ -227,16 +227,16 @@ class EventByEvent {
     Index index = 0;
     int pass = 0;
     Time issued;
-    int record = -1;  // instance recorded or waited for
-    int number = 0;   // of its communicator's collectives and exchanges
-    int round = 0;    // ... of its collectives alone
+    int record = -1;  // instance that is recorded or waited for
+    int number = 0;   // among its communicator's collectives and exchanges
+    int round = 0;    // the same without exchanges
   };
   struct Stream {
     std::deque<Queued> queue;
     bool busy = false;  // with the front of the queue
-    Time free;          // since when the front is at the front
+    Time free;          // since when the front item is at the front
     Time ready, start;
-    std::size_t waiting = 0, open = 0;  // messages of an exchange that have not started; not ended
+    std::size_t waiting = 0, open = 0;  // messages not started; messages not ended
     std::uint32_t held = 0;             // by those that have not started
   };
   struct Rank {
@@ -244,7 +244,7 @@ class EventByEvent {
     int pass = 0;
     Index next = 0;
     Time clock;
-    std::vector<int> latest;              // by event: the instance recorded last; -1: none
+    std::vector<int> latest;              // by event: last recorded instance; -1: none
     std::vector<std::optional<Time>> at;  // by instance: when it was reached
     std::vector<int> issued, rounds;      // by communicator
     std::vector<std::pair<int, int>> finished;
@@ -256,7 +256,7 @@ class EventByEvent {
     const cost::Demand* demand = nullptr;
   };
   struct Meeting {
-    std::deque<MessageEnd> sent, received;  // that the other end has not come to
+    std::deque<MessageEnd> sent, received;  // that the other end has not reached
   };
   struct Flight {
     std::vector<std::pair<std::size_t, std::size_t>> members;  // rank, stream
@@ -279,7 +279,7 @@ class EventByEvent {
     step_end = std::max(step_end, end);
   }
 
-  // Hosts issue as far as they can.
+  // Advances hosts as far as possible.
   bool Issue() {
     bool any = false;
     for (std::size_t c = 0; c < ranks_.size(); ++c) {
@@ -353,7 +353,7 @@ class EventByEvent {
     stream.busy = false;
   }
 
-  // Streams take up what is at the front of their queues.
+  // Starts the front items of streams.
   bool Start() {
     bool any = false;
     for (std::size_t c = 0; c < ranks_.size(); ++c) {
@@ -379,7 +379,7 @@ class EventByEvent {
     return any;
   }
 
-  // A collective starts when all members are at it, and those before it are over.
+  // Starts a collective when all members have reached it and earlier ones have ended.
   bool Meet(std::size_t c, std::size_t s) {
     const Program& program = any_.ranks[c].program;
     const Queued& front = ranks_[c].streams[s].queue.front();
@@ -405,7 +405,7 @@ class EventByEvent {
     return true;
   }
 
-  // All messages are there for their peers; those that these are there for begin.
+  // Makes all messages available to their peers, and starts those whose peers are ready.
   bool Exchange(std::size_t c, std::size_t s) {
     const Program& program = any_.ranks[c].program;
     Stream& stream = ranks_[c].streams[s];
@@ -449,12 +449,12 @@ class EventByEvent {
     return true;
   }
 
-  // What waits for others holds its multiprocessors.
+  // The multiprocessors held by a waiting operation.
   static std::uint32_t HeldBy(const cost::Demand& demand) {
     constexpr auto kCompute = static_cast<std::size_t>(cost::Resource::kCompute);
     return demand.work == Time() ? 0 : SharedResources::Share(demand.share[kCompute]);
   }
-  // ... of the largest among the same ranks.
+  // Only the largest among the same ranks holds.
   struct Hold {
     std::vector<int> ranks;
     SharedResources::Use use;
@@ -514,7 +514,7 @@ class EventByEvent {
     Fly(std::move(flight), demands, collective);
   }
 
-  // Beside exchanges, a collective receives as much as it sends.
+  // In a program with exchanges, a collective receives as much as it sends.
   double ShareOf(std::size_t c, const cost::Demand& demand, std::size_t resource,
                  bool collective) const {
     if (collective && !any_.ranks[c].program.exchanges.empty()) {
@@ -668,7 +668,7 @@ RC_GTEST_PROP(ClassesTest, DifferentClassesRunAsEventByEvent, ()) {
   }
 }
 
-// The ranks of a ring that do the same are one class, or as many as there are ranks.
+// Ranks of a ring with equal programs give the same result as one class or as separate classes.
 RC_GTEST_PROP(ClassesTest, ARingOfEqualRanksRunsAsOne, ()) {
   const int ranks = *rc::gen::inRange(2, 6);
   std::vector<int> all;
@@ -708,7 +708,7 @@ RC_GTEST_PROP(ClassesTest, ARingOfEqualRanksRunsAsOne, ()) {
   for (int r = 0; r < ranks; ++r) RC_ASSERT(Same(together->at(r), alone->front()));
 }
 
-// How far a class may run ahead by itself shows in nothing.
+// How far a class runs ahead by itself does not affect results.
 RC_GTEST_PROP(ClassesTest, RunningAheadShowsInNothing, ()) {
   const Case any = *AnyCase();
   Options options{.steps = any.steps, .barrier = *rc::gen::arbitrary<bool>()};
@@ -734,7 +734,7 @@ RC_GTEST_PROP(ClassesTest, TheOrderOfClassesDoesNotMatter, ()) {
   }
 }
 
-// A run of several classes that ends with a repetition tells the ends of the steps left out.
+// A run of several classes that ends with a repetition gives the ends of the omitted steps.
 RC_GTEST_PROP(ClassesTest, ARepeatedStepStandsForTheRest, ()) {
   Case any = *AnyCase();
   any.steps = *rc::gen::inRange(3, 9);
@@ -750,7 +750,7 @@ RC_GTEST_PROP(ClassesTest, ARepeatedStepStandsForTheRest, ()) {
   RC_TAG(simulator.repetition() == nullptr ? -1 : simulator.repetition()->step);
   for (std::size_t c = 0; c < classes.size(); ++c) {
     const auto& ends = full->at(c).step_ends;
-    // Nothing comes after the last step that might hinder it.
+    // Nothing after the last step can slow it.
     RC_ASSERT(std::equal(ends.begin(), ends.end() - 1, (*shorter)[c].step_ends.begin()));
   }
 }

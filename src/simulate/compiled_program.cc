@@ -35,12 +35,12 @@ SharedResources::Use::Way WayOf(cost::Occupancy occupancy) {
   return Way::kDivides;
 }
 
-// `both_ways`: what it uses of links it uses in both directions.
+// `both_ways`: links are used equally in both directions.
 Cost CostOf(const cost::Demand& demand, bool links, bool both_ways, ConcurrentSets& sets) {
   STEPCAST_CHECK(demand.latency >= Time() && demand.work >= Time(), "a price is not negative");
   Cost cost{.latency = demand.latency, .work = demand.work};
   if (demand.work == Time()) return cost;
-  // Beyond the solver's range the operation is a slower one.
+  // Beyond the solver's range, the operation is treated as slower.
   const double slower = std::max(1.0, demand.hindrance() / SharedResources::kMostShare);
   if (slower > 1) {
     cost.work = Picoseconds(
@@ -52,7 +52,7 @@ Cost CostOf(const cost::Demand& demand, bool links, bool both_ways, ConcurrentSe
     const auto resource = static_cast<Resource>(r);
     const Resource kind = cost::KindOf(resource);
     if ((kind == Resource::kScaleUp || kind == Resource::kNetwork) && !links) continue;
-    // What a collective sends it receives, too.
+    // A collective receives as much as it sends.
     const bool ingress = resource == Resource::kScaleUpIn || resource == Resource::kNetworkIn;
     const std::size_t from = ingress && both_ways ? static_cast<std::size_t>(kind) : r;
     const std::uint32_t share = SharedResources::Share(demand.share[from] / slower);
@@ -71,13 +71,13 @@ std::uint32_t HoldOf(const cost::Demand& demand) {
   return demand.work == Time() ? 0 : SharedResources::Share(std::min(share, 1.0));
 }
 
-// They have the same CostOf.
+// Whether both have the same result of CostOf.
 bool SameCost(const cost::Demand& a, const cost::Demand& b) {
   return a.latency == b.latency && a.work == b.work && a.share == b.share &&
          a.occupancy == b.occupancy;
 }
 
-// All of a program and its prices that BuildQueues reads.
+// The digest of everything in a program and its prices that BuildQueues reads.
 QueueKey KeyOf(const program::Program& program, const cost::Prices& prices) {
   QueueKey key;
   const auto count = [&](const auto& table) { key.Add(table.size()); };
@@ -148,7 +148,7 @@ void CompiledProgram::FindStretch(std::uint32_t item) const {
   }
   Stretch behind = {.rest = Time(), .latest = Time(), .end = end, .build = build_};
   std::uint32_t i = end;
-  // The last of them may be known.
+  // The last stretch may be known already.
   if (stretches_[end - 1].build == build_) {
     for (i = item; stretches_[i].build != build_;) ++i;
     behind = stretches_[i];
@@ -168,7 +168,7 @@ bool CompiledProgram::BuildCosts(const program::Program& program, const cost::Pr
                      prices.collectives.size() == program.collectives.size() &&
                      prices.exchanges.size() == program.exchanges.size(),
                  "everything in a program has its price");
-  // Rows of a sweep have most of them in common.
+  // Rows of a sweep share most of them.
   const std::size_t count = prices.kernels.size() + prices.copies.size();
   bool as_before = costs.size() == count && profiles_of_ == sets.cleared();
   if (profiles_of_ != sets.cleared()) costs.clear();
@@ -185,7 +185,7 @@ bool CompiledProgram::BuildCosts(const program::Program& program, const cost::Pr
     as_before = as_before && cost.latency == costs[i].latency && cost.work == costs[i].work;
     costs[i] = cost;
   }
-  // Ingress matters where messages are received beside collectives.
+  // Ingress matters only if messages are received concurrently with collectives.
   const bool both_ways = !program.exchanges.empty();
   collective_costs.clear();
   collective_holds.clear();
@@ -198,8 +198,7 @@ bool CompiledProgram::BuildCosts(const program::Program& program, const cost::Pr
   return as_before;
 }
 
-// Turns the instructions of the prologue, or of the step, into host spans and items of the streams'
-// queues.
+// Converts the instructions of the prologue or step into host spans and items of stream queues.
 class CompiledProgram::InstructionQueues {
  public:
   InstructionQueues(CompiledProgram& compiled, const program::Program& program,
@@ -215,14 +214,14 @@ class CompiledProgram::InstructionQueues {
         collectives_(in_prologue ? compiled.prologue_collectives : compiled.step_collectives),
         queues_(prices.issue_kernel > Time()) {}
 
-  // Once.
+  // To be called once.
   void Add(std::span<const Instruction> instructions);
 
  private:
   static std::uint32_t SlotOf(const std::vector<std::uint32_t>& slots, Index instruction) {
     return instruction == kNone ? kNone : slots[instruction];
   }
-  // An event's wait, of a stream or of the host: in an item or a span.
+  // Sets the target of an event's wait, in an item of a stream or a span of the host.
   template <typename Waiter>
   void SetTarget(Index wait, Waiter& waiter) const {
     const program::WaitTarget& target = targets_[wait];
@@ -233,10 +232,10 @@ class CompiledProgram::InstructionQueues {
 
   void BeginSpan(Index instruction);
   void EndSpan(Index next);
-  // Before a block of launches on a stream the host waits for room: for the end of the block that
-  // lies a queue's length before this one's own end, be it in a step before.
+  // Before a block of launches on a stream, the host waits for room. It waits for the end of the
+  // block one queue length before this block's end, which may be in an earlier step.
   void AwaitRoom(std::uint32_t stream, Index next);
-  // Adds what the host does at this point of its span, if a run has asked for that.
+  // Adds the host's activity at this point of its span, if the run records it.
   void Note(Index i, Time duration, bool is_task) {
     if (!compiled_.records_host_) return;
     HostItem& item = compiled_.host_items.emplace_back();
@@ -245,12 +244,12 @@ class CompiledProgram::InstructionQueues {
     item.instruction = i;
     item.is_task = is_task;
   }
-  // An instruction that the host runs by itself.
+  // Adds an instruction that the host executes itself.
   void AddHostInstruction(Index i, const Instruction& instruction);
   void AddStreamInstruction(Index i, const Instruction& instruction);
-  // Adds the record of a block of launches behind its last launch, the item `last`.
+  // Adds the record of a block of launches after its last launch, the item `last`.
   void EndLaunchBlock(std::uint32_t stream, std::uint32_t last);
-  // Writes the instruction as the item `at`.
+  // Writes the instruction to item `at`.
   void Write(Index i, const Instruction& instruction, std::uint32_t at);
 
   CompiledProgram& compiled_;
@@ -262,16 +261,16 @@ class CompiledProgram::InstructionQueues {
   const std::vector<program::WaitTarget>& targets_;
   const std::vector<std::uint32_t>& blocks_;
   std::vector<std::uint32_t>& collectives_;
-  bool queues_;  // launches take time, so that their queues may be full
+  bool queues_;  // launches take time, so that queues may be full
   HostSpan span_;
 };
 
 void CompiledProgram::BuildQueues(const program::Program& program, const cost::Prices& prices,
                                   BuildRoom& room) {
-  // Each stream's items lie together: count first, then place.
+  // Each stream's items are contiguous: first count, then place.
   streams.assign(program.streams.size(), {});
   records.clear();
-  // Where issuing takes no time there is no host to hold up.
+  // If issuing takes no time, the host never waits for room.
   const bool queues = prices.issue_kernel > Time();
   std::size_t most_spans = 2, most_host_items = 0;
   const auto count = [&](std::span<const Instruction> instructions,

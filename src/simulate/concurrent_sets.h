@@ -9,15 +9,15 @@
 
 #include "src/engine/shared_resources.h"
 
-// Rates of the operations of one rank that are in flight at the same time. The same few run beside
-// each other hundreds of times in a step, so each distinct set is solved once, by the engine's
-// solver (engine/shared_resources.h), and looked up from then on.
+// The rates of concurrent operations of one rank. The same small sets occur hundreds of times in a
+// step. Each distinct set is solved once by the engine's solver (engine/shared_resources.h) and
+// cached.
 namespace stepcast::simulate {
 
 class ConcurrentSets {
  public:
   using Use = engine::SharedResources::Use;
-  // A distinct list of uses. Operations with the same uses have the same rate.
+  // A distinct list of uses. Operations with equal uses have equal rates.
   using Profile = std::uint32_t;
   // A multiset of profiles.
   using Set = std::uint32_t;
@@ -26,26 +26,26 @@ class ConcurrentSets {
 
   ConcurrentSets() { Clear(); }
 
-  // `uses` counts resources of the rank from 0; each stands in it once at most.
+  // `uses` counts the rank's resources from 0; each may occur once.
   Profile Intern(std::span<const Use> uses);
-  // They stay where they are, whatever is interned later.
+  // The span stays valid when others are interned.
   std::span<const Use> UsesOf(Profile profile) const { return uses_[profile]; }
 
   Set With(Set set, Profile profile) { return Step(set, profile, true); }
-  // Requires that the set has the profile.
+  // Requires that the set contains the profile.
   Set Without(Set set, Profile profile) { return Step(set, profile, false); }
-  // The rate of the set's operations with this profile, in units of 2^-38. Requires that it has
-  // some.
+  // The rate of the set's operations with this profile, in units of 2^-38. Requires that the set
+  // contains the profile.
   std::uint64_t RateOf(Set set, Profile profile) const {
     const Member* member = members_.data() + first_member_[set];
     while (member->profile != profile) ++member;
     return member->rate;
   }
 
-  // Forgets everything if that is more than a few thousand sets; profiles and sets from before then
-  // mean nothing. For owners that simulate program after program.
+  // Clears everything if there are more than a few thousand sets; earlier profiles and sets then
+  // become invalid. For owners that simulate program after program.
   void Trim();
-  // How often that was.
+  // How often it was cleared.
   std::uint32_t cleared() const { return cleared_; }
 
  private:
@@ -53,7 +53,7 @@ class ConcurrentSets {
     Profile profile = 0;
     std::uint64_t rate = 0;
   };
-  // Where a set leads when an operation starts or finishes.
+  // The set that results when an operation starts or finishes.
   struct Edge {
     std::uint64_t key = 0;  // 0: none
     Set to = 0;
@@ -84,7 +84,7 @@ class ConcurrentSets {
   std::vector<Edge> edges_;                   // open addressing
   std::size_t edge_count_ = 0;
   engine::SharedResources solver_;
-  // Room.
+  // Scratch memory.
   std::vector<std::uint64_t> key_;
   std::vector<Profile> step_;
 };

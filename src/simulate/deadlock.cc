@@ -9,7 +9,8 @@
 #include "src/program/description.h"
 #include "src/simulate/simulation.h"
 
-// A run that came to rest with work left: where each host and stream stands, and what for.
+// Explains a run that stopped with work left: the position of each host and stream, and what it
+// waits for.
 namespace stepcast::simulate {
 namespace {
 

@@ -1,4 +1,5 @@
-// Exchanges by hand: classes that send to and receive from each other. Times are in nanoseconds.
+// Exchanges computed by hand: classes that send to and receive from each other. Times are in
+// nanoseconds.
 
 #include <string>
 #include <utility>
@@ -27,7 +28,7 @@ using program::Timeline;
 Message Send(int peer, int bytes = 8) { return TestProgram::Send(peer, Bytes(bytes)); }
 Message Receive(int peer, int bytes = 8) { return TestProgram::Receive(peer, Bytes(bytes)); }
 
-// A rank's program with its prices. All of a link's rate is what a message needs.
+// A rank's program with its prices. A message needs the full rate of a link.
 class Rank {
  public:
   Rank(int rank, std::vector<int> group, int streams = 1)
@@ -56,7 +57,7 @@ class Rank {
     test_.Exchange(stream, test_.AddExchange(pipeline_, std::move(messages), peers));
     return *this;
   }
-  // A message of an exchange, or the last kernel, needs all SMs.
+  // Makes a message of an exchange, or the last kernel, need all SMs.
   Rank& UsesAllOfTheDevice(std::size_t exchange, std::size_t message) {
     UseAll(prices_.exchanges[exchange][message].demand);
     return *this;
@@ -70,7 +71,7 @@ class Rank {
     return *this;
   }
   Rank& AllReduce(int work, int stream) { return AllReduce(pipeline_, work, stream); }
-  // Among ranks of its own class.
+  // An all-reduce among ranks of its own class.
   Rank& OwnAllReduce(int work, int stream) {
     return AllReduce(test_.AddCommunicator("data", {rank_}), work, stream);
   }
@@ -147,8 +148,8 @@ OperationRecord RecordOf(const Timeline& timeline, Index instruction) {
     EXPECT_EQ(record.end, Nanoseconds(end_ns));                          \
   } while (false)
 
-// The receiver has waited since 30 for a message whose sender begins at 100: [30, 100) is the
-// pipeline's bubble, [100, 125) is communication.
+// The receiver has waited since 30 for a message whose sender starts at 100: [30, 100) is pipeline
+// bubble, and [100, 125) is communication.
 TEST(ExchangeTest, AMessageStartsWhenBothEndsHaveBeenReached) {
   Rank first(0, {0, 1}), second(1, {0, 1});
   first.Step().Kernel(100).Exchange({Send(1)}, 20, 5);
@@ -159,7 +160,7 @@ TEST(ExchangeTest, AMessageStartsWhenBothEndsHaveBeenReached) {
   EXPECT_RECORD(timelines[1], 2, 125, 125, 135);
 }
 
-// The sender waits for the receiver, too.
+// The sender waits for the receiver too.
 TEST(ExchangeTest, ASendBlocks) {
   Rank first(0, {0, 1}), second(1, {0, 1});
   first.Step().Kernel(10).Exchange({Send(1)});
@@ -168,7 +169,7 @@ TEST(ExchangeTest, ASendBlocks) {
   EXPECT_RECORD(timelines[0], 1, 10, 70, 90);
 }
 
-// A link carries as much one way as the other.
+// A link has its full bandwidth in each direction.
 TEST(ExchangeTest, BothDirectionsOfALinkAreUsedAtOnce) {
   Rank first(0, {0, 1}), second(1, {0, 1});
   first.Step().Exchange({Send(1), Receive(1)});
@@ -178,8 +179,8 @@ TEST(ExchangeTest, BothDirectionsOfALinkAreUsedAtOnce) {
   EXPECT_RECORD(timelines[1], 0, 0, 0, 20);
 }
 
-// Two sends have half of the link each: 40. The second peer is late: until 30 the first send has
-// the link for itself and is over at 20, and the second takes from 30 to 50.
+// Two sends have half of the link each: 40. If the second peer is late until 30, the first send has
+// the link to itself and ends at 20, and the second runs from 30 to 50.
 TEST(ExchangeTest, MessagesOfAnExchangeShareTheRanksLinks) {
   Rank first(0, {0, 1, 2}), second(1, {0, 1, 2}), third(2, {0, 1, 2}), late(2, {0, 1, 2});
   first.Step().Exchange({Send(1), Send(2)});
@@ -195,8 +196,8 @@ TEST(ExchangeTest, MessagesOfAnExchangeShareTheRanksLinks) {
   EXPECT_RECORD(with_late[2], 1, 30, 30, 50);
 }
 
-// From 0 to 40 the kernel shares the SMs with the first message, and runs at half of its rate; the
-// second message, for which the exchange waits, uses none.
+// From 0 to 40 the kernel shares the SMs with the first message, at half of its rate. The second
+// message, which the exchange waits for, uses none.
 TEST(ExchangeTest, WhatAMessageSlowedGoesOnFasterWhenItHasMoved) {
   Rank first(0, {0, 1, 2}, 2), second(1, {0, 1, 2}), third(2, {0, 1, 2});
   first.Step().Exchange({Send(1), Send(2)}, 20, 0, 1);
@@ -208,9 +209,9 @@ TEST(ExchangeTest, WhatAMessageSlowedGoesOnFasterWhenItHasMoved) {
   EXPECT_RECORD(timelines[0], 1, 0, 0, 120);
 }
 
-// The receive's kernel spins on all SMs until its peer comes at 60: until then the kernel beside it
-// runs at half of its rate, and so it does until the message, which shares with it, has moved: 40
-// for 20. From 100 on it has what is left to itself: 100 - 50. What uses no SMs is not slowed.
+// The receive's kernel spins on all SMs until its peer arrives at 60. Until then a concurrent
+// kernel runs at half of its rate, and also until the message, which shares with it, has moved: 40
+// for 20. From 100 on it runs alone: 100 - 50. An operation without SMs is not slowed.
 TEST(ExchangeTest, WhatWaitsForItsPeerHoldsItsMultiprocessors) {
   Rank first(0, {0, 1}), second(1, {0, 1}, 2);
   first.Step().Kernel(60).Exchange({Send(1)});
@@ -225,7 +226,7 @@ TEST(ExchangeTest, WhatWaitsForItsPeerHoldsItsMultiprocessors) {
   EXPECT_RECORD(Simulated({&first, &other})[1], 1, 0, 0, 100);
 }
 
-// The other way round: the second message's SMs are held until 300.
+// The reverse case: the second message's SMs are held until 300.
 TEST(ExchangeTest, AMessageOfAnExchangeHoldsItsMultiprocessorsUntilItStarts) {
   Rank first(0, {0, 1, 2}, 2), second(1, {0, 1, 2}), third(2, {0, 1, 2});
   first.Step().Exchange({Send(1), Send(2)}, 20, 0, 1);
@@ -235,7 +236,7 @@ TEST(ExchangeTest, AMessageOfAnExchangeHoldsItsMultiprocessorsUntilItStarts) {
   EXPECT_RECORD(Simulated({&first, &second, &third})[0], 1, 0, 0, 200);
 }
 
-// A collective that a class waits at, too.
+// A collective at which a class waits holds SMs too.
 TEST(ExchangeTest, ACollectiveThatWaitsHoldsItsMultiprocessors) {
   Rank first(0, {0, 1}), second(1, {0, 1}, 2);
   first.Step().Kernel(60).AllReduce(20, 0);
@@ -256,8 +257,8 @@ TEST(ExchangeTest, AReceiverIsNoFasterThanItsLink) {
   EXPECT_RECORD(timelines[0], 0, 0, 0, 40);
 }
 
-// A collective on another communicator receives as much as it sends: half of what comes in. From 40
-// on it has the links for itself.
+// A collective on another communicator receives as much as it sends: half of the ingress. From 40
+// on it has the links to itself.
 TEST(ExchangeTest, ACollectiveTakesPartOfTheIngress) {
   Rank first(0, {0, 1}), second(1, {0, 1}, 2);
   first.Step().Exchange({Send(1)});
@@ -267,8 +268,8 @@ TEST(ExchangeTest, ACollectiveTakesPartOfTheIngress) {
   EXPECT_RECORD(timelines[1], 1, 0, 0, 50);
 }
 
-// Sends and receives are matched by number, whatever streams they are on: one communicator runs its
-// exchanges one after the other.
+// Sends and receives are matched by number, on any streams: one communicator runs its exchanges in
+// order.
 TEST(ExchangeTest, MessagesComeInTheOrderOfTheHost) {
   Rank first(0, {0, 1}, 2), second(1, {0, 1});
   first.Step().Exchange({Send(1, 8)}, 10, 0, 0).Exchange({Send(1, 16)}, 20, 0, 1);
@@ -287,7 +288,7 @@ TEST(ExchangeTest, CollectivesAndExchangesTakeTurnsOnACommunicator) {
   EXPECT_RECORD(timelines[1], 1, 0, 50, 70);
 }
 
-// Each end has a price of its own; the slower one counts.
+// Each end has its own price; the slower one counts.
 TEST(ExchangeTest, TheSlowerEndSetsThePace) {
   Rank first(0, {0, 1}), second(1, {0, 1});
   first.Step().Exchange({Send(1)}, 20, 7);
@@ -296,7 +297,7 @@ TEST(ExchangeTest, TheSlowerEndSetsThePace) {
   EXPECT_RECORD(timelines[0], 0, 0, 0, 37);
 }
 
-// All ranks of a ring are one class: it sends to itself.
+// All ranks of a ring are one class, which sends to itself.
 TEST(ExchangeTest, ARingIsOneClass) {
   Rank ring(0, {0, 1, 2, 3});
   ring.Step().Kernel(10).Exchange({Send(1), Receive(-1)}, 20, 0, 0, PeerNaming::kDistance);
@@ -305,8 +306,7 @@ TEST(ExchangeTest, ARingIsOneClass) {
   EXPECT_EQ(timelines[0].step_ends, (std::vector{Nanoseconds(30), Nanoseconds(60)}));
 }
 
-// The same with a class for each rank: the slowest one makes its neighbours wait, and in the end
-// all of them.
+// The same with one class per rank: the slowest rank delays its neighbors, and finally all ranks.
 TEST(ExchangeTest, ARingOfClasses) {
   std::vector<Rank> ranks;
   for (int r = 0; r < 3; ++r) {
@@ -315,14 +315,13 @@ TEST(ExchangeTest, ARingOfClasses) {
     ranks.back().Exchange({Send(1), Receive(-1)}, 20, 0, 0, PeerNaming::kDistance);
   }
   const auto timelines = Simulated({&ranks[0], &ranks[1], &ranks[2]});
-  // Rank 0 receives from 2 at 10; its send waits for rank 1, which comes at 40.
+  // Rank 0 receives from rank 2 at 10; its send waits for rank 1, which arrives at 40.
   EXPECT_RECORD(timelines[0], 1, 10, 40, 60);
   EXPECT_RECORD(timelines[1], 1, 40, 40, 60);
   EXPECT_RECORD(timelines[2], 1, 10, 40, 60);
 }
 
-// Four ranks that run one program send to a fifth: their representative sends at a quarter of the
-// rate, as the others do.
+// Four ranks with one program send to a fifth; each sends at a quarter of the rate.
 TEST(ExchangeTest, AClassStandsForSeveralPositions) {
   Rank root(0, {0, 1, 2, 3, 4}), leaf(1, {0, 1, 2, 3, 4});
   root.Step().Exchange({Receive(1), Receive(2), Receive(3), Receive(4)});
@@ -332,7 +331,7 @@ TEST(ExchangeTest, AClassStandsForSeveralPositions) {
   EXPECT_RECORD(timelines[1], 0, 0, 0, 80);
 }
 
-// An all-to-all with peers by position, in which each rank has a message for itself as well.
+// An all-to-all with peers by position, in which each rank also has a message to itself.
 TEST(ExchangeTest, AnAllToAllOfOneClass) {
   Rank ranks(0, {0, 1, 2, 3});
   std::vector<Message> messages;

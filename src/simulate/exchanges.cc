@@ -7,15 +7,15 @@
 #include "src/base/check.h"
 #include "src/simulate/simulation.h"
 
-// Messages between classes. The end of a message at one class and the end at its peer's meet by
-// number: the k-th message at an endpoint goes with the k-th at the endpoint's partner. Where both
-// are each other's partners the message is one transfer with two parts. A class that stands for
-// several positions of a group may have more ends than its peers' representatives see: such an end
-// starts when its partner has been reached as often, and is a transfer with one part.
+// Messages between classes. The two ends of a message are matched by number: the k-th message at an
+// endpoint matches the k-th at its partner. If both endpoints are each other's partners, the
+// message is one transfer with two parts. A class that stands for several positions of a group may
+// have more ends than its peers' representatives. Such an end starts when its partner has been
+// reached as often, and is a transfer with one part.
 namespace stepcast::simulate {
 namespace {
 
-// A class's group as its representative sees it.
+// A class's group from the view of its representative.
 struct OwnGroup {
   std::vector<int> ranks;
   int position = 0;  // of the representative
@@ -75,7 +75,7 @@ void Simulation::LinkEndpoints() {
     endpoint.waiting.clear();
   }
 
-  // The peer's communicator of the name; its endpoint for the position that this class is at.
+  // The endpoint for this class's position in the peer's communicator of the same name.
   const auto partner_of = [this](std::uint32_t other, std::string_view name,
                                  const Endpoint& endpoint, int peer, const OwnGroup& group) {
     const program::Program& program = *given_[other].program;
@@ -93,7 +93,7 @@ void Simulation::LinkEndpoints() {
   };
   for (std::uint32_t c = 0; c < given_.size(); ++c) {
     const CompiledProgram& compiled = compiled_[compiled_of_[c]];
-    std::uint32_t grouped = kNone;  // the communicator that `group` is of
+    std::uint32_t grouped = kNone;  // the communicator of `group`
     OwnGroup group;
     for (std::uint32_t e = 0; e < compiled.endpoints.size(); ++e) {
       const Endpoint& endpoint = compiled.endpoints[e];
@@ -184,7 +184,7 @@ void Simulation::Reach(std::uint32_t place, Time now) {
   endpoint.reached_at.push_back(now);
   for (const std::uint32_t f : endpoint.followers) {
     EndpointState& follower = endpoints_[f];
-    // The messages that wait at it are its last ones.
+    // The messages that wait there are its last ones.
     while (!follower.waiting.empty() &&
            follower.reached - follower.waiting.size() < endpoint.reached) {
       const std::uint32_t other = follower.waiting.front();
@@ -197,7 +197,7 @@ void Simulation::Reach(std::uint32_t place, Time now) {
 // Both ends of a message have been reached.
 void Simulation::Match(std::uint32_t place, std::uint32_t other, Time start) {
   if (other != kNone && !Agree(place, other)) {
-    places_[place].mismatched = other;  // they wait for ever
+    places_[place].mismatched = other;  // both then wait forever
     places_[other].mismatched = place;
     return;
   }
@@ -233,11 +233,11 @@ void Simulation::StartTransfer(std::uint32_t j) {
     if (own != network::CollectiveTraffic::kLocal) number = own;
   }
   Start(j, number);
-  // What they held slows their kernels no more.
+  // The multiprocessors that they held no longer slow their kernels.
   for (const Part& part : joint.parts) Follow(part.rank_class);
 }
 
-// ... for the exchanges of both ends, which may have been the last of theirs.
+// Ends a transfer for the exchanges of both ends, which may end too.
 void Simulation::EndTransfer(std::uint32_t j) {
   std::array<Member, 2> ended;
   std::size_t count = 0;

@@ -6,7 +6,7 @@
 namespace stepcast::simulate {
 namespace {
 
-// The last instructions of a step, one in so many, are run.
+// The last 1/kParts of a step's instructions are run.
 constexpr std::size_t kParts = 16;
 
 struct ItemPlace {
@@ -14,11 +14,11 @@ struct ItemPlace {
   std::uint32_t item = 0;
 };
 
-// Where the collectives and messages of a program's step are.
+// The positions of the collectives and messages in a program's step.
 struct Meetings {
   std::vector<std::vector<ItemPlace>> collectives;  // by communicator and number
   std::vector<std::vector<ItemPlace>> messages;     // by endpoint
-  std::vector<bool> exchanges;                      // by stream: whether it has some
+  std::vector<bool> exchanges;                      // by stream: whether it has messages
 };
 
 bool Meets(const Item& item) {
@@ -50,7 +50,7 @@ Meetings FindMeetings(const program::Program& program, const CompiledProgram& co
       if (item.kind == Item::Kind::kExchange) found.exchanges[s] = true;
     }
   }
-  // A communicator's exchanges come in the order of their numbers.
+  // A communicator's exchanges are ordered by number.
   for (const std::vector<ItemPlace>& places : found.collectives) {
     for (const ItemPlace& place : places) {
       ForEachMessage(compiled, compiled.items[place.item],
@@ -60,7 +60,7 @@ Meetings FindMeetings(const program::Program& program, const CompiledProgram& co
   return found;
 }
 
-// The first item of a stream's step from an instruction on.
+// The first item of a stream's step at or after an instruction.
 std::uint32_t ItemFrom(const CompiledProgram& compiled, const StreamRange& range,
                        std::size_t instruction) {
   const auto begin = compiled.items.begin();
@@ -70,7 +70,7 @@ std::uint32_t ItemFrom(const CompiledProgram& compiled, const StreamRange& range
       begin);
 }
 
-// False: nothing is left.
+// Sets the host's position. Returns false if nothing is left.
 bool PlaceHost(const CompiledProgram& compiled, StepPosition& position) {
   const Item* first = nullptr;
   for (std::size_t s = 0; s < compiled.streams.size(); ++s) {
@@ -213,7 +213,7 @@ void ClassRun::BeginAt(const StepPosition& position) {
   host_pass_ = 1;
   host_span_ = position.span;
   host_clock_ = Time() - position.issued;
-  span_begins_.assign(position.span, Time());  // what is not over was issued in later ones
+  span_begins_.assign(position.span, Time());  // unfinished items were issued in later spans
 }
 
 }  // namespace stepcast::simulate

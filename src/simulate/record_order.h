@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-// The order of a timeline's records.
+// Keeps a timeline's records in order.
 namespace stepcast::simulate {
 
-// Ends come in order; those at the same time are put in the order of their issue.
+// Appends a record. Ends must not decrease; records with equal ends are put in issue order.
 template <typename Record>
 void AppendInOrder(const Record& record, std::vector<Record>& to) {
   to.push_back(record);
@@ -23,7 +23,7 @@ void AppendInOrder(const Record& record, std::vector<Record>& to) {
   }
 }
 
-// Both are in order.
+// Merges two ordered lists.
 template <typename Record>
 void Merge(const std::vector<Record>& records, std::vector<Record>& into) {
   if (records.empty()) return;

@@ -15,136 +15,134 @@
 // Runs step programs on a modelled cluster in virtual time.
 //
 // The model
-//   Host      Issues the instructions in host order: first the prologue, then the step again and
-//             again, without a pause in between. An issue takes the host time that the prices say;
-//             a host task its duration; events and memory nothing. It runs ahead of the device
-//             by as many launches as a stream's queue holds (compiled_program.h), where a launch
-//             takes time; kHostWaitEvent makes it wait.
-//   Stream    Runs what is issued on it in order, one at a time, and nothing before it is issued.
-//   Operation A kernel or copy starts when its stream lets it go. First its latency passes, which
-//             uses nothing; then its work is done at the rate that is left for it, as operations of
+//   Host      Issues the instructions in host order: the prologue once, then the step repeatedly
+//             without a pause. An issue takes the host time of its price, and a host task its
+//             duration; events and memory take none. The host runs ahead of the device by as many
+//             launches as a stream's queue holds (compiled_program.h), if launches take time;
+//             kHostWaitEvent makes it wait.
+//   Stream    Runs its operations in order, one at a time, each after its issue.
+//   Operation A kernel or copy starts when it is first on its stream. Its latency passes first and
+//             uses no resources. Then its work proceeds at the available rate, as operations of
 //             the same rank share compute, memory and links (engine/shared_resources.h).
-//             Undisturbed it takes exactly latency + work.
-//   Collective  Starts when its communicator has finished those before it in host order and every
-//             member has reached it. It goes on at one rate for all its members, the slowest
-//             member's, and ends for all at the same time. Where members' prices differ, the
-//             longest latency and the longest work count.
-//             Options::traffic puts collectives on links, too, where those of different ranks
-//             meet. As flows they share links like everything else. Message by message, a network
-//             of messages (network/message.h) carries them: a rank's shares of links then count
-//             for nothing, those of compute and memory as ever, and the collective ends when its
-//             work is done and its last message has arrived.
+//             Uncontended, it takes exactly latency + work.
+//   Collective  Starts when its communicator has finished the earlier ones in host order and every
+//             member has reached it. All members proceed at one rate, the slowest member's, and
+//             end at the same time. If members' prices differ, the longest latency and the longest
+//             work count.
+//             With Options::traffic, collectives of different ranks also share the cluster's
+//             links. As flows they share links like all other resources. Message by message, a
+//             network of messages (network/message.h) carries them: a rank's shares of links are
+//             then ignored, and those of compute and memory still count. The collective ends when
+//             its work is done and its last message has arrived.
 //   Exchange  Takes its turn on its communicator like a collective. Each of its messages starts
-//             when the exchange of the other end, the k-th receive for the k-th send, has been
-//             reached, too, and then goes on at one rate for its two ends, with the longer of their
-//             latencies and works. Its record starts when its last message does, and ends when all
-//             have ended.
-//   Waiting   What has reached a collective or an exchange and waits for others holds the
-//             multiprocessors that it will run on: NCCL's kernels spin there until their peers come.
-//             Among the same ranks one of them does at a time. As messages do, it shares them with
-//             what takes turns there; a collective that runs does not (cost::Occupancy).
-//   Step end  When everything that was issued in the step has finished, the host's part included.
+//             when the exchange of the other end has also been reached; the k-th receive matches
+//             the k-th send. It proceeds at one rate for both ends, with the longer of their
+//             latencies and works. The exchange's record starts with its last message, and ends
+//             when all have ended.
+//   Waiting   A collective or exchange that waits for others holds the multiprocessors that it
+//             will run on: NCCL's kernels spin until their peers arrive. Among the same ranks only
+//             one holds at a time. Like a message, it shares them with kernels whose blocks take
+//             turns (cost::Occupancy); a running collective does not share.
+//   Step end  When everything issued in the step has finished, including the host's part.
 //
 // Detached and attached
-//   A class of ranks that no collective ties to another class at the moment runs ahead by itself to
-//   where it next reaches one (class_run.h); classes that are tied advance together, in the order
-//   of time (simulation.h). Nothing that is seen depends on how far a class may run ahead.
+//   A class of ranks that no collective currently ties to another class runs ahead by itself until
+//   it reaches one (class_run.h). Tied classes advance together, in the order of time
+//   (simulation.h). Results do not depend on how far a class runs ahead.
 namespace stepcast::simulate {
 
-// Ranks that run the same program under equivalent surroundings: simulated once.
+// Ranks that run the same program in equivalent surroundings; they are simulated once.
 struct RankClass {
   const program::Program* program = nullptr;
   const cost::Prices* prices = nullptr;
-  int representative = 0;  // the lowest of its global ranks
-  // All its ranks, ascending: in which class the peers of exchanges are. Empty: the representative,
-  // and the peers of its own exchanges that are in no class.
+  int representative = 0;  // its lowest global rank
+  // All its ranks, ascending; they determine the classes of peers of exchanges. Empty: the
+  // representative, and those peers of its exchanges that are in no class.
   std::span<const int> ranks{};
-  // Its process groups, where they are others than the program's.
+  // Its process groups, if they differ from the program's.
   const std::vector<program::ProcessGroup>* groups = nullptr;
-  bool records = true;  // false: its timeline has step ends alone
-  // Recording::kMarked: the operations, by instruction of the step, that are recorded.
+  bool records = true;  // false: its timeline has only step ends
+  // Recording::kMarked: the operations to be recorded, by instruction of the step.
   const std::vector<bool>* marked = nullptr;
-  // Instructions [begin, end) of the step: HostInfluence is of what is issued behind `begin`. At
-  // first: of everything.
+  // Instructions [begin, end) of the step: HostInfluence covers the instructions issued after
+  // `begin`. By default, all instructions.
   struct Part {
     program::Index begin = 0, end = 0;
   } looked_at{};
 };
 
-// Contents of timelines beside the ends of steps.
+// The contents of timelines besides step ends.
 enum class Recording : std::uint8_t {
   kAll,
-  kMarked,  // marked operations, and when memory changes
+  kMarked,  // marked operations, and memory changes
   kNone,
 };
 
 struct Options {
-  int steps = 1;         // how often Program::step is issued after the prologue; at least 1
-  bool barrier = false;  // every rank waits for all work of a step before the next is issued
+  int steps = 1;         // times that Program::step is issued after the prologue
+  bool barrier = false;  // ranks wait for all work of a step before the next is issued
   Recording recording = Recording::kAll;
-  int first_recorded = 0;  // nothing of the steps before it is recorded but their ends
-  // Ends the run when a step has ended in the same state as the one before it (Repetition): what
-  // would come is known. The ends of later steps are filled in; what is in flight then, and would
-  // have been recorded, is recorded as if it went on for ever (its end, and the start of a
-  // collective that waits, are Time::Max()). Without effect with a barrier, or message by message.
+  int first_recorded = 0;  // of earlier steps only the ends are recorded
+  // Ends the run when a step ends in the same state as the step before it (Repetition), since the
+  // rest is then known. The ends of later steps are filled in. Operations still in flight that
+  // would have been recorded are recorded as endless: their end, and the start of a waiting
+  // collective, are Time::Max(). Ignored with a barrier, or message by message.
   bool until_repetition = false;
-  // Goes through the last part of the first step only, as if all before it were over
-  // (class_run.h): that is enough to find out in which state a step leaves everything. Nothing of
-  // the first step is recorded but its end. Without effect unless `until_repetition` has one, and
-  // where no such part is found.
+  // Runs only the last part of the first step, as if the rest had finished (class_run.h). That
+  // suffices to find the state that a step leaves. Only the end of the first step is recorded.
+  // Ignored without `until_repetition`, or if no such part is found.
   bool late_start = false;
-  // How collectives go over the links between ranks; null: they only use what is their ranks' own.
+  // The routes of collectives on links between ranks; null: collectives use only their ranks' own
+  // resources.
   const network::CollectiveTraffic* traffic = nullptr;
-  // Whether detached classes run ahead. For tests: it shows in nothing but speed.
+  // Whether detached classes run ahead. For tests: it affects only speed.
   bool run_ahead = true;
 };
 
-// All steps after `step` repeat it: their operations and waits are at the same distances from the
-// step's end as this one's.
+// All steps after `step` repeat it: their operations and waits have the same distances from the
+// step's end.
 struct Repetition {
   int step = 0;
-  Time start;  // of its interval: the end of the step before it, or of the prologue
-  // So are what hosts do, and changes of memory. Else a host runs ahead further in each step, which
-  // nothing on the device ever notices.
+  Time start;  // start of its interval: the end of the previous step or of the prologue
+  // Host activity and memory changes repeat too. Otherwise a host runs further ahead in each step,
+  // which the device never notices.
   bool host = true;
 };
 
-// In a run, until when it mattered how far a host was ahead of its device behind the part of a step
-// that is looked at (RankClass::looked_at). An event behind that part, in the same step, that the
-// host waited for sets it back to its device: what is issued from there on, up to that part of the
-// next step, does not count.
+// Until when the host's lead over its device mattered in a run, after the examined part of a step
+// (RankClass::looked_at). If the host waits for an event after that part, in the same step, its
+// lead is reset. Instructions issued from there to the examined part of the next step are then
+// ignored.
 struct HostInfluence {
-  Time held_up_by_issue;  // something on the device began when its host had issued it
-  // The host waited for room in the queue of a stream, which it looks at before each block of
-  // launches (compiled_program.h).
+  Time held_up_by_issue;  // last time at which an operation on the device waited for its issue
+  // The last time at which the host waited for room in a stream's queue, which it checks before
+  // each block of launches (compiled_program.h).
   Time waited_for_room;
 };
 
-// Operations were left and no event could happen: one sentence for each blocked stream or host,
-// naming the rank, the operation and what it waits for.
+// The run stopped with operations left. One sentence for each blocked stream or host names the
+// rank, the operation and what it waits for.
 struct Deadlock {
   std::vector<std::string> blocked;
 };
 
-// Classes meet in the communicators whose name and rank list they have in common: the k-th
-// collective of each member is the same one and starts when all have reached it. Members that
-// disagree about it (kind, bytes, type) are a deadlock that names both. A class whose
-// representative is in the rank list but has no such communicator is a member that never comes.
-// Messages go between the classes of the two ranks, on communicators of one name; positions are
-// those in the group that the representative itself is in (the layout's, where there is one). Where
-// a class stands for several positions of a group that peers name by position, one of each class of
-// messages is shared with the peer, and the others have its rate. Times are exact and
-// deterministic: same input, same records. Programs must be free of wrong indices (Validate), and
-// prices have an entry for each entry of their program's tables.
+// Classes share the communicators with equal names and rank lists. The k-th collective of each
+// member is the same one and starts when all have reached it. If members disagree about it (kind,
+// bytes, type), that is a deadlock that names both. A class whose representative is in the rank
+// list but has no such communicator never arrives. Messages travel between the classes of the two
+// ranks, on communicators of one name. Positions are those in the representative's own group (the
+// layout's, if there is one). If a class stands for several positions of a group that peers
+// address, one message of each class is shared with the peer, and the others have its rate. Times
+// are exact and deterministic. Programs must have valid indices (Validate), and prices must cover
+// every entry of their program's tables.
 //
-// One timeline for each class, in their order. The prologue takes its time but leaves no records.
+// Returns one timeline per class, in order. The prologue takes time but leaves no records.
 tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const RankClass> classes,
                                                                 const Options& options);
 
 class Simulation;
 
-// The same, run after run in the same memory: for simulating many programs. Not to be used by two
-// threads at once.
+// The same for many runs in the same memory. Not thread-safe.
 class Simulator {
  public:
   Simulator();
@@ -152,17 +150,17 @@ class Simulator {
   Simulator(Simulator&&) noexcept;
   Simulator& operator=(Simulator&&) noexcept;
 
-  // The timelines stay as they are until the next run.
+  // The timelines stay valid until the next run.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
-  // The last run's classes, whose programs and prices are as they were, once more. Which of them
-  // record may differ.
+  // Repeats the last run's classes, whose programs and prices must be unchanged. Other classes may
+  // record.
   tl::expected<std::span<const program::Timeline>, Deadlock> RunAgain(const Options& options);
-  // Those of the last run, for good.
+  // Moves out the timelines of the last run.
   std::vector<program::Timeline> Take();
-  // How the last run ended; null: it was not cut short.
+  // How the last run ended early; null if it did not.
   const Repetition* repetition() const;
-  // Of a class in the last run.
+  // How the host influenced a class in the last run.
   HostInfluence host_influence(std::size_t rank_class) const;
 
  private:

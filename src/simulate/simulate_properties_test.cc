@@ -1,5 +1,5 @@
-// Laws that hold for every program, tried on random ones: several streams, events in all
-// directions, host waits, two communicators, a prologue, and a few steps.
+// Properties of all programs, tested on random ones with several streams, events in all directions,
+// host waits, two communicators, a prologue, and a few steps.
 
 #include <algorithm>
 #include <array>
@@ -58,8 +58,8 @@ cost::Demand AnyDemand(bool sharing) {
 
 enum class Shape {
   kAny,
-  kLayered,     // parts of the step come several times, one after the other
-  kOverlapped,  // one stream computes, another communicates what the first has ready
+  kLayered,     // parts of the step are repeated in sequence
+  kOverlapped,  // one stream computes, another communicates its results
 };
 
 rc::Gen<Case> AnyCase(bool sharing, Shape shape = Shape::kAny) {
@@ -79,7 +79,7 @@ rc::Gen<Case> AnyCase(bool sharing, Shape shape = Shape::kAny) {
       price.demand = AnyDemand(sharing);
       any.prices.collectives.push_back(price);
     }
-    // Each rank sends to the next one, and receives from the one before.
+    // Each rank sends to the next one and receives from the previous one.
     for (int e = 0; e < kExchanges; ++e) {
       test.AddExchange(static_cast<Index>(e),
                        {TestProgram::Send(1, Bytes(8)), TestProgram::Receive(-1, Bytes(8))},
@@ -135,7 +135,7 @@ rc::Gen<Case> AnyCase(bool sharing, Shape shape = Shape::kAny) {
         for (const auto& instruction : layer) instruction();
       }
     };
-    // Where communication takes longer, it lags behind more and more.
+    // If communication takes longer, it falls further and further behind.
     const auto add_overlap = [&] {
       const auto bucket = static_cast<Index>(*rc::gen::inRange(0, kEvents));
       const auto collective = static_cast<Index>(*rc::gen::inRange(0, kCollectives));
@@ -173,7 +173,7 @@ rc::Gen<Case> AnyCase(bool sharing, Shape shape = Shape::kAny) {
   });
 }
 
-// The simulator can be asked about the run afterwards.
+// The simulator can be queried about the run afterward.
 Timeline RunCase(const Case& any, Simulator& simulator) {
   const RankClass one = {&any.program, &any.prices, 0};
   const auto timelines = simulator.Run({&one, 1}, any.options);
@@ -185,11 +185,11 @@ Timeline RunCase(const Case& any) {
   return RunCase(any, simulator);
 }
 
-// What an operation takes by itself and what it does. An exchange of one class of ranks sends what
-// it receives, as one message that uses what both of its ends use.
+// An operation's uncontended time and its work. An exchange of one class of ranks sends what it
+// receives, as one message that uses both ends' resources.
 struct Work {
   Time latency, work;
-  std::array<double, cost::kResources> done{};  // of each resource, in picoseconds of all of it
+  std::array<double, cost::kResources> done{};  // of each resource, in picoseconds of full use
   Time alone() const { return latency + work; }
 };
 Work WorkOf(const Case& any, const Instruction& instruction) {
@@ -235,10 +235,10 @@ bool Same(const Timeline& a, const Timeline& b) {
                     });
 }
 
-// Without sharing, every time follows from earlier ones in host order by + and max alone. This is
-// that recurrence, straight from the semantics in program.h, with no events or queues: for classes
-// that run the same program, each with its own prices, instruction by instruction side by side. All
-// are members of every communicator; exchanges go to the next one, and from the last to the first.
+// Without sharing, every time follows from earlier ones in host order by + and max. This is that
+// recurrence, directly from program.h, without events or queues. Classes run the same program with
+// their own prices, instruction by instruction side by side. All are members of every communicator;
+// exchanges go to the next class, and from the last to the first.
 class Recurrence {
  public:
   Recurrence(const Program& program, const Options& options,
@@ -370,7 +370,7 @@ class Recurrence {
     }
   }
 
-  // The message from each rank to the next starts when both are there.
+  // The message from each rank to the next starts when both are ready.
   void Exchange(const Instruction& instruction, Index index, int pass) {
     const Index communicator = program_.exchanges[instruction.operand].communicator;
     std::vector<OperationRecord> records(ranks_.size());
@@ -441,7 +441,7 @@ RC_GTEST_PROP(SimulateLaws, TheSameInputGivesTheSameRecords, ()) {
   const Case other = *AnyCase(true);
   const Timeline timeline = RunCase(first);
   RC_ASSERT(Same(timeline, RunCase(first)));
-  // Another run in between leaves no trace.
+  // Another run in between has no effect.
   Simulator simulator;
   const RankClass other_class = {&other.program, &other.prices, 0};
   const RankClass first_class = {&first.program, &first.prices, 0};
@@ -451,7 +451,8 @@ RC_GTEST_PROP(SimulateLaws, TheSameInputGivesTheSameRecords, ()) {
   RC_ASSERT(Same(timeline, again->front()));
 }
 
-// However little a program differs from the one before, in what is kept from it or in what is not.
+// Whatever differs between successive programs, cached data of the first does not affect the
+// second.
 RC_GTEST_PROP(SimulateLaws, ASimilarProgramLeavesNoTrace, ()) {
   const Case first = *AnyCase(true);
   Case second = first;
@@ -490,8 +491,8 @@ RC_GTEST_PROP(SimulateLaws, ASimilarProgramLeavesNoTrace, ()) {
   RC_ASSERT(Same(RunCase(second, simulator), RunCase(second)));
 }
 
-// A max-plus system is monotone. (With shared rates it is not: a shorter operation can come to lie
-// beside another one and slow it.)
+// A max-plus system is monotone. (Shared rates are not: a shorter operation may come to overlap
+// another one and slow it.)
 RC_GTEST_PROP(SimulateLaws, ShorterDurationsNeverMakeAStepLonger, ()) {
   const Case slow = *AnyCase(false);
   Case fast = slow;
@@ -516,7 +517,7 @@ RC_GTEST_PROP(SimulateLaws, ShorterDurationsNeverMakeAStepLonger, ()) {
   }
 }
 
-// The records of the step's operations in host order, step by step.
+// The records of the step's operations in host order, by step.
 std::vector<OperationRecord> InHostOrder(const Timeline& timeline) {
   std::vector<OperationRecord> records = timeline.operations;
   std::sort(records.begin(), records.end(), [](const auto& a, const auto& b) {
@@ -546,7 +547,7 @@ RC_GTEST_PROP(SimulateLaws, StreamsAndCommunicatorsDoOneThingAtATimeInOrder, ())
   }
 }
 
-// What stands behind a wait starts after everything that stands before the record waited for.
+// Operations after a wait start after all operations before its record.
 RC_GTEST_PROP(SimulateLaws, OperationsStartAfterTheirWaits, ()) {
   const Case any = *AnyCase(true);
   const Timeline timeline = RunCase(any);
@@ -554,8 +555,8 @@ RC_GTEST_PROP(SimulateLaws, OperationsStartAfterTheirWaits, ()) {
   for (const OperationRecord& record : timeline.operations) {
     records[{record.step, record.instruction}] = record;
   }
-  std::vector<Time> stream(kStreams);        // the last end on it
-  std::vector<Time> stream_after(kStreams);  // what it has waited for
+  std::vector<Time> stream(kStreams);        // end of its last operation
+  std::vector<Time> stream_after(kStreams);  // end of what it has waited for
   std::vector<Time> event(kEvents);
   Time host_after;
   for (std::uint32_t step = 0; step < static_cast<std::uint32_t>(any.options.steps); ++step) {
@@ -589,9 +590,9 @@ RC_GTEST_PROP(SimulateLaws, OperationsStartAfterTheirWaits, ()) {
   }
 }
 
-// From the start of one operation to the end of another, a resource does no more than the time
-// between allows; only what lies wholly in between is counted. Shares are rounded down by less than
-// 2^-24, which is what the last term allows for.
+// From the start of one operation to the end of another, a resource does no more work than the time
+// allows; only operations wholly in between are counted. Shares are rounded down by less than
+// 2^-24, which the last term allows for.
 RC_GTEST_PROP(SimulateLaws, NoResourceIsUsedBeyondItsCapacity, ()) {
   const Case any = *AnyCase(true);
   const Timeline timeline = RunCase(any);
@@ -617,7 +618,7 @@ RC_GTEST_PROP(SimulateLaws, NoResourceIsUsedBeyondItsCapacity, ()) {
   }
 }
 
-// The whole run is no shorter than what any stream, communicator, resource or the host has to do.
+// The whole run takes at least the work of any stream, communicator, resource or the host.
 RC_GTEST_PROP(SimulateLaws, TheRunIsNoShorterThanItsParts, ()) {
   const Case any = *AnyCase(true);
   const Timeline timeline = RunCase(any);
@@ -644,7 +645,7 @@ RC_GTEST_PROP(SimulateLaws, TheRunIsNoShorterThanItsParts, ()) {
   for (const auto& [who, amount] : busy) RC_ASSERT(amount <= total * (1 + 1e-6));
 }
 
-// Two classes that do the same see what one class sees, whose ranks all do the same.
+// Two classes with equal programs have the times of one class.
 RC_GTEST_PROP(SimulateLaws, EqualClassesRunAsOne, ()) {
   const Case any = *AnyCase(true, *rc::gen::element(Shape::kAny, Shape::kOverlapped));
   const Timeline alone = RunCase(any);
@@ -656,8 +657,8 @@ RC_GTEST_PROP(SimulateLaws, EqualClassesRunAsOne, ()) {
   RC_ASSERT(Same(both->at(1), alone));
 }
 
-// What of a timeline can be seen until `time`: instruction, step, ready, start and end of each
-// operation, with waits among them.
+// The visible part of a timeline until `time`: instruction, step, ready, start and end of each
+// operation, including waits.
 using Seen = std::vector<std::tuple<Index, std::uint32_t, Time, Time, Time>>;
 Seen SeenUntil(const Timeline& timeline, Time time) {
   Seen seen;
@@ -675,7 +676,7 @@ Seen SeenUntil(const Timeline& timeline, Time time) {
   return seen;
 }
 
-// Operations in flight in (start, end], as seen from `end`.
+// Operations in flight in (start, end], as visible at `end`.
 Seen SeenIn(const Case& any, const Timeline& timeline, Time start, Time end, int step, bool host) {
   Seen seen;
   const auto from_end = [&](Time time) { return std::min(std::max(time, start), end) - end; };
@@ -694,7 +695,7 @@ Seen SeenIn(const Case& any, const Timeline& timeline, Time start, Time end, int
   return seen;
 }
 
-// A run that ends with a repetition tells all of the steps that it leaves out.
+// A run that ends with a repetition determines all omitted steps.
 RC_GTEST_PROP(SimulateLaws, ARepeatedStepStandsForTheRest, ()) {
   Case any = *AnyCase(true, *rc::gen::element(Shape::kAny, Shape::kOverlapped));
   any.options.barrier = false;
@@ -704,7 +705,7 @@ RC_GTEST_PROP(SimulateLaws, ARepeatedStepStandsForTheRest, ()) {
   Simulator simulator;
   const Timeline shorter = RunCase(any, simulator);
   const auto& ends = shorter.step_ends;
-  // Nothing comes after the last step that might hinder it.
+  // Nothing after the last step can slow it.
   RC_ASSERT(std::equal(full.step_ends.begin(), full.step_ends.end() - 1, ends.begin()));
   if (simulator.repetition() == nullptr) {
     RC_ASSERT(Same(shorter, full));
@@ -716,14 +717,14 @@ RC_GTEST_PROP(SimulateLaws, ARepeatedStepStandsForTheRest, ()) {
   RC_ASSERT(SeenUntil(full, ends[repeated]) == SeenUntil(shorter, ends[repeated]));
   const Seen stands =
       SeenIn(any, shorter, simulator.repetition()->start, ends[repeated], repeated, host);
-  // A host may be three steps ahead, which it cannot be where the run ends.
+  // A host may be three steps ahead, except at the end of the run.
   constexpr int kAhead = 3;
   for (int step = repeated + 1; step + kAhead < any.options.steps; ++step) {
     RC_ASSERT(SeenIn(any, full, ends[step - 1], ends[step], step, host) == stands);
   }
 }
 
-// A first step that is begun late leads to the steps that a whole one leads to.
+// After a first step that starts late, the following steps equal those after a whole one.
 RC_GTEST_PROP(SimulateLaws, ALateStartLeadsToTheSameSteps, ()) {
   Case any = *AnyCase(true, *rc::gen::element(Shape::kAny, Shape::kLayered, Shape::kOverlapped));
   any.options.barrier = false;
@@ -745,7 +746,7 @@ RC_GTEST_PROP(SimulateLaws, ALateStartLeadsToTheSameSteps, ()) {
             SeenIn(any, whole, expected.start, expected_end, expected.step, host));
 }
 
-// Marked operations, and nothing else, leave the records that they leave among all others.
+// Recording only marked operations gives the same records as recording all.
 RC_GTEST_PROP(SimulateLaws, FewerRecordsAreTheSameRecords, ()) {
   Case any = *AnyCase(true, *rc::gen::element(Shape::kLayered, Shape::kOverlapped));
   const Timeline full = RunCase(any);
@@ -776,7 +777,7 @@ RC_GTEST_PROP(SimulateLaws, FewerRecordsAreTheSameRecords, ()) {
   RC_ASSERT(none->front().operations.empty() && none->front().memory.empty());
 }
 
-// Of steps before the first one that is recorded nothing is left but their ends.
+// Steps before the first recorded one keep only their ends.
 RC_GTEST_PROP(SimulateLaws, RecordsBeginWithAStep, ()) {
   Case any = *AnyCase(true, *rc::gen::element(Shape::kAny, Shape::kLayered, Shape::kOverlapped));
   Timeline expected = RunCase(any);
@@ -790,7 +791,7 @@ RC_GTEST_PROP(SimulateLaws, RecordsBeginWithAStep, ()) {
   RC_ASSERT(Same(RunCase(any), expected));
 }
 
-// A run again with other records is the same run.
+// Repeating a run with other records is the same run.
 RC_GTEST_PROP(SimulateLaws, ARunAgainIsTheSameRun, ()) {
   Case any = *AnyCase(true, *rc::gen::element(Shape::kLayered, Shape::kOverlapped));
   const Timeline full = RunCase(any);

@@ -29,7 +29,7 @@ class Rank {
 
   TestProgram* operator->() { return &test_; }
 
-  // A kernel that takes `work`, and `latency` before it, and uses `compute` of the SMs.
+  // A kernel with `latency`, then `work`, that uses `compute` of the SMs.
   Index Kernel(const std::string& name, int work, double compute = 0, int latency = 0) {
     prices_.kernels.push_back(Demand(work, compute, latency));
     return test_.AddKernel(name);
@@ -137,7 +137,8 @@ TEST(SimulateTest, TheHostSpendsTimeOnEachIssue) {
   EXPECT_EQ(last.ready, Nanoseconds(32));
 }
 
-// A launch is 4; before it a module's code takes 10 and autograd 3, the framework's own nothing.
+// A launch takes 4. Before it, a module's code takes 10 and autograd 3; the framework's own takes
+// none.
 TEST(SimulateTest, TheHostDispatchesBeforeItLaunches) {
   Rank rank(0, 1);
   rank.prices().issue_kernel = Nanoseconds(4);
@@ -162,7 +163,7 @@ TEST(SimulateTest, RecordsAreInTheOrderOfTheirEnds) {
   const Timeline timeline = RunOne(rank);
   std::vector<Index> order;
   for (const OperationRecord& record : timeline.operations) order.push_back(record.instruction);
-  // Ends: 5, 7, then 10 twice: the one issued first comes first.
+  // Ends: 5, 7, then 10 twice, in issue order.
   EXPECT_EQ(order, (std::vector<Index>{1, 3, 0, 2}));
 }
 
@@ -252,7 +253,7 @@ TEST(SimulateTest, TheHostWaitsForTheDevice) {
   const Index a = rank.Kernel("a", 10);
   rank->Step().Run(0, a).Record(0, event).HostTask("t", Nanoseconds(1)).HostWait(event);
   rank->HostTask("after", Nanoseconds(3)).Run(0, a);
-  // a is issued at 2 and ends at 12; the host stands from 3 to 12, works until 15, issues at 17.
+  // a is issued at 2 and ends at 12; the host waits from 3 to 12, works until 15, and issues at 17.
   const Timeline timeline = RunOne(rank, {.steps = 2});
   EXPECT_EQ(When(timeline, 4), (Span{12, 15}));
   EXPECT_EQ(When(timeline, 5), (Span{17, 27}));
@@ -260,12 +261,12 @@ TEST(SimulateTest, TheHostWaitsForTheDevice) {
   EXPECT_EQ(timeline.waits[0].instruction, 3u);
   EXPECT_EQ(timeline.waits[0].start, Nanoseconds(3));
   EXPECT_EQ(timeline.waits[0].end, Nanoseconds(12));
-  // The next step is issued from 17 on, at 19; its kernel runs from 27 to 37.
+  // The next step is issued from 17 on, its kernel at 19, which runs from 27 to 37.
   EXPECT_EQ(When(timeline, 0, 1), (Span{27, 37}));
 }
 
-// A launch takes 1, a kernel 10. The first 1,024 launches go into the queue at once; the next block
-// of 128 waits until the first block has left it: kernel 127 starts after launch 0 and 127 kernels,
+// A launch takes 1, a kernel 10. The first 1,024 launches enter the queue at once. The next block
+// of 128 waits until the first block has left it. Kernel 127 starts after launch 0 and 127 kernels,
 // and ends at 1 + 128 x 10.
 TEST(SimulateTest, ALaunchQueueHoldsTheHostBack) {
   Rank rank(0, 1);
@@ -322,7 +323,7 @@ TEST(SimulateTest, ACommunicatorRunsOneCollectiveAtATimeInHostOrder) {
   const Index reduce = rank.Collective(CollectiveKind::kAllReduce, data, 4);
   const Index gather = rank.Collective(CollectiveKind::kAllGather, data, 6);
   rank->Step().Run(0, k).Communicate(0, reduce).Communicate(1, gather);
-  // The gather could start at 0, but the reduction comes first and must wait for the kernel.
+  // The gather could start at 0, but the earlier reduction must wait for the kernel.
   const Timeline timeline = RunOne(rank);
   EXPECT_EQ(When(timeline, 1), (Span{10, 14}));
   EXPECT_EQ(When(timeline, 2), (Span{14, 20}));
@@ -346,8 +347,8 @@ TEST(SimulateTest, OperationsShareResources) {
   const Index a = rank.Kernel("a", 10, 1.0);
   const Index b = rank.Kernel("b", 10, 1.0, 4);
   rank->Step().Run(0, a).Run(1, b);
-  // b's latency uses nothing: a runs alone until 4, then each at half rate. a has 6 left and ends
-  // at 16; b has done 6 then, and ends at 20.
+  // b's latency uses no resources: a runs alone until 4, then each at half rate. a has 6 left and
+  // ends at 16; b has done 6 then, and ends at 20.
   const Timeline timeline = RunOne(rank);
   EXPECT_EQ(When(timeline, 0), (Span{0, 16}));
   EXPECT_EQ(When(timeline, 1), (Span{0, 20}));
@@ -403,9 +404,9 @@ TEST(SimulateTest, ACollectiveWaitsForTheLaterMember) {
 }
 
 TEST(SimulateTest, TheSlowestMemberSetsThePace) {
-  // Rank 4 runs a kernel beside the collective on all its SMs, which the collective needs too: both
-  // run at half rate there, and rank 0's part of the collective with them. Rank 0's own kernel is
-  // left with half of its SMs, and needs no more than that.
+  // Rank 4 runs a kernel concurrently with the collective; both need all its SMs and run at half
+  // rate. Rank 0's part of the collective slows with them. It leaves half of rank 0's SMs, which is
+  // all that rank 0's kernel needs.
   Rank quiet(0, 2);
   Rank busy(4, 2);
   for (Rank* rank : {&quiet, &busy}) {
@@ -424,8 +425,8 @@ TEST(SimulateTest, TheSlowestMemberSetsThePace) {
 }
 
 TEST(SimulateTest, MembersPricesMayDiffer) {
-  // The longest latency, 3, and the longest work, 10. Rank 0 would be done in 5 with all its SMs;
-  // at the common rate it needs half of them, so that its kernel (half) runs at full rate.
+  // The longest latency, 3, and the longest work, 10. Rank 0 would need 5 with all its SMs. At the
+  // common rate it needs half of them, so its kernel (half) runs at full rate.
   Rank light(0, 2);
   Rank heavy(1, 2);
   const Index data0 = light->AddCommunicator("data", {0, 1});
@@ -548,9 +549,8 @@ TEST(SimulateTest, WithABarrierTheOthersWait) {
                 "rank 4, step 1: kernel 'k' on stream 'compute' has not been issued by the host"}));
 }
 
-// A run leaves nothing behind that the next could notice.
-// In the first step the host waits until the fifth of sixteen layers of 1 us each, in the second
-// for the record of the twelfth in the first.
+// In the first step the host waits until the fifth of sixteen layers of 1 us each. In the second
+// step it waits for the record of the twelfth layer in the first.
 TEST(SimulateTest, TheHostWaitsForALayerOfTheStepBefore) {
   Rank rank(0, 1);
   const Index fifth = rank->AddEvent("fifth"), twelfth = rank->AddEvent("twelfth");
@@ -594,9 +594,9 @@ TEST(SimulateTest, ASimulatorForgetsTheRunBefore) {
   }
 }
 
-// Ranks 0 and 1 on one switch, 2 and 3 on another: pairs {0, 2} and {1, 3} meet on the link between
-// the switches. Every link has 10 GB/s and no latency, so an all-reduce of 100 kB between two ranks
-// takes 10 us alone.
+// Ranks 0 and 1 are on one switch, 2 and 3 on another: the pairs {0, 2} and {1, 3} share the link
+// between the switches. Every link has 10 GB/s and no latency, so an uncontended all-reduce of 100
+// kB between two ranks takes 10 us.
 network::CollectiveTraffic TwoPairs(bool messages) {
   network::Network::Description description;
   for (int rank = 0; rank < 4; ++rank) {
@@ -631,8 +631,8 @@ network::CollectiveTraffic TwoPairs(bool messages) {
   return traffic;
 }
 
-// The second pair begins after 5 us, when the first has done half. Both go on at half their rates:
-// the first ends at 15 us, and the second, with half to do by then, at 20 us.
+// The second pair starts at 5 us, when the first has done half. Both continue at half rate: the
+// first ends at 15 us, and the second, with half left by then, at 20 us.
 TEST(Links, AreSharedByThoseWhoMeetThere) {
   Rank first(0, 1);
   Rank second(1, 1);
@@ -657,7 +657,7 @@ TEST(Links, AreSharedByThoseWhoMeetThere) {
     EXPECT_NEAR((*shared)[rank].step_ends[0].microseconds(), rank % 2 == 0 ? 15 : 20, 0.001);
   }
 
-  // Messages queue instead, and take turns by whole messages of half a microsecond.
+  // Messages queue instead, and alternate in whole messages of half a microsecond.
   const network::CollectiveTraffic messages = TwoPairs(true);
   const auto queued = Simulate(classes, {.traffic = &messages});
   ASSERT_TRUE(queued.has_value());
@@ -666,7 +666,7 @@ TEST(Links, AreSharedByThoseWhoMeetThere) {
   }
 }
 
-// Alone, both take the time of the price, and records can be left out.
+// Uncontended, both take the time of the price, and records can be left out.
 TEST(Links, LeaveWhoIsAloneAsPriced) {
   Rank rank(0, 1);
   const Index all = rank->AddCommunicator("pair", {0, 2});

@@ -15,7 +15,7 @@ using program::Timeline;
 
 namespace {
 
-// Names each resource once.
+// Merges uses of the same resource.
 void AddUp(std::vector<SharedResources::Use>& uses) {
   std::size_t kept = 0;
   for (const SharedResources::Use& use : uses) {
@@ -57,7 +57,7 @@ tl::expected<std::span<const Timeline>, Deadlock> Simulation::RunCompiled() {
     if (events % kEventsBetweenStopPoints == 0) StopPoint();
     RunDetached();
     const bool instant_over = events_.empty() || events_.Top().time > now_;
-    // Rates follow when all that happens at this instant has happened.
+    // Rates are computed when everything at this instant has happened.
     if (instant_over && joint_.unsettled()) {
       SettleJoint();
       continue;
@@ -94,7 +94,7 @@ void Simulation::SetUp() {
   const auto count = static_cast<std::uint32_t>(given_.size());
   now_ = Time();
   watched_ = last_ = 0;
-  // Message by message, the messages in flight are not part of the state.
+  // Message by message, the state would have to include messages in flight.
   options_.until_repetition = options_.until_repetition && !options_.barrier &&
                               (options_.traffic == nullptr || !options_.traffic->messages);
   watch_passes_ = options_.barrier || options_.until_repetition;
@@ -176,8 +176,7 @@ void Simulation::Compile() {
   }
 }
 
-// A communicator that no other class has, and that crosses no link that classes share, is the
-// class's own affair.
+// A communicator belongs to its class alone if no other class has it and it uses no shared link.
 void Simulation::LinkCommunicators() {
   const auto ranks_of = [this](const Member& member) -> const std::vector<int>& {
     const program::Program& program = *given_[member.rank_class].program;
@@ -200,7 +199,7 @@ void Simulation::LinkCommunicators() {
       std::vector<std::uint32_t>& candidates = by_name[program.communicators[i].name];
       std::uint32_t found = kNone;
       for (const std::uint32_t r : candidates) {
-        // A class is a member once; its second communicator of that name is another one.
+        // A class is a member once; its second communicator of that name is separate.
         if (rendezvous_[r].members.back().rank_class == c) continue;
         if (ranks_of(rendezvous_[r].members.front()) == ranks_of({c, i})) {
           found = r;
@@ -276,7 +275,7 @@ void Simulation::RunDetached() {
     const std::uint32_t c = detached_.back();
     detached_.pop_back();
     is_detached_[c] = false;
-    queued_[c] = Time::Max();  // what is left in the queue of when it was attached
+    queued_[c] = Time::Max();  // removes the event from before it was attached
     Follow(c, classes_[c].Run(classes_[c].next(), Time::Max()));
   }
 }
@@ -284,7 +283,7 @@ void Simulation::RunDetached() {
 void Simulation::OnClass(std::uint32_t c) {
   queued_[c] = Time::Max();
   ClassRun& run = classes_[c];
-  // Alone until something else happens; not at all as long as rates are not known.
+  // Runs alone until something else happens; not at all while rates are unknown.
   const Time next = run.Run(now_, joint_.unsettled() ? now_ : NextEvent());
   now_ = std::max(now_, run.now());
   Follow(c, next);
@@ -301,7 +300,7 @@ Time Simulation::NextEvent() {
 // The ends of passes.
 
 bool Simulation::AllHaveEnded() {
-  // It is asked at every event, and most often the same class is still on its way.
+  // This is checked at every event; usually the same class has not ended the pass.
   if (watched_ == passes_ || classes_[last_].ended() <= watched_) return false;
   for (std::uint32_t c = 0; c < classes_.size(); ++c) {
     if (classes_[c].ended() > watched_) continue;
@@ -312,7 +311,7 @@ bool Simulation::AllHaveEnded() {
 }
 
 bool Simulation::OnPassEnd() {
-  // All classes have to be here, and none beyond it.
+  // All classes must be here, and none further.
   Time here = now_;
   for (const ClassRun& run : classes_) here = std::max(here, run.now());
   if (!events_.empty() && events_.Top().time <= here) return false;
@@ -363,8 +362,7 @@ void Simulation::TakeState(State& state) {
   for (const ExchangeState& exchange : exchanges_) state.joints.push_back(exchange.open);
 }
 
-// Whether the step that has just ended left everything as the one before it did: what happened in
-// between will happen again.
+// Whether the last step left the same state as the step before it, so that it will repeat.
 bool Simulation::Repeats() {
   std::swap(state_, state_before_);
   TakeState(state_);
@@ -378,11 +376,11 @@ bool Simulation::Repeats() {
   for (std::size_t c = 0; c < classes_.size(); ++c) {
     const ClassRun::State& own = after.classes[c];
     const ClassRun::State& then = before.classes[c];
-    // No stream may be further than the next step, for where a run ends there is none after that.
+    // No stream may be beyond the next step, since a run may end there.
     if (!own.within_next_step || own.device != then.device) return false;
     if (own.host == then.host) continue;
-    // A host that nothing makes wait is ahead by as much as a step takes longer than to issue it.
-    // If nothing has waited for it in this step, nothing will in those that follow.
+    // A host that never waits gains the difference between step time and issue time in each step.
+    // If nothing waited for it in this step, nothing will in later steps.
     if (own.host_waits || own.step_issue > after.time - before.time ||
         own.held_up_by_issue > before.time) {
       return false;
@@ -399,7 +397,7 @@ bool Simulation::Repeats() {
   return true;
 }
 
-// What classes do together.
+// Joint operations of classes.
 
 void Simulation::SettleJoint() {
   joint_.Settle(now_);
@@ -412,7 +410,7 @@ void Simulation::SettleJoint() {
       continue;
     }
     const std::uint32_t c = class_of_activity_[activity];
-    // What else it has to do has been followed.
+    // Its other operations have been updated.
     if (classes_[c].MoveEnd(activity - classes_[c].first_activity(), end)) QueueClass(c, end);
   }
 }
@@ -442,8 +440,8 @@ void Simulation::OnJoint(std::uint32_t j) {
       for (const Part& part : joint.parts) classes_[part.rank_class].Leave(now_);
       joint.next = Time::Max();
       PartEnds(j);
-      // What else they have in flight goes on at another rate, also where this has not ended all
-      // that they are at.
+      // Their other operations continue at another rate, also if they are in further joint
+      // operations.
       for (const Part& part : joint.parts) Follow(part.rank_class);
       break;
     case Stage::kFixed:
@@ -468,7 +466,8 @@ void Simulation::Start(std::uint32_t j, std::uint32_t number) {
     latency = std::max(latency, flow->latency);
     work = std::max(work, flow->work);
   }
-  // A part that alone would finish earlier uses a proportionally smaller share at the common rate.
+  // A part that would finish earlier when uncontended uses a proportionally smaller share at the
+  // common rate.
   joint.uses.clear();
   const auto add = [&](std::span<const SharedResources::Use> own, std::uint32_t from, Time alone) {
     for (SharedResources::Use use : own) {
@@ -510,7 +509,7 @@ void Simulation::Start(std::uint32_t j, std::uint32_t number) {
 void Simulation::BeginWork(std::uint32_t j) {
   Joint& joint = joints_[j];
   joint.stage = Stage::kShares;
-  joint.next = Time::Max();  // its end is known when this instant is over
+  joint.next = Time::Max();  // its end is known at the end of this instant
   for (const Part& part : joint.parts) classes_[part.rank_class].Join(now_);
   joint_.Start(ActivityOf(j), now_, joint.work, joint.uses);
 }
@@ -538,7 +537,7 @@ void Simulation::Arrive(std::uint32_t r, ClassRun& rank_class) {
   if (rendezvous.arrived < rendezvous.members.size() || !rendezvous.absent.empty()) return;
   for (const Member& member : rendezvous.members) {
     if (!SameCollective(CollectiveOf(rendezvous.members.front()), CollectiveOf(member))) {
-      return;  // they wait for ever
+      return;  // the members then wait forever
     }
   }
   joints_[r].stage = Stage::kComplete;
@@ -546,7 +545,7 @@ void Simulation::Arrive(std::uint32_t r, ClassRun& rank_class) {
   QueueJoint(r);
 }
 
-// All have reached the current collective, and agree about it.
+// All members have reached the current collective and agree about it.
 void Simulation::StartCollective(std::uint32_t r) {
   joints_[r].parts.clear();
   for (const Member& member : rendezvous_[r].members) {
@@ -557,7 +556,7 @@ void Simulation::StartCollective(std::uint32_t r) {
   for (const Part& part : joints_[r].parts) Follow(part.rank_class);
 }
 
-// Ends it for all its members, which may have reached the next.
+// Ends it for all its members, which may have reached the next one.
 void Simulation::EndCollective(std::uint32_t r) {
   Rendezvous& rendezvous = rendezvous_[r];
   rendezvous.arrived = 0;
@@ -580,8 +579,8 @@ std::uint32_t Simulation::TrafficNumberOf(const Member& member) const {
       ->numbers[member.rank_class][classes_[member.rank_class].TargetAt(member.communicator)];
 }
 
-// A job for each joint: with the collectives that the members of a rendezvous issue, and the
-// messages that a place sends.
+// Adds a job for each joint operation: the collectives of a rendezvous's members, and the messages
+// from a place.
 void Simulation::SetUpMessages() {
   messages_.reset();
   messages_awaited_ = Time::Max();
@@ -633,7 +632,7 @@ void Simulation::SendMessages(std::uint32_t j, std::uint32_t number) {
   AwaitMessages();
 }
 
-// Sees to it that an event comes when the next thing happens among messages.
+// Schedules an event for the next arrival of messages.
 void Simulation::AwaitMessages() {
   if (messages_->idle() || messages_->next() >= messages_awaited_) return;
   messages_awaited_ = messages_->next();

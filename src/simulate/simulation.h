@@ -18,15 +18,15 @@
 #include "src/simulate/concurrent_sets.h"
 #include "src/simulate/simulate.h"
 
-// A run of several classes of ranks: what happens between them. Detached classes go first, each as
-// far as it can by itself; then the earliest of what attached classes, collectives and transfers
-// between them, and messages on the network have to do. Operations of classes that a collective or
-// transfer joins have their rates from one solver.
+// A run of several classes of ranks: the interactions between them. Detached classes go first, each
+// as far as it can by itself. Then comes the earliest event of attached classes, of collectives and
+// transfers between them, and of messages on the network. One solver determines the rates of all
+// operations of classes that a collective or transfer joins.
 namespace stepcast::simulate {
 
 class Simulation final : public Couplings {
  public:
-  // One timeline for each class; they stay as they are until the next run, or until taken.
+  // One timeline per class, valid until the next run or until taken.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
   // See Simulator.
@@ -42,7 +42,7 @@ class Simulation final : public Couplings {
   engine::SharedResources& joint_resources() override { return joint_; }
 
  private:
-  // An event is four bytes: whose it is, and of which kind.
+  // An event has four bytes: its owner and its kind.
   enum class EventKind : std::uint32_t { kClass, kJoint, kMessages };
   class Event {
    public:
@@ -55,7 +55,7 @@ class Simulation final : public Couplings {
     std::uint32_t bits_;
   };
 
-  // The members of a communicator, one for each class.
+  // A class's membership in a communicator.
   struct Member {
     std::uint32_t rank_class = 0;
     std::uint32_t communicator = 0;  // in its program
@@ -67,37 +67,37 @@ class Simulation final : public Couplings {
     Time last_arrival;
   };
 
-  // One class's end of what it sends to, or receives from, a peer: its compiled program's endpoint.
+  // A class's end of the messages with a peer in one direction; the compiled program's endpoint.
   struct EndpointState {
     std::uint32_t rank_class = 0;
-    // The peer's end, of its class; kNone: it has none.
+    // The peer's end in its class; kNone if it has none.
     std::uint32_t partner = kNone;
-    bool mutual = false;  // this one is its partner's partner, too
+    bool mutual = false;  // this end is also its partner's partner
     int peer = 0;         // global rank
-    // Endpoints whose partner this is, but for a mutual one: they stand for other ranks.
+    // Endpoints whose partner this is, except a mutual one: they stand for other ranks.
     std::vector<std::uint32_t> followers;
-    std::uint32_t reached = 0;           // messages
-    std::vector<Time> reached_at;        // where there are followers
-    std::vector<std::uint32_t> waiting;  // places of messages whose partner has not been reached
+    std::uint32_t reached = 0;           // number of messages
+    std::vector<Time> reached_at;        // if there are followers
+    std::vector<std::uint32_t> waiting;  // places of messages whose partner was not reached yet
   };
-  // A communicator of a class: the exchange that it is at.
+  // A class's communicator and its present exchange.
   struct ExchangeState {
     std::uint32_t first_place = 0;
     Time arrival{};
     std::uint32_t waiting = 0;  // messages that have not started
-    std::uint32_t open = 0;     // ... and not ended
-    std::uint32_t held = 0;     // by those that wait
+    std::uint32_t open = 0;     // messages that have not ended
+    std::uint32_t held = 0;     // held by waiting messages
   };
-  // Where the i-th message of an exchange on a class's communicator is while the exchange lasts.
+  // The state of the i-th message of an exchange on a class's communicator.
   struct Place {
     std::uint32_t rank_class = 0;
     std::uint32_t communicator = 0;
-    std::uint32_t message = 0;         // of the compiled program
-    std::uint32_t mismatched = kNone;  // the place of the other end, which does not agree with this
+    std::uint32_t message = 0;         // in the compiled program
+    std::uint32_t mismatched = kNone;  // place of the other end, if it disagrees
   };
 
-  // Joint operations of several classes: the current collective of a rendezvous, then, by the
-  // sender's place, the messages between two.
+  // Joint operations of several classes: first the current collective of each rendezvous, then, by
+  // the sender's place, the messages between two.
   enum class Stage : std::uint8_t { kArriving, kComplete, kLatency, kShares, kFixed };
   struct Part {
     std::uint32_t rank_class = 0;
@@ -105,19 +105,19 @@ class Simulation final : public Couplings {
   };
   struct Joint {
     Stage stage = Stage::kArriving;
-    Time next = Time::Max();  // kComplete: it starts; else as an operation
+    Time next = Time::Max();  // kComplete: when it starts; otherwise as for an operation
     Time work;
     std::vector<Part> parts;          // in flight: its participants
-    std::vector<std::uint32_t> ends;  // of a message: one place or two
+    std::vector<std::uint32_t> ends;  // of a message: one or two places
     std::vector<engine::SharedResources::Use> uses;
-    // Those that go message by message: their numbers in the traffic, ascending.
+    // Message by message: their numbers in the traffic, ascending.
     std::vector<std::uint32_t> calls;
-    // The current one's unfinished parts: its work, its messages.
+    // The number of the current one's unfinished parts: its work, its messages.
     std::uint32_t open = 0;
   };
-  // All that decides what comes, at the end of a pass.
+  // Everything that determines the future, at the end of a pass.
   struct State {
-    std::uint32_t ended = 0;  // passes; 0: this is no state
+    std::uint32_t ended = 0;  // number of passes; 0: invalid
     Time time;
     Time end;  // of the pass
     std::vector<ClassRun::State> classes;
@@ -132,19 +132,19 @@ class Simulation final : public Couplings {
   void LinkEndpoints();
   void SetUpMessages();
 
-  // Where a class goes on: by itself, or in the order of time.
+  // Continues a class: by itself, or in the order of time.
   void Follow(std::uint32_t c) { Follow(c, classes_[c].next()); }
   void Follow(std::uint32_t c, Time next);
   void QueueClass(std::uint32_t c, Time next);
   void RunDetached();
   void OnClass(std::uint32_t c);
-  // The next event of anything, and no later than where a pass that has ended is looked at.
+  // The time of the next event, limited by the end of a watched pass.
   Time NextEvent();
   bool Held(const ClassRun& rank_class) const {
     return watch_passes_ && rank_class.ended() > watched_;
   }
 
-  // The end of a pass, once all classes have come to it. True: the run is over.
+  // Handles the end of a pass that all classes have reached. Returns true if the run is over.
   bool AllHaveEnded();
   bool OnPassEnd();
   bool Repeats();
@@ -156,10 +156,10 @@ class Simulation final : public Couplings {
   }
   void QueueJoint(std::uint32_t joint);
   void OnJoint(std::uint32_t joint);
-  // Its parts are known, and its number in the traffic.
+  // Starts the joint operation; its parts and its number in the traffic are known.
   void Start(std::uint32_t joint, std::uint32_t number);
   void BeginWork(std::uint32_t joint);
-  // Its work is done, or its messages have arrived.
+  // The work is done, or the messages have arrived.
   void PartEnds(std::uint32_t joint);
   void End(std::uint32_t joint);
   void StartCollective(std::uint32_t r);
@@ -186,15 +186,15 @@ class Simulation final : public Couplings {
   void ExplainExchange(const ClassRun& run, std::uint32_t communicator, const std::string& subject,
                        Deadlock& deadlock) const;
 
-  // Which of the traffic's collectives the member has reached.
+  // The number in the traffic of the collective that the member has reached.
   std::uint32_t TrafficNumberOf(const Member& member) const;
   void SendMessages(std::uint32_t joint, std::uint32_t number);
   void AwaitMessages();
   void OnMessages();
 
-  // Where each class starts late. False: some class has nothing left there.
+  // Finds where each class starts late. Returns false if some class has nothing left there.
   bool FindLateStart();
-  void ReachLateStart();  // by messages
+  void ReachLateStart();  // through messages
 
   void FinishTimelines(bool cut);
   Deadlock Explain() const;
@@ -207,29 +207,29 @@ class Simulation final : public Couplings {
   bool watch_passes_ = false;
   bool starts_late_ = false;
   std::uint32_t passes_ = 0;   // the prologue and the steps
-  std::uint32_t watched_ = 0;  // so many pass ends have been looked at
-  std::uint32_t last_ = 0;     // a class that had not ended the pass that is watched
+  std::uint32_t watched_ = 0;  // number of pass ends handled
+  std::uint32_t last_ = 0;     // a class that had not ended the watched pass
   Time now_;
 
   ConcurrentSets sets_;
-  // One for all classes that run the same program at the same prices: hundreds of ranks then go
-  // through the same lines of the cache.
+  // One for all classes with the same program and prices, so that hundreds of ranks share its cache
+  // lines.
   std::deque<CompiledProgram> compiled_;
   BuildRoom build_room_;
-  bool compiled_host_ = false;              // with what hosts do, for records
+  bool compiled_host_ = false;              // includes host items, for records
   std::vector<std::uint32_t> compiled_of_;  // by class
   std::deque<ClassRun> classes_;
   std::vector<program::Timeline> timelines_;
-  std::vector<std::uint32_t> detached_;  // that have not run yet
-  std::vector<bool> is_detached_;        // by class: whether it is one of them
-  std::vector<Time> queued_;             // by class: the earliest of its events that counts
+  std::vector<std::uint32_t> detached_;  // those that have not run yet
+  std::vector<bool> is_detached_;        // by class: whether it is in detached_
+  std::vector<Time> queued_;             // by class: time of its earliest valid event
 
   engine::EventQueue<Event> events_;
   engine::SharedResources joint_;
   std::vector<std::uint32_t> class_of_activity_;
   std::vector<Rendezvous> rendezvous_;
   std::size_t rendezvous_count_ = 0;
-  std::vector<std::uint32_t> first_communicator_;  // by class: in what is by both
+  std::vector<std::uint32_t> first_communicator_;  // by class: where arrays by both begin
   std::vector<std::uint32_t> rendezvous_of_;       // by class and communicator
   std::vector<ExchangeState> exchanges_;           // by class and communicator
   std::vector<std::uint32_t> first_endpoint_;      // by class
@@ -239,8 +239,8 @@ class Simulation final : public Couplings {
   std::vector<Place> places_;
   std::vector<Joint> joints_;
   std::size_t joint_count_ = 0;
-  std::unique_ptr<network::MessageNetwork> messages_;  // none: nothing goes message by message
-  Time messages_awaited_;                              // the earliest of their events that counts
+  std::unique_ptr<network::MessageNetwork> messages_;  // null unless message by message
+  Time messages_awaited_;                              // time of their earliest valid event
   std::vector<std::uint32_t> arrived_;                 // joints whose messages have arrived
 
   State state_, state_before_;

@@ -7,12 +7,12 @@
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
-// Two plans, each with its forecast.
+// Forecasts two plans for comparison.
 namespace stepcast::study {
 
 struct ComparisonQuestion {
-  std::string a, b;              // scenario files; without b both are a
-  std::vector<std::string> set;  // "KEY=VALUE", of both
+  std::string a, b;              // scenario files; without b, both are a
+  std::vector<std::string> set;  // "KEY=VALUE", for both
   std::vector<std::string> set_a, set_b;
 };
 
@@ -21,8 +21,8 @@ struct Comparison {
   forecast::Forecast of_a, of_b;
 };
 
-// Errors: the mistakes of both, once where they are the same. Those in what one of the two has of
-// its own are located at "--set-a KEY=VALUE" and "--set-b KEY=VALUE".
+// Errors: the mistakes of both plans, with duplicates removed. Mistakes in settings of only one
+// plan are located at "--set-a KEY=VALUE" or "--set-b KEY=VALUE".
 Result<Comparison> Compare(const ComparisonQuestion& question);
 
 }  // namespace stepcast::study

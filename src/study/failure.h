@@ -7,7 +7,7 @@
 
 namespace stepcast::study {
 
-// Why there is no answer: mistakes in the input, or (never both) a sentence about what failed.
+// Why there is no answer: either mistakes in the input, or a sentence that says what failed.
 struct Failure {
   Diagnostics mistakes;
   std::string reason;

@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::size_t kMost = 5;
 
-// Settings that are written together; those that the framework does not have, rules refuse.
+// Settings that are set together. The rules refuse those that the framework lacks.
 using Together = std::vector<std::string>;
 
 const Together kFull = {"training.activation_checkpointing=full"};
 
-// With so many ranks less for data, the global batch stays what it is.
+// Settings with fewer data-parallel ranks; the global batch stays.
 std::vector<Together> Divided() {
   std::vector<Together> divided;
   for (const int ranks : {2, 4, 8}) {

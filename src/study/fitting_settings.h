@@ -6,12 +6,12 @@
 #include "src/report/answers.h"
 #include "src/scenario/input_contents.h"
 
-// What makes a step fit that does not.
+// Finds settings with which a step fits that otherwise does not.
 namespace stepcast::study {
 
-// The settings that save memory, one at a time and, where that is not enough, together with full
-// recomputation: those with which the scenario fits, the fastest first, at most five. A forecast
-// each. `scenario` and `set`: as for scenario::Load.
+// Tries memory-saving settings one at a time and, if none suffices, together with full
+// recomputation. Returns at most five that make the scenario fit, fastest first. Each takes a
+// forecast. `scenario` and `set` are those of scenario::Load.
 std::vector<report::FittingSettings> SettingsThatFit(const std::string& scenario,
                                                      const std::vector<std::string>& set,
                                                      scenario::InputCache& cache);

@@ -10,8 +10,8 @@
 namespace stepcast::study {
 namespace {
 
-// 8B with FP32 states on 8 x 80 GB: the states take 16 GB a rank, activations of four sequences of
-// 8,192 tokens do not fit without recomputation.
+// 8B with FP32 states on 8 x 80 GB. The states take 16 GB per rank, and activations of four
+// sequences of 8,192 tokens do not fit without recomputation.
 constexpr const char* kText = R"(
 stepcast: 1
 model: llama3.1-8b

@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of what is not there yet only an absolute path becomes canonical. Nothing where the working
-// folder is gone, say.
+// The canonical path. A path that does not exist is made absolute first. Nothing on failure, for
+// example if the working folder is gone.
 std::optional<fs::path> Canonical(const std::string& path) {
   std::error_code error;
   const fs::path whole = fs::absolute(path, error);

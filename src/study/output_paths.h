@@ -6,21 +6,22 @@
 
 #include "src/base/diagnostic.h"
 
-// Files that a command writes, held to those that it reads: a slip of the shell's completion must
-// not replace a scenario by a page.
+// Checks a command's output files against its inputs: a mistyped completion in the shell must not
+// replace a scenario by a page.
 namespace stepcast::study {
 
 struct NamedPath {
-  std::string name;  // of the option, or of the position: "--report", "SCENARIO"
+  std::string name;  // of the option or positional argument: "--report", "SCENARIO"
   std::string path;
 };
 
-// An output that is an input, or another output. Two names of one file are one.
+// Reports outputs that are an input or another output, also under another name of the file.
 Diagnostics CheckOutputPaths(const std::vector<NamedPath>& inputs,
                              const std::vector<NamedPath>& outputs);
 
-// The file at `path`, or one below `folder`, was read on this thread since its FilesRead
-// (files_read.h) was made: a mistake if so. What a scenario names is known once it is loaded.
+// A mistake if the file at `path`, or one below the folder, was read on this thread since its
+// FilesRead (base/files.h) was made. The files that a scenario names are known only after it is
+// loaded.
 std::optional<Diagnostic> ReplacesInput(const std::string& path);
 std::optional<Diagnostic> ReplacesInputIn(const std::string& folder);
 

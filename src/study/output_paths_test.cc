@@ -19,14 +19,14 @@ TEST(OutputPathsTest, AnOutputIsNeitherAnInputNorAnotherOutput) {
   EXPECT_TRUE(CheckOutputPaths({{"SCENARIO", scenario}},
                                {{"--report", folder + "/a.html"}, {"--trace", folder + "/a.json"}})
                   .empty());
-  // The same file by another name.
+  // Another name of the same file.
   const Diagnostics replaced =
       CheckOutputPaths({{"SCENARIO", scenario}}, {{"--report", folder + "/./scenario.yaml"}});
   ASSERT_EQ(replaced.size(), 1U);
   EXPECT_EQ(replaced[0].code, "command.same-file");
   EXPECT_THAT(replaced[0].message, testing::HasSubstr("--report and SCENARIO are the same file"));
   EXPECT_EQ(replaced[0].hint, "--report would replace what SCENARIO reads");
-  // Neither is there yet.
+  // Neither file exists yet.
   EXPECT_EQ(
       CheckOutputPaths({}, {{"--report", folder + "/new"}, {"--trace", folder + "/./new"}}).size(),
       1U);

@@ -12,8 +12,8 @@
 namespace stepcast::study {
 namespace {
 
-// What stands in for settings that a scenario must have and a question need not. The framework says
-// which plan is looked at first; the search tries the others, too.
+// Defaults of required settings that a question may leave out. The framework determines the first
+// plan; the search tries others too.
 constexpr std::pair<const char*, const char*> kAssumed[] = {
     {"training.micro_batch_size", "1"},
     {"training.precision", "bf16"},
@@ -46,7 +46,7 @@ class BaseLoader {
     }
     if (!loaded) {
       Diagnostics faults = std::move(loaded.error());
-      // Without a plan of its own there is nothing to refuse.
+      // Without a plan of its own, nothing is refused.
       const bool has_plan = base_.assumed.empty();
       if (!LeaveOutWhatRulesRefuse()) return tl::unexpected(std::move(faults));
       loaded = scenario::Load(path_, base_.set, cache_);
@@ -77,9 +77,9 @@ class BaseLoader {
     return scenario::WrittenValue(key, path_, base_.set, cache_).has_value();
   }
 
-  // First the settings that break a rule get their defaults, one after the other; if that does not
-  // help, all settings of how ranks share out the work. False: no rule is broken, or no legal
-  // scenario is found so.
+  // Resets settings that break a rule to their defaults, one by one; if that does not suffice,
+  // resets all settings of the division of work. Returns false if no rule is broken, or if no legal
+  // scenario is found.
   bool LeaveOutWhatRulesRefuse() {
     scenario::Variants variants(path_, base_.set, cache_);
     std::vector<std::string> more;
@@ -98,7 +98,8 @@ class BaseLoader {
       more.emplace_back(bare);
       if (variants.Try(more).scenario != nullptr) return Take(more);
     }
-    // Fewer data-parallel ranks, where the global batch does not divide among all devices.
+    // Limits for fewer data-parallel ranks, if the global batch is not divisible by the number of
+    // devices.
     constexpr int kMostTensor = 8, kMostPipeline = 64;
     for (int pipeline = 1; pipeline <= kMostPipeline; pipeline *= 2) {
       for (int tensor = 1; tensor <= kMostTensor; tensor *= 2) {
@@ -110,7 +111,7 @@ class BaseLoader {
     return false;
   }
 
-  // Settings of the job itself are not the search's to choose.
+  // Whether the search chooses the setting; settings of the job itself are fixed.
   static bool IsChoice(std::string_view key) {
     return key.starts_with("parallelism.") || key.starts_with("experts.") ||
            (key.starts_with("data_parallel.") && key != "data_parallel.framework" &&

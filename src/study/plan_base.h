@@ -8,26 +8,24 @@
 #include "src/scenario/scenario.h"
 
 // The scenario around which plans are searched. A question needs a model, a cluster, a sequence
-// length and a global batch; how the model is trained may be left out, or may be illegal.
+// length and a global batch. The plan may be missing or illegal.
 namespace stepcast::study {
 
 struct PlanBase {
   scenario::Scenario scenario;
-  // "KEY=VALUE": what was asked for, and what makes a legal scenario of it.
+  // "KEY=VALUE": the requested settings, and those that make a legal scenario.
   std::vector<std::string> set;
-  // Keys that the scenario lacks, with the values that stand in for them:
-  // "training.precision=bf16".
+  // Default values for keys missing in the scenario: "training.precision=bf16".
   std::vector<std::string> assumed;
-  // Why the plan cannot exist as it is written, a sentence each. The settings that rules refuse are
-  // left out of `scenario`.
+  // Why the written plan is illegal, a sentence each. The refused settings are left out of
+  // `scenario`.
   std::vector<std::string> refused;
 
-  // The scenario is as it was written: its plan is a plan of the space.
+  // Whether the scenario is unchanged, so that its plan is in the space.
   bool as_written() const { return assumed.empty() && refused.empty(); }
 };
 
-// Errors: those of the scenario that have nothing to do with how it is trained, and rules that no
-// change of its plan cures.
+// Errors: those of the scenario outside its plan, and rules that no change of the plan satisfies.
 Result<PlanBase> LoadPlanBase(const std::string& scenario, const std::vector<std::string>& set,
                               scenario::InputCache& cache);
 

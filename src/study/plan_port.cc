@@ -29,13 +29,14 @@ std::string Setting(const std::string& key, const std::string& value) {
   return fmt::format("{}={}", key, value);
 }
 
-// A setting that may become a divisor of what it was.
+// A setting that may become a divisor of its old value.
 struct Degree {
   const char* key;
   std::int64_t was = 1;
 };
 
-// Those that are better changed come first: they change least of what ranks hold and send.
+// Degrees in the order in which they should change: the first affect the memory and traffic of
+// ranks least.
 std::vector<Degree> DegreesOf(const plan::Plan& plan) {
   const plan::Parallelism& axes = plan.parallelism;
   return {{"training.micro_batch_size", plan.training.micro_batch_size},
@@ -47,7 +48,7 @@ std::vector<Degree> DegreesOf(const plan::Plan& plan) {
           {"parallelism.tensor", axes.tensor}};
 }
 
-// Below `number`, the largest first.
+// Divisors below `number`, largest first.
 std::vector<std::int64_t> SmallerDivisors(std::int64_t number) {
   std::vector<std::int64_t> divisors;
   for (std::int64_t divisor = number / 2; divisor >= 1; --divisor) {
@@ -89,7 +90,7 @@ class Porter {
     return scenario::WrittenValue(key, question_.scenario, question_.set, cache_).has_value();
   }
 
-  // What holds for every plan that is tried.
+  // Settings of every plan that is tried.
   Result<void> MoveToCluster() {
     const auto path = scenario::FindSource(question_.to, "", scenario::SourceKind::kTopology);
     if (!path) {
@@ -129,8 +130,8 @@ class Porter {
     return {};
   }
 
-  // The first legal plan of those with the fewest degrees that are not as they were; of those that
-  // leave GPUs idle only where no other is.
+  // Finds the first legal plan with the fewest changed degrees. Plans with idle GPUs are used only
+  // if there is no other.
   bool Search() {
     if (SearchDegrees()) return true;
     if (by_rules_ && !flat_) {
@@ -155,7 +156,7 @@ class Porter {
     return false;
   }
 
-  // Changes `changed` of the degrees from this one on.
+  // Tries changes of `changed` degrees, from this one on.
   bool TryFrom(std::size_t degree, std::size_t changed, std::vector<std::int64_t>& values) {
     if (changed == 0) return IsLegal(values);
     if (degree == degrees_.size() || !by_rules_) return false;
@@ -183,8 +184,8 @@ class Porter {
                        [&](const Degree& degree) { return key == degree.key; });
   }
 
-  // Other settings of the plan that the scenario has, as overrides: mistakes are located at them,
-  // which tells which of them is refused.
+  // The plan's other settings as overrides, so that the location of a mistake shows which one is
+  // refused.
   std::vector<std::string> OtherSettings() {
     std::map<std::string, std::string> values;
     for (const report::SettingPair& pair :
@@ -214,7 +215,7 @@ class Porter {
     return scenario::Load(question_.scenario, set, cache_);
   }
 
-  // The setting that a mistake is about, of those that may have their default instead.
+  // The setting at which a mistake is located, if it may be reset to its default.
   std::string OtherSettingOf(const Diagnostic& mistake) const {
     constexpr std::string_view kOption = "--set ";
     const std::string& place = mistake.location.file;
@@ -223,8 +224,8 @@ class Porter {
     return IsDegree(key) || !IsOfThePlan(key) ? "" : key;
   }
 
-  // Whether the plan with these degrees is legal once other settings that are refused have their
-  // defaults; then found_ has what makes it.
+  // Whether the plan with these degrees is legal after refused settings are reset. If so, found_
+  // holds its settings.
   bool IsLegal(const std::vector<std::int64_t>& values) {
     std::vector<std::string> settings = SettingsOf(values);
     std::map<std::string, std::string> dropped;
@@ -241,7 +242,7 @@ class Porter {
         by_rules_ = std::all_of(mistakes.begin(), mistakes.end(), [](const Diagnostic& mistake) {
           return mistake.code.starts_with("plan.");
         });
-        // What is not about the plan no other plan cures.
+        // Mistakes outside the plan remain for any plan.
         if (!by_rules_) return false;
       }
       const auto other =
@@ -256,7 +257,7 @@ class Porter {
     }
   }
 
-  // Why a degree is not as it was: the rule that it breaks beside everything else that is found.
+  // Why a degree changed: the rule that it would break with all other settings found.
   std::string WhyNot(const std::string& key, const std::string& value) {
     std::vector<std::string> settings = found_;
     settings.push_back(Setting(key, value));
@@ -264,7 +265,7 @@ class Porter {
     return loaded ? "it goes with another that changes" : loaded.error().front().message;
   }
 
-  // Of the resolved plans.
+  // Differences between the resolved plans.
   std::vector<report::PortChange> Changes(const Scenario& ported) {
     std::vector<report::PortChange> changes;
     if (other_gpu_) {
@@ -305,14 +306,14 @@ class Porter {
   const PortQuestion& question_;
   scenario::InputCache cache_;
   const Scenario* from_ = nullptr;
-  std::vector<std::string> moved_;  // to the cluster, with the degrees as they were
+  std::vector<std::string> moved_;  // overrides for the new cluster, with unchanged degrees
   bool other_gpu_ = false;
-  bool flat_ = false;  // the topology, whose devices all take part
+  bool flat_ = false;  // flat topology, all of whose devices are used
   std::vector<Degree> degrees_;
   std::vector<std::string> others_;             // OtherSettings
-  std::vector<std::string> found_;              // beside `moved_`
-  std::map<std::string, std::string> dropped_;  // keys that have their defaults, and why
-  // What refuses the plan as it is; not by rules about plans: no other plan helps.
+  std::vector<std::string> found_;              // in addition to `moved_`
+  std::map<std::string, std::string> dropped_;  // keys that were reset, and the reasons
+  // Mistakes of the unchanged plan, if they are not rules about plans: no other plan helps.
   Diagnostics refusal_;
   bool by_rules_ = true;
 };

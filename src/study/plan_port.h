@@ -9,33 +9,34 @@
 #include "src/report/plan_report.h"
 #include "src/scenario/scenario.h"
 
-// Carries a scenario's plan over to another topology.
+// Ports a scenario's plan to another topology.
 namespace stepcast::study {
 
 struct PortQuestion {
   std::string scenario;
   std::vector<std::string> set;       // "KEY=VALUE"
   std::string to;                     // a topology file, or a name
-  std::optional<std::int64_t> nodes;  // there; none: as many as have no more GPUs than the plan's
+  std::optional<std::int64_t> nodes;  // none: the most with at most the plan's GPUs
 };
 
 struct PlanPort {
   scenario::Scenario from, ported;
-  std::vector<std::string> set;  // PortQuestion::set and what makes `ported` of the scenario
+  std::vector<std::string> set;  // PortQuestion::set, and overrides for `ported`
   std::vector<report::PortChange> changes;
 };
 
-// The plan keeps its model, its global batch and every setting that the rules allow on the other
-// cluster. Degrees of parallelism, virtual stages and the micro-batch become divisors of what they
-// were, as few of them as possible and the outermost first; another setting that is refused
-// becomes its default. What describes the old cluster goes: idle GPUs, slow links and devices,
-// nodes of other kinds, and a calibration profile of another GPU type.
+// The plan keeps its model, its global batch and every setting that is legal on the new cluster.
+// Degrees of parallelism, virtual stages and the micro-batch become divisors of their old values;
+// as few as possible change, outermost first. Any other refused setting gets its default. Settings
+// that describe the old cluster are removed: idle GPUs, slow links and devices, nodes of other
+// kinds, and a calibration profile of another GPU type.
 //
-// Errors: those of the scenario, of the topology and of what neither changes (a precision that the
-// GPUs lack); where no such plan is legal, the rules that the plan as it was breaks there.
+// Errors: those of the scenario and of the topology, and settings that the port does not change (a
+// precision that the GPUs lack). If no such plan is legal, the errors are the rules that the
+// original plan breaks there.
 Result<PlanPort> PortPlan(const PortQuestion& question);
 
-// With the forecasts of both. Errors: those of forecasts.
+// Adds the forecasts of both plans. Errors: those of forecasts.
 Result<report::PortAnswer> ForecastPort(const PlanPort& port);
 
 }  // namespace stepcast::study

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 constexpr const char* kMegatron = "scenarios/gpt3-175b-megatron/scenario.yaml";
 
-// "key: from -> to" of a change; empty: there is none of the key.
+// A change as "key: from -> to"; empty if the key did not change.
 std::string ChangeOf(const PlanPort& port, const std::string& key) {
   for (const report::PortChange& change : port.changes) {
     if (change.key == key) return change.from + " -> " + change.to;
@@ -21,7 +21,7 @@ std::string ChangeOf(const PlanPort& port, const std::string& key) {
   return "";
 }
 
-// 8 nodes of 8 GPUs, tensor 8 and pipeline 8, to as many nodes of another GPU.
+// 8 nodes of 8 GPUs with tensor 8 and pipeline 8, ported to as many nodes of another GPU.
 TEST(PlanPortTest, KeepsWhatIsLegal) {
   const auto port = PortPlan({kMegatron, {}, "dgx-h100", std::nullopt});
   ASSERT_TRUE(port.has_value());
@@ -34,7 +34,7 @@ TEST(PlanPortTest, KeepsWhatIsLegal) {
   EXPECT_EQ(ChangeOf(*port, "parallelism.pipeline"), "");
 }
 
-// On four nodes tensor 8 leaves room for four stages; whatever goes with the others' divisors is
+// On four nodes, tensor 8 leaves four stages; all settings compatible with the smaller degrees are
 // kept.
 TEST(PlanPortTest, DegreesBecomeDivisors) {
   const auto port = PortPlan({kMegatron, {}, "dgx-h100", 4});
@@ -45,7 +45,7 @@ TEST(PlanPortTest, DegreesBecomeDivisors) {
   for (const report::PortChange& change : port->changes) EXPECT_FALSE(change.why.empty());
 }
 
-// 72 GPUs do not divide into 64 ranks, and the batch not among 9 or 18 copies.
+// 72 GPUs are not divisible into 64 ranks, nor the batch by 9 or 18 replicas.
 TEST(PlanPortTest, MayLeaveGpusIdle) {
   const auto port = PortPlan({kMegatron, {}, "gb200-nvl72", 1});
   ASSERT_TRUE(port.has_value());

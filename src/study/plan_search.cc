@@ -107,12 +107,12 @@ class PlanSearch::Impl {
     return {};
   }
 
-  // What bounds and forecasts depend on besides the settings of their plans: neither the goal nor
-  // which plans there are.
+  // The inputs of bounds and forecasts, apart from the settings of plans. They include neither the
+  // goal nor the set of plans.
   std::vector<planner::StoreFact> Facts(const std::string& code) const {
     return RunFacts("plan", code, set_, files_);
   }
-  // What ranks must agree on: they speak of plans by their numbers.
+  // Text that must be equal on all ranks, since they refer to plans by number.
   std::string Fingerprint(const std::string& code) const {
     std::string text = ToText(Facts(code));
     for (const planner::PlanPart& part : space_->parts()) {
@@ -124,7 +124,8 @@ class PlanSearch::Impl {
     return text;
   }
 
-  // Without --framework all that a search tries, unless the scenario's own is none of them.
+  // Without --framework, all frameworks searched by default, unless the scenario's own is not among
+  // them.
   std::string FrameworksAsked(const planner::SpaceOptions& options) const {
     constexpr const char* kFramework = "data_parallel.framework";
     const bool varies =
@@ -156,8 +157,8 @@ class PlanSearch::Impl {
   Answer<report::PlanReport> Run(planner::WorkerPool& pool, planner::ResultStore* store) {
     planner::Answers answers(problem_, pool, store,
                              [this](std::int64_t plan) { return KeyOf(plan); });
-    // Bounds get half of the search's time, a search for --why half of all, the details of the rows
-    // what is left.
+    // Bounds get half of the search's time, a search for --why half of all, and the details of rows
+    // the rest.
     constexpr double kPartForBounds = 0.5;
     double searching = 1 - kPartForDetails;
     if (!layout_.empty()) searching /= 2;
@@ -274,13 +275,13 @@ class PlanSearch::Impl {
     space_options.fix = question_.fix;
     space_options.value_of = [this, known = std::map<std::string, std::optional<std::string>>()](
                                  const std::string& key) mutable {
-      const auto found = known.find(key);  // a look into the scenario takes a millisecond
+      const auto found = known.find(key);  // a query of the scenario takes a millisecond
       if (found != known.end()) return found->second;
       return known.emplace(key, varied_.ValueOf(key)).first->second;
     };
   }
 
-  // Whether the scenario's own plan is one of those that are asked for.
+  // Whether the scenario's own plan is in the requested space.
   bool AsksForOwn(const planner::SpaceOptions& options) {
     if (!question_.try_own || !assumed_.empty() || !refused_.empty()) return false;
     const plan::Framework own = base_->plan.data_parallel.framework;
@@ -298,7 +299,7 @@ class PlanSearch::Impl {
         return false;
       }
     }
-    // A value of each key that varies leaves the scenario as it is.
+    // A value of a varying key that leaves the scenario unchanged.
     const std::string resolved = scenario::ToJson(base_->resolved);
     return std::all_of(
         options.vary.begin(), options.vary.end(), [&](const planner::SweepAxis& axis) {
@@ -325,7 +326,7 @@ class PlanSearch::Impl {
     }
   }
 
-  // As much stays free as the forecast may be off.
+  // The default headroom: the error of the forecast.
   void TakeDefaultHeadroom(const planner::SpaceOptions& space_options) {
     std::vector<plan::Framework> frameworks = space_options.frameworks;
     if (frameworks.empty()) frameworks.push_back(base_->plan.data_parallel.framework);
@@ -355,22 +356,22 @@ class PlanSearch::Impl {
     };
   }
 
-  // When this part of the time has passed that the question may take, from its beginning on.
+  // When this fraction of the question's time limit has passed since its beginning.
   Clock::time_point TimeOf(double part) const {
     return begin_ + std::chrono::duration_cast<Clock::duration>(
                         std::chrono::duration<double>(part * *within_));
   }
 
-  // Whether this part of the time has passed, or the search is to stop.
+  // Whether this fraction of the time has passed, or the search is to stop.
   std::function<bool()> Enough(double part) const {
     if (!within_) return [this] { return stop_.requested(); };
     return [this, end = TimeOf(part)] { return stop_.requested() || Clock::now() >= end; };
   }
 
-  // Asked to stop before the time that the question gave it.
+  // Whether a stop was requested before the question's time limit.
   bool interrupted() const { return stop_.requested() && (!within_ || Clock::now() < TimeOf(1)); }
 
-  // The scenario's own plan, forecast as a whole.
+  // Adds the scenario's own plan, with a full forecast.
   void SayOwn(report::PlanReport& report) {
     if (!refused_.empty() || !assumed_.empty()) return;
     report::PlanRow row;
@@ -386,19 +387,19 @@ class PlanSearch::Impl {
     report.own = std::move(row);
   }
 
-  // With where the time goes; none where there is no forecast, or the search is to stop.
+  // A forecast with the time breakdown; none if it fails, or if the search is to stop.
   std::optional<forecast::Forecast> Forecast(const scenario::Scenario& scenario) {
     const StopScope scope(stop_);
     try {
       auto figures = forecaster_.Evaluate(scenario, forecast::Detail::kTimes);
       if (figures) return *std::move(figures);
     } catch (const Stopped&) {
-      forecaster_ = {};  // its caches were being filled
+      forecaster_ = {};  // its caches may be half filled
     }
     return std::nullopt;
   }
 
-  // A plan that is faster than the best and that may not fit.
+  // Adds a plan that is faster than the best one but may not fit.
   void SayRisky(report::PlanReport& report) {
     if (report.best.empty()) return;
     const planner::Outcome& best = report.best.front().outcome;
@@ -419,7 +420,7 @@ class PlanSearch::Impl {
     if (fastest) report.risky = Row(*result_, *fastest);
   }
 
-  // Whether the part's plans have the layout that --why names.
+  // Whether the part's plans have the layout of --why.
   bool IsAskedFor(const planner::PlanPart& part) const {
     return std::all_of(layout_.begin(), layout_.end(), [&](const auto& asked) {
       planner::Layout same = part.layout;
@@ -427,7 +428,7 @@ class PlanSearch::Impl {
     });
   }
 
-  // What was tried, and what was not: which values of what is divided, and which settings.
+  // Describes what was tried and what was not: the degrees of parallelism, and the settings.
   void SayWhatWasTried(report::PlanReport& report) const {
     std::vector<std::string> frameworks, words;
     std::map<std::string, std::set<std::int64_t>> degrees;
@@ -472,7 +473,7 @@ class PlanSearch::Impl {
     }
   }
 
-  // Settings within a layout of which some plans have several values, in the order of the table.
+  // Settings within a layout that differ between plans, in table order.
   std::vector<std::string> VariedSettings() const {
     std::set<std::string> several;
     std::set<const planner::PlanChoices*> seen;
@@ -506,7 +507,7 @@ class PlanSearch::Impl {
     }
   }
 
-  // The best of each kind; those that fit by their steps, the others by what they lack.
+  // The best plan of each kind, fitting ones by step time, others by missing memory.
   std::vector<report::KindRow> Kinds(const planner::SearchResult& result) {
     std::vector<report::KindRow> kinds;
     for (std::size_t group = 0; group < result.groups.size(); ++group) {
@@ -530,7 +531,7 @@ class PlanSearch::Impl {
     return kinds;
   }
 
-  // Of a search for the best of a part of the plans, once that of all is done.
+  // Options for a search over part of the plans, after that over all plans.
   planner::SearchOptions BestOnly(planner::SearchOptions options) const {
     options.best = 1;
     options.exact = 0;
@@ -540,7 +541,7 @@ class PlanSearch::Impl {
     return options;
   }
 
-  // The best plan on each number of GPUs, where there are several. A failure is a sentence.
+  // Adds the best plan for each number of GPUs, if there are several. A failure is a sentence.
   std::optional<std::string> AnswerSizes(planner::Answers& answers,
                                          const planner::SearchOptions& options,
                                          report::PlanReport& report) {
@@ -563,7 +564,7 @@ class PlanSearch::Impl {
     return std::nullopt;
   }
 
-  // The best plan of the layout that --why names, and how many others are better. A failure is a
+  // Adds the best plan of the layout of --why, and the number of better layouts. A failure is a
   // sentence.
   std::optional<std::string> AnswerLayout(planner::Answers& answers,
                                           const planner::SearchOptions& options,
@@ -584,10 +585,10 @@ class PlanSearch::Impl {
     return std::nullopt;
   }
 
-  // By time for a token, whatever the goal.
+  // Compares by time per token, whatever the goal.
   void CountLayouts(const planner::SearchResult& result, report::LayoutAnswer& answer) const {
     struct Best {
-      double bound = 0, found = 0;  // tokens in a second; 0: none
+      double bound = 0, found = 0;  // tokens per second; 0: none
     };
     const auto rate = [](const planner::PlanFacts& facts, Time step) {
       return static_cast<double>(facts.tokens) / std::max(step.seconds(), 1e-12);
@@ -616,7 +617,7 @@ class PlanSearch::Impl {
     }
   }
 
-  // A rule that refuses most plans, and what would free them.
+  // Notes a rule that refuses most plans, and a setting that would allow them.
   static void NoteRuleOfMost(const planner::SearchResult& result, std::vector<std::string>& notes) {
     for (const auto& [code, reason] : result.illegal) {
       for (const auto& [message, refused] : reason.messages) {
@@ -626,10 +627,10 @@ class PlanSearch::Impl {
     }
   }
 
-  // What a store knows a plan by.
+  // A plan's key in a store.
   std::string KeyOf(std::int64_t plan) const { return planner::ToText(space_->Settings(plan)); }
 
-  // What takes several times as long as the best plan.
+  // Notes omitted results that take several times as long as the best plan.
   void NoteWhatWasLeftOut(std::vector<std::string>& notes) const {
     if (space_->size() <= kMostPlansWithAll) return;
     std::vector<std::string> answers;
@@ -645,7 +646,7 @@ class PlanSearch::Impl {
                     kMostPlansWithAll, fmt::join(answers, "; ")));
   }
 
-  // Frameworks of which no plan can exist, and why the first of their plans cannot.
+  // Notes frameworks without a legal plan, and the reason against their first plan.
   void NoteFrameworksWithoutPlans(const planner::SearchResult& result,
                                   std::vector<std::string>& notes) {
     struct Plans {
@@ -682,7 +683,8 @@ class PlanSearch::Impl {
     }
   }
 
-  // Frameworks of the best plans whose steps may wait for hosts longer than they are forecast to.
+  // Notes frameworks of the best plans with unknown host costs, whose steps may take longer than
+  // forecast.
   void NoteUnknownHosts(const planner::SearchResult& result, std::vector<std::string>& notes) {
     std::set<plan::Framework> seen;
     for (std::size_t i = 0; i < result.best.size(); ++i) {
@@ -694,12 +696,12 @@ class PlanSearch::Impl {
     }
   }
 
-  // Which settings differ between the plan and its ties.
+  // Adds the settings that differ between the plan and its ties.
   void NameTies(const planner::SearchResult& result, report::PlanRow& row) const {
     const auto found = result.ties.find(row.plan);
     if (found == result.ties.end()) return;
     row.ties = static_cast<std::int64_t>(found->second.size());
-    // A key that is left out has its default.
+    // A missing key has its default.
     const auto value_in = [](const planner::Settings& settings, const std::string& key) {
       const auto setting = std::find_if(settings.begin(), settings.end(),
                                         [&](const auto& one) { return one.first == key; });
@@ -737,7 +739,7 @@ class PlanSearch::Impl {
     return overrides;
   }
 
-  // But for what it resolves to.
+  // Loads the scenario of a plan without resolving it.
   Result<scenario::Scenario> LoadPlan(std::int64_t plan) {
     const auto scenario = variants_.Own().Load(OverridesOf(plan));
     if (!scenario) return tl::unexpected(scenario.error());
@@ -776,7 +778,7 @@ class PlanSearch::Impl {
     return row;
   }
 
-  // Forecasts the plan once more, with records of its operations, unless the search's time is up.
+  // Forecasts the plan once more with records of its operations, unless the time is up.
   void SayWhereTimeGoes(report::PlanRow& row) {
     const auto known = detailed_.find(row.plan);
     if (known != detailed_.end()) {
@@ -802,8 +804,8 @@ class PlanSearch::Impl {
     row.outcome.step_time = forecast.step_time;
   }
 
-  // A row that was not simulated to the instruction has a range as wide, for its length, as the
-  // nearest one that was: of the same kind, else of any.
+  // A row simulated without records gets the relative range of the nearest recorded row, of the
+  // same kind if possible.
   void SayRanges(report::PlanReport& report) const {
     std::vector<const report::PlanRow*> known;
     for (const auto& [plan, row] : detailed_) {
@@ -844,11 +846,11 @@ class PlanSearch::Impl {
 
   static constexpr std::int64_t kOwn = 0;
   static constexpr int kBest = 5;
-  static constexpr double kPartForDetails = 0.1;  // of the question's time
+  static constexpr double kPartForDetails = 0.1;  // of the search's time limit
 
   const Clock::time_point begin_ = Clock::now();
   const PlanQuestion question_;
-  std::vector<std::string> set_;  // of the question, and what makes a legal scenario of it
+  std::vector<std::string> set_;  // the question's overrides, and those for a legal scenario
   std::vector<std::string> assumed_, refused_;  // PlanBase
   StopFlag stop_;
   scenario::InputCache cache_;
@@ -860,7 +862,7 @@ class PlanSearch::Impl {
   planner::PlanSource source_;
   planner::SearchProblem problem_;
   planner::Work work_;
-  forecast::Forecaster forecaster_;  // of rows' details
+  forecast::Forecaster forecaster_;  // for the details of rows
   std::map<std::string, std::string> files_;
   std::optional<planner::SearchResult> result_;
   std::optional<double> within_;  // seconds

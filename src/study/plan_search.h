@@ -18,35 +18,36 @@
 
 namespace stepcast::study {
 
-// A search of the plans around a scenario. Prepare comes first; then any number of threads may
-// Work, and one may Run.
+// A search of the plans around a scenario. Call Prepare first. Then any number of threads may call
+// Work, and one may call Run.
 class PlanSearch {
  public:
   explicit PlanSearch(PlanQuestion question);
   ~PlanSearch();
 
-  // Reads what all plans have in common. Errors: wrong input is what no plan cures, as with sweeps.
+  // Reads the input that all plans share. Fails only on mistakes that every plan in the space would
+  // have.
   Result<void> Prepare();
-  // What bounds and forecasts depend on besides the settings of their plans: neither the goal nor
-  // which plans there are. `code`: a digest of the program's.
+  // The inputs of bounds and forecasts, apart from the settings of plans. They include neither the
+  // goal nor the set of plans. `code`: a digest of the program.
   std::vector<planner::StoreFact> Facts(const std::string& code) const;
-  // What ranks must agree on: they speak of plans by their numbers.
+  // Text that must be equal on all ranks, since they refer to plans by number.
   std::string Fingerprint(const std::string& code) const;
-  // What is done with an item of the pool.
+  // Processes one item of the pool.
   std::string Work(const std::string& item) const;
 
-  // The answer, which points into this. `store` may be null.
+  // Runs the search. The answer refers to this object. `store` may be null.
   Answer<report::PlanReport> Run(planner::WorkerPool& pool, planner::ResultStore* store);
 
-  // Requested from any thread or signal handler, it ends Run with what was found.
+  // A request to this flag, from any thread or signal handler, ends Run with the results so far.
   StopFlag& stop();
-  // How many plans there are; they are numbers from 0 on.
+  // The number of plans; plans are numbered from 0.
   std::int64_t plans() const;
   // The scenario around which plans are searched.
   const scenario::Scenario& base() const;
-  // The scenario of a plan, resolved.
+  // The resolved scenario of a plan.
   Result<scenario::Scenario> ScenarioOf(std::int64_t plan);
-  // The settings that make the plan; those that have their defaults are left out.
+  // The plan's settings that differ from their defaults.
   std::string NameOf(std::int64_t plan) const;
 
  private:

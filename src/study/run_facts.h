@@ -8,14 +8,14 @@
 
 namespace stepcast::study {
 
-// What every result of a command depends on, for stores and for ranks that must agree: the command,
-// this build of the program (a digest of its code), the --set options and the files that were read
-// (base/files.h), those of the data root by their names in it.
+// The inputs of all results of a command, for stores and for agreement between ranks. They are the
+// command, a digest of this build's code, the --set options, and the input files (base/files.h).
+// Files in the data root have their names within it.
 std::vector<planner::StoreFact> RunFacts(const std::string& command, const std::string& code,
                                          const std::vector<std::string>& set,
                                          const std::map<std::string, std::string>& files);
 
-// The facts as one text, for comparing.
+// The facts as one text, for comparison.
 std::string ToText(const std::vector<planner::StoreFact>& facts);
 
 }  // namespace stepcast::study

@@ -28,7 +28,7 @@ report::StageMemory OtherStage(const MemoryQuestion& question, const scenario::S
   set.push_back(fmt::format("data_parallel.zero_stage={}", stage));
   const auto scenario = scenario::Load(question.scenario, set, cache);
   if (!scenario) {
-    // The textbook does not care what the framework can do.
+    // The textbook formula ignores limits of the framework.
     scenario::Scenario textbook = own;
     textbook.plan.data_parallel.zero_stage = stage;
     memory.formula = forecast::MemoryFormula(textbook);

@@ -14,18 +14,19 @@ namespace stepcast::study {
 struct MemoryQuestion {
   std::string scenario;
   std::vector<std::string> set;  // "KEY=VALUE"
-  bool max_micro_batch = false;  // also the largest micro-batch that fits, at each stage
+  bool max_micro_batch = false;  // also find the largest micro-batch that fits, at each stage
 };
 
 struct StagesMemory {
   scenario::Scenario scenario;
   report::MemoryReport report;
-  // Of the scenario's own stage; with `max_micro_batch`, of the largest that fits there, or of one
-  // sequence where none does. Decides whether the answer is that it fits.
+  // The memory at the scenario's own stage. With `max_micro_batch`, it is that of the largest
+  // micro-batch that fits there, or of one sequence if none fits. It decides whether the answer is
+  // "fits".
   forecast::MemoryForecast own;
 };
 
-// Errors also: command.no-micro-batch, for layer lists with `max_micro_batch`.
+// Further error: command.no-micro-batch, for layer lists with `max_micro_batch`.
 Result<StagesMemory> MemoryOfStages(const MemoryQuestion& question);
 
 }  // namespace stepcast::study

@@ -28,7 +28,7 @@ std::string OptionThatVaries(const std::pair<std::string, std::string>& setting)
   return fmt::format("--vary {}={}", setting.first, setting.second);
 }
 
-// What varies is set as --set does it; a mistake in it is one of --vary.
+// Varied values are set like --set, but their mistakes are located at --vary.
 Diagnostics WithVaried(Diagnostics faults, const planner::Settings& settings) {
   for (Diagnostic& fault : faults) {
     for (const auto& setting : settings) {
@@ -49,7 +49,7 @@ bool HasFault(const planner::SweepRow& row, std::string_view code) {
                      [&](const Diagnostic& fault) { return fault.code == code; });
 }
 
-// A plain number, or one with a unit of letters: nothing that names a file.
+// Whether the value is a number, or a number with an alphabetic unit, and so no file name.
 bool IsANumber(const std::string& value) {
   constexpr const char* kDigits = "0123456789";
   const std::size_t unit = value.find_first_not_of(kDigits);
@@ -97,7 +97,7 @@ planner::SweepRow SweepRun::Row(const planner::Settings& settings) {
   planner::Settings all = settings;
   all.insert(all.end(), idle.begin(), idle.end());
   planner::SweepRow with_idle = Forecast(all);
-  // It needs more GPUs than there are, or the topology is flat: that is what the row says.
+  // The combination needs more GPUs than exist, or the topology is flat: the row reports that.
   if (HasFault(with_idle, "plan.device-count") || HasFault(with_idle, "scenario.devices-of-flat")) {
     return row;
   }
@@ -141,8 +141,7 @@ Answer<planner::SweepResult> SweepRun::Run(planner::WorkerPool& pool, planner::R
   }
   auto result = planner::Sweep(*grid_, pool, store, progress);
   if (!result) return Failed(result.error());
-  // A mistake that every row has, and that the scenario has without --vary too, is not about the
-  // combinations.
+  // A mistake that all rows share, and that exists without --vary too, is not about combinations.
   if (const Diagnostics common = planner::CommonFaults(result->rows); !common.empty()) {
     const auto base = scenario::Load(question_.scenario, question_.set, cache_);
     if (!base) {
@@ -191,8 +190,8 @@ Result<void> SweepRun::MakeGrid() {
   return {};
 }
 
-// The files that other rows than the first read, so that they are among the facts. Only these
-// keys name any.
+// Reads files that rows other than the first use, to make them part of the facts. Only these keys
+// name files.
 void SweepRun::ReadOtherFiles() {
   static_cast<void>(scenario::Load(question_.scenario, question_.set, cache_));
   for (const planner::SweepAxis& axis : grid_->axes()) {

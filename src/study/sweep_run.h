@@ -28,57 +28,56 @@ struct SweepQuestion {
   std::vector<std::string> set;   // "KEY=VALUE"
   std::vector<std::string> vary;  // "KEY=V1,V2,...", ranges, "KEY=all"
   TrainingQuestion training;
-  // Told how many of all rows are done, and how many of those the store had; from several threads,
-  // one at a time. May be empty.
+  // Receives the numbers of finished rows, of those from the store, and of all rows. It is called
+  // from several threads, one at a time. May be empty.
   std::function<void(std::int64_t done, std::int64_t known, std::int64_t rows)> progress;
 };
 
-// Forecasts of every combination of values. Prepare comes first; then any number of threads may
-// make rows, and one may Run.
+// Forecasts every combination of values. Call Prepare first. Then any number of threads may make
+// rows, and one may call Run.
 //
-// Where parallelism.data varies and nothing says cluster.devices, combinations of fewer GPUs than
-// the topology has leave the others idle: their rows have cluster.devices: plan beside their
+// If parallelism.data varies and cluster.devices is not given, combinations of fewer GPUs than the
+// topology has leave the rest idle. Their rows have cluster.devices: plan in addition to their
 // values.
 class SweepRun {
  public:
   explicit SweepRun(SweepQuestion question);
 
-  // Reads what all rows have in common. Errors: wrong input is what no combination cures: a file
-  // that cannot be read, a key that does not exist.
+  // Reads the input that all rows share. Fails only on mistakes that every combination has: an
+  // unreadable file or an unknown key.
   Result<void> Prepare();
-  // What the results depend on besides the settings of their rows. `code`: a digest of the
-  // program's.
+  // The inputs of the results, apart from the settings of rows. `code`: a digest of the program.
   std::vector<planner::StoreFact> Facts(const std::string& code) const;
   planner::SweepRow Row(const planner::Settings& settings);
-  // The forecast of a row's settings, with all that was recorded on the way.
+  // Forecasts a row's settings, with all records.
   Result<forecast::Run> Simulate(const planner::Settings& settings);
 
-  // Of a row that can be forecast: forecast::UnknownHostOf.
+  // forecast::UnknownHostOf for a row that can be forecast.
   std::optional<forecast::UnknownHost> UnknownHostOf(const planner::Settings& settings);
 
   // The rows, in the grid's order. Combinations that are illegal by themselves are rows; a mistake
-  // that is there without `vary` too is wrong input. `store` may be null.
+  // that exists without `vary` too is an error. `store` may be null.
   Answer<planner::SweepResult> Run(planner::WorkerPool& pool, planner::ResultStore* store);
 
   const planner::SweepGrid& grid() const { return *grid_; }
   const forecast::TrainingTarget& training() const { return training_; }
-  // The scenario of the first row; null where there can be none.
+  // The scenario of the first row; null if it is illegal.
   const scenario::Scenario* first() const { return *first_ ? &**first_ : nullptr; }
 
  private:
-  // What a thread keeps from one row to the next.
+  // State that a thread keeps from row to row.
   struct Worker {
     Worker(const SweepQuestion& question, scenario::InputCache& cache)
         : variants(question.scenario, question.set, cache) {}
 
     scenario::Variants variants;
     forecast::Forecaster forecaster;
-    std::vector<std::string> overrides;     // of the row
-    std::optional<planner::SweepRow> last;  // the row before
+    std::vector<std::string> overrides;     // of the present row
+    std::optional<planner::SweepRow> last;  // the previous row
   };
 
-  // Of sweeps of at most so many rows, each row says how long communication is exposed: recording
-  // it takes half as long again.
+  // In sweeps of at most this many rows, each row has its exposed communication, for which
+  // recording takes half as long again.
   static constexpr std::int64_t kMostWithTimes = 1000;
 
   planner::SweepRow Forecast(const planner::Settings& settings);
@@ -91,7 +90,7 @@ class SweepRun {
   Varied varied_;
   std::optional<planner::SweepGrid> grid_;
   forecast::TrainingTarget training_;
-  bool may_leave_idle_ = false;  // rows may have cluster.devices: plan beside their values
+  bool may_leave_idle_ = false;  // rows may add cluster.devices: plan
   std::optional<Result<scenario::Scenario>> first_;
   std::map<std::string, std::string> files_;
   planner::PerThread<Worker> workers_;

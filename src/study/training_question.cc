@@ -32,7 +32,7 @@ std::optional<double> Tokens(std::string_view text) {
   return PositiveNumber(text);
 }
 
-// "2.5", or with the sign of a currency before it.
+// Parses "2.5", optionally preceded by a currency sign.
 void ReadPrice(const std::string& text, TrainingTarget& target, Diagnostics& faults) {
   std::string_view number = text;
   for (const std::string_view sign : {"$", "€", "£", "¥"}) {
@@ -51,7 +51,7 @@ void ReadPrice(const std::string& text, TrainingTarget& target, Diagnostics& fau
   }
 }
 
-// "0.9", "90%".
+// Parses "0.9" or "90%".
 void ReadAvailability(const std::string& text, TrainingTarget& target, Diagnostics& faults) {
   constexpr double kHundred = 100;
   const bool percent = text.ends_with('%');

@@ -7,22 +7,22 @@
 #include "src/base/diagnostic.h"
 #include "src/forecast/training_run.h"
 
-// What commands are told of the training that a step is one of, as text.
+// The description of a training, as text.
 namespace stepcast::study {
 
 struct TrainingQuestion {
-  std::string tokens;        // "15T", "300B", "300e9"; empty: not said
+  std::string tokens;        // "15T", "300B", "300e9"; empty: not given
   std::string deadline;      // "30 d"; empty: none
-  std::string price;         // of a GPU hour: "2.5", "$2.5"; empty: not said
-  std::string availability;  // "0.9", "90%"; empty: not said
+  std::string price;         // of a GPU hour: "2.5", "$2.5"; empty: not given
+  std::string availability;  // "0.9", "90%"; empty: not given
 };
 
-// What is wrong goes to `faults`, located at "--deadline VALUE" and so on.
+// Appends mistakes to `faults`, located at "--deadline VALUE" and so on.
 forecast::TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& faults);
 
-// "10s", "2 min", "12 h", "30 d": above zero, in seconds.
+// Parses "10s", "2 min", "12 h" or "30 d", in seconds; must be positive.
 std::optional<double> LongTime(std::string_view text);
-// "300e9", above zero; no units, no separators.
+// Parses a positive number, "300e9", without units or separators.
 std::optional<double> PositiveNumber(std::string_view text);
 
 Diagnostic WrongOption(const char* option, const std::string& value, std::string message,

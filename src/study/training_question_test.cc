@@ -25,7 +25,7 @@ TEST(TrainingQuestionTest, ReadsUnits) {
   EXPECT_EQ(plain.availability, 0.5);
 }
 
-// All at once, each where it stands.
+// All mistakes at once, each at its location.
 TEST(TrainingQuestionTest, NamesEveryMistake) {
   Diagnostics faults;
   ReadTraining({.tokens = "15X", .deadline = "soon", .price = "free", .availability = "110%"},

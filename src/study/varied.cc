@@ -14,7 +14,8 @@ namespace {
 
 using planner::SweepAxis;
 
-// Values of a list that are looked at, from each end, and of another list whether they cure them.
+// The number of values checked from each end of a list, and of values of another list that may
+// resolve a mistake.
 constexpr std::size_t kLookedAt = 1'000;
 constexpr std::size_t kCures = 64;
 
@@ -22,13 +23,13 @@ std::string SettingText(const std::string& key, std::string_view value) {
   return fmt::format("{}={}", key, value);
 }
 
-// Wrong whatever else is set, as far as the value itself tells.
+// Whether the value itself is wrong, whatever else is set.
 bool IsOfTheValue(const Diagnostic& fault) {
   return fault.code.starts_with("input.") || fault.code.starts_with("override.") ||
          fault.code.starts_with("file.");
 }
 
-// The same whatever the value is.
+// Whether the key is wrong, for every value.
 bool IsOfTheKey(const Diagnostic& fault) {
   return fault.code == "input.unknown-key" || fault.code.starts_with("override.");
 }
@@ -50,7 +51,7 @@ class Checker {
     return faults;
   }
 
-  // Of a value of an axis; none if a value of another axis cures it.
+  // The mistakes of an axis's value; none if some value of another axis resolves them.
   Diagnostics FaultsOf(const std::vector<SweepAxis>& axes, std::size_t at,
                        const std::string& value) {
     const std::string own = SettingText(axes[at].key, value);
@@ -60,7 +61,7 @@ class Checker {
       if (i == at) continue;
       const std::vector<std::string>& values = axes[i].values;
       for (std::size_t j = 0; j < std::min(values.size(), kCures); ++j) {
-        // What is set last holds.
+        // The last setting of a key takes effect.
         const std::string other = SettingText(axes[i].key, values[j]);
         const bool before = i < at;
         const auto both = before ? std::vector{other, own} : std::vector{own, other};

@@ -9,23 +9,23 @@
 #include "src/planner/sweep_grid.h"
 #include "src/scenario/input_contents.h"
 
-// What --vary asks for, held to the scenario: for all commands that vary keys.
+// Checks --vary against the scenario, for all commands that vary keys.
 namespace stepcast::study {
 
 class Varied {
  public:
-  // The scenario and what is set in it beside what varies. All must outlive this.
+  // The scenario and its overrides that do not vary. All must outlive the object.
   Varied(const std::string& scenario, const std::vector<std::string>& set,
          scenario::InputCache& cache)
       : scenario_(scenario), set_(set), cache_(cache) {}
 
-  // "KEY=VALUES"; KEY=all is every value that the key has.
+  // Parses "KEY=VALUES"; KEY=all means every value of the key.
   Result<planner::SweepAxis> ReadAxis(const std::string& text);
-  // The value of the key, as the scenario is written and set; nothing: it does not have the key.
+  // The key's value in the scenario with its overrides; nothing if it has none.
   std::optional<std::string> ValueOf(const std::string& key);
-  // Values that no combination makes right: misspelled keys and words, what is no number or has no
-  // unit, numbers out of range, files that are not there. What rules between keys refuse is none of
-  // these. Of very long lists the first and the last values are looked at.
+  // Mistakes in values that no combination can make legal: misspelled keys and words, invalid
+  // numbers or units, numbers out of range, missing files. Rules between keys are not checked. Of
+  // very long lists only the first and last values are checked.
   Diagnostics WrongValues(const std::vector<planner::SweepAxis>& axes);
 
  private:

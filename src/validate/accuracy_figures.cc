@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kLeastForRanks = 3;
 
-// From 1; equal values share the mean of their ranks.
+// Ranks from 1; equal values share their mean rank.
 std::vector<double> RanksOf(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -4,25 +4,25 @@
 #include <optional>
 #include <vector>
 
-// How well numbers that were forecast meet numbers that were measured.
+// Accuracy of forecast numbers against measured ones.
 namespace stepcast::validate {
 
 struct Pair {
-  double measured = 0;  // above zero
+  double measured = 0;  // positive
   double forecast = 0;
 
   double error() const { return forecast / measured - 1; }
 };
 
-// Errors are parts of what was measured: 0.04 is 4 %.
+// Errors are fractions of the measured value: 0.04 is 4 %.
 struct AccuracyFigures {
   std::size_t cases = 0;
   double mean = 0;    // of absolute errors
-  double median = 0;  // likewise; the lower one of an even number
-  double p90 = 0;     // the smallest absolute error that nine of ten do not exceed
-  double bias = 0;    // mean of errors with their signs
-  // Spearman's rank correlation of forecast and measured, equal values sharing their mean rank.
-  // None with fewer than three cases, or where all values of one side are equal.
+  double median = 0;  // likewise; the lower of the two middle ones
+  double p90 = 0;     // the smallest that 90 % of absolute errors do not exceed
+  double bias = 0;    // mean of signed errors
+  // Spearman's rank correlation of forecast and measured; equal values share their mean rank. None
+  // with fewer than three cases, or if all values of one side are equal.
   std::optional<double> rank_correlation;
 };
 

@@ -12,8 +12,8 @@ TEST(AccuracyFigures, OfNothingAreZero) {
   EXPECT_FALSE(figures.rank_correlation.has_value());
 }
 
-// Errors +10 %, -20 %, +30 %, 0: mean absolute 15 %, bias 5 %; sorted 0, 10, 20, 30, of which the
-// second is the median and the fourth (ceil of 3.6) the 90th percentile.
+// Errors +10 %, -20 %, +30 %, 0: mean absolute 15 %, bias 5 %. Sorted 0, 10, 20, 30: the second is
+// the median and the fourth (ceil of 3.6) the 90th percentile.
 TEST(AccuracyFigures, CountErrorsInPartsOfWhatWasMeasured) {
   const AccuracyFigures figures = FiguresOf({{1, 1.1}, {10, 8}, {100, 130}, {1000, 1000}});
   EXPECT_EQ(figures.cases, 4u);

@@ -55,12 +55,12 @@ Result<std::vector<std::shared_ptr<const CurveFile>>> LoadAllCurves() {
   return files;
 }
 
-// A scenario that only says on which cluster a curve was measured.
+// A scenario with only the cluster on which a curve was measured.
 Result<scenario::Scenario> ScenarioOf(const CurveFile& file, const CollectiveCurve& curve,
                                       scenario::InputCache& cache) {
   std::string communication;
   if (!curve.algorithm.empty()) {
-    // NCCL writes its names without underscores.
+    // NCCL's names have no underscores.
     std::string name = curve.algorithm;
     std::erase(name, '_');
     communication = fmt::format("communication: {{nccl_algo: \"{}\"}}\n", name);
@@ -81,7 +81,7 @@ Result<scenario::Scenario> ScenarioOf(const CurveFile& file, const CollectiveCur
   return scenario::LoadText(text, file.name, {}, cache);
 }
 
-// The first ranks of every node.
+// The first ranks of each node.
 std::vector<int> RanksOf(const CollectiveCurve& curve, int gpus_per_node) {
   std::vector<int> ranks;
   const int local = curve.ranks / curve.nodes;
@@ -95,7 +95,7 @@ class Comparer {
  public:
   explicit Comparer(CollectiveAccuracy& accuracy) : accuracy_(accuracy) {}
 
-  // `own`: forecasts read the fit points of the file, before those of the profile.
+  // `own`: forecasts read the fit points of the file, with priority over those of the profile.
   std::optional<Diagnostics> Add(const std::shared_ptr<const CurveFile>& file, bool own) {
     accuracy_.sources.push_back(
         {file->name, file->source, file->machine, file->rule, file->not_counted});
@@ -193,7 +193,7 @@ ErrorSummary Summarise(std::vector<double> errors) {
       std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
   for (double& error : errors) error = std::abs(error);
   std::sort(errors.begin(), errors.end());
-  // The smallest error that this part of the points does not exceed.
+  // The smallest error that this fraction of the points does not exceed.
   const auto quantile = [&](double part) {
     const double rank = std::ceil(part * static_cast<double>(errors.size()));
     return errors[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];

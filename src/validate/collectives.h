@@ -16,11 +16,11 @@
 #include "src/calibration/collective_curves.h"
 #include "src/cost/demand.h"
 
-// Every published measurement of a collective against the forecast of the same machine.
+// Compares every published measurement of a collective with a forecast for the same machine.
 //
-// A source is forecast with the profile of its GPU type, its own fit points before those of other
-// sources: as after measuring half of it. Points that are held back are read by nothing, here or
-// elsewhere.
+// A source is forecast with the profile of its GPU type, and its own fit points have priority over
+// those of other sources: as if half of it had been measured. Held-back points are never read, here
+// or elsewhere.
 namespace stepcast::validate {
 
 enum class Role : std::uint8_t { kFit, kHeldBack, kUncertain };
@@ -29,7 +29,7 @@ constexpr std::string_view Name(Role role) {
   return kNames[static_cast<std::size_t>(role)];
 }
 
-// By size; the first is below what the targets are for.
+// By size; the first band is below the range of the targets.
 enum class SizeBand : std::uint8_t { kTiny, kSmall, kMedium, kLarge };
 inline constexpr std::array kSizeBands = {SizeBand::kTiny, SizeBand::kSmall, SizeBand::kMedium,
                                           SizeBand::kLarge};
@@ -41,21 +41,21 @@ constexpr std::string_view Name(SizeBand band) {
 SizeBand BandOf(Bytes size);
 
 struct CollectivePoint {
-  std::size_t source = 0;  // in CollectiveAccuracy::sources
+  std::size_t source = 0;  // index in CollectiveAccuracy::sources
   CollectiveKind collective = CollectiveKind::kAllReduce;
   int ranks = 0;
   int nodes = 0;
   bool nvlink = true;  // ranks of a node meet over NVLink, else PCIe
-  std::string forced;  // algorithm that the user asked for; empty: NCCL chose
+  std::string forced;  // algorithm that the user forced; empty: NCCL chose
   Bytes size;
   Role role = Role::kFit;
   Time measured;
   Time forecast;
-  Time by_law;  // without any curve
+  Time by_law;  // modelled, without any curve
   std::string algorithm, protocol;
   int channels = 0;
   cost::Provenance provenance = cost::Provenance::kModelled;
-  // The algorithm that ran, by the source; empty: not stated.
+  // The algorithm and protocol that ran, according to the source; empty if not stated.
   std::string documented_algorithm, documented_protocol;
 
   // (forecast - measured) / measured
@@ -73,7 +73,7 @@ struct CollectiveSource {
   bool counts() const { return not_counted.empty(); }
 };
 
-// Of absolute errors; bias is the mean of the signed ones.
+// Of absolute errors; bias is the mean of signed errors.
 struct ErrorSummary {
   std::size_t points = 0;
   double median = 0;
@@ -92,17 +92,18 @@ struct CollectiveAccuracy {
   std::size_t documented() const;
   std::size_t as_documented() const;
 
-  // Target on held-back points: median at most 5 %, nine of ten within 15 %, and every documented
+  // Targets on held-back points: a median of at most 5 %, 90 % within 15 %, and every documented
   // choice.
   static constexpr double kMedianTarget = 0.05;
   static constexpr double kP90Target = 0.15;
   bool MeetsTargets() const;
 };
 
-// Of all calibration/collectives/*.yaml of the data root. Errors are those of the files.
+// For all calibration/collectives/*.yaml of the data root. Errors: those of the files.
 Result<CollectiveAccuracy> CompareCollectives();
 
-// The same of `files`. `own`: forecasts read their fit points; else the profiles' alone.
+// The same for `files`. `own`: forecasts read the fit points of the files; otherwise only those of
+// profiles.
 Result<CollectiveAccuracy> CompareCurves(
     std::span<const std::shared_ptr<const calibration::CurveFile>> files, bool own);
 

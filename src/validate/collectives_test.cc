@@ -26,8 +26,8 @@ TEST(BandOf, CountsItsLowerEnd) {
   EXPECT_EQ(BandOf(MiB(64) + Bytes(1)), SizeBand::kLarge);
 }
 
-// Where forecasts stand, so that a change that makes them worse is seen: within the targets of 5
-// and 15 %, the median at 2.4 % and nine of ten points within 11.7 %.
+// The present accuracy, so that a change for the worse is noticed. It is within the targets of 5
+// and 15 %: a median of 2.4 %, and 90 % of points within 11.7 %.
 TEST(CompareCollectives, IsAsGoodAsItWas) {
   const auto accuracy = CompareCollectives();
   ASSERT_TRUE(accuracy) << Format(accuracy.error());
@@ -38,11 +38,11 @@ TEST(CompareCollectives, IsAsGoodAsItWas) {
   EXPECT_LE(held_back.p90, 0.125);
   EXPECT_GT(accuracy->documented(), 30U);
   EXPECT_EQ(accuracy->as_documented(), accuracy->documented());
-  // The law alone, where nothing was measured.
+  // The model only, without measurements.
   EXPECT_LE(accuracy->TotalByLaw(Role::kHeldBack).median, 0.12);
 }
 
-// A curve that was read gives back its own points; one that was held back was not read.
+// A fit curve reproduces its own points; a held-back curve was not read.
 TEST(CompareCollectives, ReadsFitPointsAlone) {
   const auto accuracy = CompareCollectives();
   ASSERT_TRUE(accuracy);
@@ -51,7 +51,7 @@ TEST(CompareCollectives, ReadsFitPointsAlone) {
       EXPECT_NEAR(point.error(), 0, 1e-6);
     } else if (accuracy->sources[point.source].counts() &&
                point.provenance == cost::Provenance::kMeasured) {
-      // Another source measured that size, and something else.
+      // Another source measured that size, with another result.
       EXPECT_GT(std::abs(point.error()), 1e-3)
           << accuracy->sources[point.source].name << " " << point.size.count();
     }

@@ -18,7 +18,7 @@ using program::Index;
 using program::Opcode;
 using program::Program;
 
-// The kernel's name, the copy's direction, the collective's or exchange's kind and group.
+// The kernel's name, the copy's direction, or the collective's or exchange's kind and group.
 std::string KindOf(const Program& program, const program::Instruction& instruction) {
   if (instruction.opcode == Opcode::kCollective) {
     const program::Collective& collective = program.collectives[instruction.operand];
@@ -44,7 +44,7 @@ Time Median(std::vector<Time> times) {
   return *middle;
 }
 
-// By instruction; without an entry where an operation has no record.
+// By instruction; operations without a record have no entry.
 std::map<Index, Sample> Forecast(const program::Timeline& timeline, std::uint32_t step) {
   const Time origin = step == 0 ? Time() : timeline.step_ends[step - 1];
   std::map<Index, Sample> samples;

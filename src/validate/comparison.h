@@ -10,12 +10,12 @@
 #include "src/program/program.h"
 #include "src/validate/execution.h"
 
-// A forecast and an execution of the same step program, side by side.
+// Compares a forecast with an execution of the same step program.
 namespace stepcast::validate {
 
 struct TimePair {
   std::string name;
-  std::int64_t calls = 0;  // in one step, where that has a meaning
+  std::int64_t calls = 0;  // in one step, if applicable
   Time forecast, measured;
 
   Time difference() const { return forecast - measured; }
@@ -25,8 +25,8 @@ struct BytesPair {
   Bytes forecast, measured;
 };
 
-// One operation of the step. Starts are times since the step's start. What was measured is the
-// median over the measured steps, on the critical rank.
+// One operation of the step. Starts are relative to the step's start. Measured values are medians
+// over the measured steps, on the critical rank.
 struct OperationPair {
   program::Index instruction = program::kNone;
   Time forecast_start, forecast_duration;
@@ -40,17 +40,17 @@ struct Comparison {
   std::vector<TimePair> time;  // forward, backward, optimizer, exposed communication, idle
   TimePair communication;      // in flight
   // Sums over the operations of one step: kernels by name, copies by direction, collectives by kind
-  // and group; in the order in which the program first has them.
+  // and group, in the program's order.
   std::vector<TimePair> kinds;
   BytesPair peak;
   std::vector<OperationPair> largest;  // by difference of duration, at most kLargest
 
-  // (forecast - measured) / measured; zero where both are zero.
+  // (forecast - measured) / measured; zero if both are zero.
   double step_error() const;
 };
 inline constexpr std::size_t kLargest = 10;
 
-// Both must be of the same scenario.
+// Requires that both are of the same scenario.
 Comparison Compare(const forecast::Run& forecast, const Execution& execution);
 
 }  // namespace stepcast::validate

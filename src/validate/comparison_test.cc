@@ -30,7 +30,7 @@ data_parallel: {zero_stage: 0, framework: reference}
   return *scenario;
 }
 
-// A forward kernel, then an all-reduce of 1,000 bytes on another stream, which the host waits for.
+// A forward kernel, then an all-reduce of 1,000 bytes on another stream; the host waits for it.
 program::Program KernelAndAllReduce() {
   program::Program program;
   program.streams = {{"compute"}, {"comm"}};
@@ -56,8 +56,8 @@ program::Program KernelAndAllReduce() {
 
 Time Ms(std::int64_t milliseconds) { return Milliseconds(milliseconds); }
 
-// One step of a timeline: when the kernel starts and ends, when the all-reduce does, which starts
-// at once, and the host waits for it from then on.
+// Adds one step to a timeline: start and end of the kernel, and end of the all-reduce. The
+// all-reduce starts at the kernel's end, and the host waits for it from then on.
 void AddStep(program::Timeline& timeline, Time kernel_start, Time kernel_end, Time reduced) {
   const auto step = static_cast<std::uint32_t>(timeline.step_ends.size());
   timeline.operations.push_back({0, step, kernel_start, kernel_start, kernel_start, kernel_end});
@@ -74,9 +74,9 @@ RankRun Rank(int rank, program::Timeline timeline, Bytes peak) {
   return run;
 }
 
-// Three steps; the middle one has a neighbour on both sides. Rank 0 ends its steps at 10, 20 and 30
-// ms, rank 1 at 11, 22 and 33: the step lasts from 11 to 22 ms, and rank 1 is critical. There: idle
-// [11, 12), the kernel [12, 18), the all-reduce [18, 22).
+// Three steps, of which the middle one has neighbors on both sides. Rank 0 ends its steps at 10, 20
+// and 30 ms, rank 1 at 11, 22 and 33: the step lasts from 11 to 22 ms, and rank 1 is critical. On
+// rank 1: idle [11, 12), the kernel [12, 18), the all-reduce [18, 22).
 Execution MiddleStep() {
   program::Timeline first, second;
   AddStep(first, Ms(1), Ms(7), Ms(10));
@@ -114,7 +114,7 @@ TEST(Summarise, AStepLastsFromTheEndOfTheOneBeforeOnTheLastRank) {
 }
 
 TEST(Summarise, BetweenBarriersEachStepIsMeasuredByItself) {
-  // Steps of 5, 3, 4 and 10 ms with pauses in between, which count for nothing.
+  // Steps of 5, 3, 4 and 10 ms with pauses in between, which do not count.
   program::Timeline timeline;
   AddStep(timeline, Ms(0), Ms(2), Ms(5));
   AddStep(timeline, Ms(6), Ms(8), Ms(9));
@@ -126,13 +126,14 @@ TEST(Summarise, BetweenBarriersEachStepIsMeasuredByItself) {
   ASSERT_EQ(execution.steps.size(), 4u);
   EXPECT_EQ(execution.shortest, Ms(3));
   EXPECT_EQ(execution.longest, Ms(10));
-  // Of 3, 4, 5 and 10 the lower one in the middle.
+  // The median of 3, 4, 5 and 10 is the lower middle one.
   EXPECT_EQ(execution.figures.step_time, Ms(4));
   EXPECT_EQ(execution.typical, 2u);
   EXPECT_EQ(execution.critical_rank, 0);
 }
 
-// The forecast: the kernel takes 5 ms instead of 6, the all-reduce 8 instead of 4; no idle time.
+// The forecast has 5 ms for the kernel instead of 6, 8 for the all-reduce instead of 4, and no idle
+// time.
 forecast::Run Forecast() {
   forecast::Run run;
   forecast::ClassRun& own = run.classes.emplace_back();

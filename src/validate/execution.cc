@@ -27,7 +27,7 @@ Time LatestEnd(const std::vector<RankRun>& ranks, std::uint32_t step) {
   return end;
 }
 
-// Between barriers a step begins when the first rank begins it.
+// With barriers, a step begins when the first rank begins it.
 Time FirstIssue(const std::vector<RankRun>& ranks, std::uint32_t step, Time end) {
   Time first = end;
   for (const RankRun& rank : ranks) {
@@ -124,7 +124,7 @@ void FillMemory(const scenario::Scenario& scenario, Execution& execution) {
   memory.capacity = scenario::OfKind(scenario, scenario::KindOfRank(scenario, memory.rank))
                         .cluster->device_memory();
   memory.fits = true;  // it ran
-  // The pool hands out what a buffer asks for and has room, for it ran.
+  // Every allocation succeeds, since the program ran.
   const memory::Usage usage = memory::Record(execution.program_of(*fullest),
                                              fullest->measurement.timeline, memory::kUnlimited)
                                   .usage;
@@ -155,7 +155,7 @@ Execution Summarise(const scenario::Scenario& scenario, std::vector<program::Pro
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return Length(execution.steps[a]) < Length(execution.steps[b]);
   });
-  // Of an even number the lower one of the two in the middle, so that it is a step that was.
+  // For an even number, the lower of the two middle ones, so that it is a real step.
   execution.typical = order[(order.size() - 1) / 2];
   execution.shortest = Length(execution.steps[order.front()]);
   execution.longest = Length(execution.steps[order.back()]);

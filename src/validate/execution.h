@@ -13,49 +13,50 @@
 #include "src/runtime/job.h"
 #include "src/scenario/scenario.h"
 
-// An execution: every rank's measurement, and the figures that a forecast has, too.
+// An execution: every rank's measurement, and the same figures as a forecast.
 namespace stepcast::validate {
 
-// One rank's part.
+// One rank's measurement.
 struct RankRun {
   runtime::Place place;
-  std::size_t program = 0;  // which of Execution::programs it ran
+  std::size_t program = 0;  // index in Execution::programs
   runtime::Measurement measurement;
 };
 
 // One measured step of the whole job, in the time of rank 0.
 struct MeasuredStep {
-  std::uint32_t step = 0;  // as the measurements' records count
+  std::uint32_t step = 0;  // its number in the measurements' records
   Time start, end;
 };
 
 struct Execution {
   std::string backend;                                       // "host", "cuda"
-  std::vector<std::pair<std::string, std::string>> machine;  // Backend::Describe, of rank 0
-  // By class of ranks, of its first rank: those of the others differ in the ranks of their groups
-  // alone.
+  std::vector<std::pair<std::string, std::string>> machine;  // Backend::Describe of rank 0
+  // By class of ranks, the program of its first rank. Other ranks' programs differ only in the
+  // ranks of their groups.
   std::vector<program::Program> programs;
   std::vector<RankRun> ranks;
   bool barrier = false;
   std::vector<MeasuredStep> steps;
-  std::size_t typical = 0;  // of `steps`: the one with the median time
+  std::size_t typical = 0;  // index in `steps`: the step with the median time
   Time shortest, longest;   // step times
-  int critical_rank = 0;    // the last to finish the typical step; the lowest on a tie
+  int critical_rank = 0;    // last to finish the typical step; lowest on a tie
   // Of the typical step, on the critical rank; step_time is the median. Memory is that of the rank
-  // with the highest peak; what was alive then is known (at_peak) only if the device counted what
-  // the program says, else zero.
+  // with the highest peak. at_peak is known only if the device counted memory like the program;
+  // otherwise it is zero.
   forecast::Forecast figures;
 
   const program::Program& program_of(const RankRun& rank) const { return programs[rank.program]; }
   const RankRun& critical() const { return ranks[static_cast<std::size_t>(critical_rank)]; }
 };
 
-// How many steps the executor must measure for `steps` step times. Without barriers a step is
-// measured between the ends of two, while its successor runs: one leads in, one leads out.
+// The number of steps to be measured for `steps` step times. Without barriers, a step is measured
+// between the ends of two steps while its successor runs, so one step more is needed before and one
+// after.
 int StepsToMeasure(int steps, bool barrier);
 
-// Sums up the measurements of all ranks, which measured StepsToMeasure steps. `barrier`: as the
-// executor was told.
+// Summarizes the measurements of all ranks, which measured StepsToMeasure steps. `barrier`: the
+// executor's option.
 Execution Summarise(const scenario::Scenario& scenario, std::vector<program::Program> programs,
                     std::vector<RankRun> ranks, bool barrier, std::string backend,
                     std::vector<std::pair<std::string, std::string>> machine);

@@ -21,16 +21,16 @@ namespace {
 
 constexpr std::int64_t kLeastSide = 512;
 constexpr double kShortest = 20, kLongest = 1000;  // microseconds
-// At the power limit what is shorter is mostly starts and casts.
+// At the power limit, shorter products are mostly launches and casts.
 constexpr double kShortestAtLimit = 200;
-// A dozen of such products take as long as a board's power limit takes to tell: from here on, rates
-// of bursts are those of long runs. Beyond twice as much some libraries change to other kernels.
+// A dozen of such products last as long as the power limit takes to act. From this size on, rates
+// of bursts equal those of long runs. Beyond twice this size some libraries change kernels.
 constexpr double kLongBurst = 8000;
-// Under this part of the time with the cast, the time without it is mostly the error of a
-// difference.
+// If the time without the cast is below this fraction of the time with it, it is mostly the error
+// of a difference.
 constexpr double kLeastNet = 0.6;
 
-// A file of the folder: nothing where it does not exist, or after a Diagnostic.
+// A file of the folder. Empty if it does not exist, or after a Diagnostic.
 class Table {
  public:
   static std::optional<Table> Open(const std::string& path, Diagnostics& faults) {
@@ -48,13 +48,13 @@ class Table {
   std::size_t size() const { return table_.rows.size(); }
   bool Has(std::string_view column) const { return Find(column) != nullptr; }
 
-  // Empty where the column does not exist.
+  // Empty if the column does not exist.
   std::string_view Text(std::size_t row, std::string_view column) const {
     const std::size_t* at = Find(column);
     return at == nullptr ? std::string_view() : std::string_view(table_.rows[row][*at].text);
   }
 
-  // Nothing where the field is empty, or after a Diagnostic.
+  // Nothing if the field is empty, or after a Diagnostic.
   std::optional<double> Number(std::size_t row, std::string_view column) const {
     const std::string_view text = Text(row, column);
     if (text.empty()) return std::nullopt;
@@ -69,7 +69,7 @@ class Table {
     return std::nullopt;
   }
 
-  // Of a column that the table needs; zero after a Diagnostic.
+  // The value of a required column; zero after a Diagnostic.
   std::int64_t Size(std::size_t row, std::string_view column) const {
     return std::llround(Number(row, column).value_or(0));
   }
@@ -102,7 +102,7 @@ class Table {
   Diagnostics* faults_;
 };
 
-// What the tables call a type that the device multiplies.
+// The tables' names of the types that the device multiplies.
 std::vector<std::pair<std::string_view, DataType>> TypesOf(const topology::Gpu& gpu) {
   std::vector<std::pair<std::string_view, DataType>> types;
   for (const auto& [name, type] : {std::pair<std::string_view, DataType>("bf16", DataType::kBf16),
@@ -143,10 +143,10 @@ MeasuredKernel RowOf(const Sizes& sizes, DataType type, double microseconds) {
           .shape = fmt::format("{} x {}", n, k)};
 }
 
-// Products at full clock by the name of the type and the sizes, in microseconds.
+// Products at full clock, by type name and sizes, in microseconds.
 struct Burst {
-  double cast = 0;  // of x
-  double net = 0;   // without it
+  double cast = 0;  // time of casting x
+  double net = 0;   // time of the product without the cast
 };
 using Bursts = std::map<std::pair<std::string, Sizes>, Burst>;
 
@@ -170,8 +170,7 @@ void ReadProducts(const Table& table, const topology::Gpu& gpu, KernelTables& ta
   }
 }
 
-// Of what ran with random operands the fastest, without its cast. Values that are all the same draw
-// less power.
+// Reads the fastest product with random operands, without its cast. Equal values draw less power.
 void ReadSustained(const Table& table, const topology::Gpu& gpu, const Bursts& bursts,
                    ProductRows& rows) {
   if (!table.Needs({"gpu", "m", "n", "k", "type", "us", "by"})) return;
@@ -196,8 +195,8 @@ void ReadSustained(const Table& table, const topology::Gpu& gpu, const Bursts& b
   for (auto& [key, product] : best) rows[key.first].push_back(std::move(product));
 }
 
-// TensorRT-LLM turns queries and keys and writes the cache, vLLM writes the cache, in kernels of
-// their own or inside: so many bytes more.
+// Bytes moved besides attention. TensorRT-LLM rotates queries and keys and writes the cache; vLLM
+// writes the cache. They do so in separate kernels or within attention.
 double BytesBesides(std::string_view by, double tokens, double head, double heads,
                     double kv_heads) {
   constexpr double kElement = 2;
@@ -245,7 +244,7 @@ std::vector<MeasuredKernel> ReadAttention(const Table& table, const topology::Gp
   return rows;
 }
 
-// "2.29" of "2.29.2".
+// "2.29" from "2.29.2".
 std::optional<Version> ReleaseOf(std::string_view text) {
   Version version;
   const char* const end = text.data() + text.size();
@@ -263,15 +262,15 @@ std::optional<CollectiveKind> CollectiveOf(std::string_view op) {
   return std::nullopt;
 }
 
-// Bytes a second of the largest size, by what each rank sends of it.
+// Bandwidth at the largest size, in bytes per second sent by each rank.
 double BusBandwidth(const calibration::CollectiveCurve& curve) {
   const auto& [bytes, time] = curve.fit.back();
   return (curve.ranks - 1.0) / curve.ranks * static_cast<double>(bytes.count()) / time.seconds();
 }
 
-// More GPUs on the same links keep their bus bandwidth, or half of it where they meet in a root
-// complex. Where less than a third is left, data go through the memory of a host without peer
-// access: that says nothing about the GPU, and nothing about other machines.
+// Removes curves of hosts without peer access. More GPUs on the same links keep their bus
+// bandwidth, or half of it if they share a root complex. If less than a third remains, data pass
+// through host memory, which says nothing about the GPU or other machines.
 void DropWithoutPeerAccess(std::vector<calibration::CollectiveCurve>& curves) {
   std::map<CollectiveKind, double> fewest;  // bus bandwidth of the fewest ranks; curves ascend
   std::erase_if(curves, [&](const calibration::CollectiveCurve& curve) {
@@ -290,7 +289,7 @@ Result<std::vector<calibration::CurveFile>> ReadCollectiveTable(const std::strin
   std::vector<calibration::CurveFile> files;
   const auto table = Table::Open(folder + "/collectives/nccl.csv", faults);
   using Group = std::tuple<CollectiveKind, int>;  // and ranks
-  // Of each size the sum over repetitions, and how many there are.
+  // For each size, the sum over repetitions and their number.
   std::map<Version, std::map<Group, std::map<std::int64_t, std::pair<double, int>>>> releases;
   if (table && table->Needs({"gpu", "release", "op", "ranks", "bytes", "us"})) {
     for (std::size_t row = 0; row < table->size(); ++row) {

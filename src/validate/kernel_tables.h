@@ -10,37 +10,39 @@
 #include "src/topology/device.h"
 #include "src/validate/rate_fit.h"
 
-// Tables of measured kernels (CSV), one folder for a laboratory:
+// Tables of measured kernels (CSV), one folder per laboratory:
 //
 //   products/GPU.csv          m, n, k, then bf16_us and X_us with the cast of x, X_net_us without it,
-//                             for X = fp8 (a scale for a tensor or a row), fp8b (for a block), nvfp4
+//                             for X = fp8 (a scale per tensor or row), fp8b (per block), nvfp4
 //   sustained/products.csv    gpu, m, n, k, type, us, by: products that ran for a second and more
-//   attention/causal-GPU.csv  heads, kv_heads, head, window (0: none), batch, length, bf16_us, bf16_by
-//   collectives/nccl.csv      gpu, release of NCCL, op, ranks on one node, bytes as nccl-tests count, us
+//   attention/causal-GPU.csv  heads, kv_heads, head, window (0: none), batch, length, bf16_us,
+//                             bf16_by
+//   collectives/nccl.csv      gpu, release of NCCL, op, ranks on one node, bytes as in nccl-tests,
+//                             us
 //
-// Rows that no forecast of training needs are left out: products with a side below 512, less than
-// 20 us, attention with heads that are neither 64, 128 nor 256. Times of products are of up to 1
-// ms, before a board's power limit tells.
+// Rows that training forecasts do not need are left out: products with a side below 512 or less
+// than 20 us, and attention with head sizes other than 64, 128 and 256. Product times are up to 1
+// ms, before a board's power limit takes effect.
 namespace stepcast::validate {
 
-// By data type: FP8 in blocks is MXFP8 on devices that multiply it.
+// By data type. Block-scaled FP8 is MXFP8 on devices that multiply it.
 using ProductRows = std::map<DataType, std::vector<MeasuredKernel>>;
 
 struct KernelTables {
   ProductRows products;   // at full clock
-  ProductRows sustained;  // at the power limit: random operands, and bursts that are long enough
+  ProductRows sustained;  // at the power limit: random operands, and long bursts
   std::vector<MeasuredKernel> attention;
 };
 
-// Of `gpu`; `flash` is the generation of attention that the tables are of (Kernel::flash). Files
-// that the folder does not have are left out. Errors: file.not-found where none is there, csv.* and
-// atlas.column (a column that a table needs is missing), atlas.number (a field that holds none).
+// The tables of `gpu`. `flash` is the generation of attention in the tables (Kernel::flash).
+// Missing files are skipped. Errors: file.not-found if all are missing, csv.*, atlas.column (a
+// required column is missing) and atlas.number (an invalid number).
 Result<KernelTables> ReadKernelTables(const std::string& folder, const topology::Gpu& gpu,
                                       std::uint8_t flash);
 
-// NCCL's collectives of the GPU type, a file for each release, with every point to be fitted or, if
-// `half`, every second one held back. `topology` names the file of a machine like theirs. Errors as
-// above; nothing where the folder has no such table.
+// NCCL's collectives of the GPU type, one file per release. All points are fit points or, with
+// `half`, every second one is held back. `topology` is the file of a similar machine. Errors as
+// above; empty if the folder has no such table.
 Result<std::vector<calibration::CurveFile>> ReadCollectiveTable(const std::string& folder,
                                                                 const topology::Gpu& gpu,
                                                                 const std::string& topology,

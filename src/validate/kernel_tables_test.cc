@@ -23,7 +23,7 @@ topology::Gpu SampleGpu() {
   return gpu;
 }
 
-// A folder of tables, made anew for each test.
+// A folder of tables, recreated for each test.
 class KernelTables : public testing::Test {
  protected:
   void Write(const std::string& name, const std::string& text) {
@@ -41,7 +41,7 @@ TEST_F(KernelTables, ReadsProductsWithoutCasts) {
         "4096,4096,4096,200,130,110\n"
         "256,4096,4096,25,20,15\n"     // too few rows
         "512,512,512,3,,\n"            // too short
-        "16384,16384,8192,9000,,\n");  // as long as the power limit takes to tell
+        "16384,16384,8192,9000,,\n");  // long enough for the power limit to act
   const auto tables = ReadKernelTables(folder_, SampleGpu(), 2);
   ASSERT_TRUE(tables.has_value());
   ASSERT_EQ(tables->products.at(DataType::kBf16).size(), 1);
@@ -58,7 +58,7 @@ TEST_F(KernelTables, ReadsAttentionUnderAWindow) {
   Write("attention/causal-sample.csv",
         "heads,kv_heads,head,window,batch,length,bf16_us\n"
         "32,8,128,128,4,4096,150\n"
-        "32,8,72,0,4,4096,150\n");  // heads that no rate is of
+        "32,8,72,0,4,4096,150\n");  // a head size without a measured rate
   const auto tables = ReadKernelTables(folder_, SampleGpu(), 2);
   ASSERT_TRUE(tables.has_value());
   ASSERT_EQ(tables->attention.size(), 1);
@@ -85,7 +85,8 @@ TEST_F(KernelTables, ReadsCollectivesByRelease) {
   EXPECT_EQ(curve.held_back, (std::vector<calibration::TimePoint>{{KiB(4), Microseconds(13)}}));
 }
 
-// Eight GPUs of one host have a fourteenth of what two have, those of another one half of it.
+// Eight GPUs of one host have a fourteenth of the bandwidth of two; those of another host have
+// half.
 TEST_F(KernelTables, LeavesOutHostsWithoutPeerAccess) {
   Write("collectives/nccl.csv",
         "gpu,release,op,ranks,bytes,us\n"
@@ -117,7 +118,7 @@ TEST_F(KernelTables, NamesWhatIsMissing) {
   EXPECT_EQ(nothing.error().front().code, "file.not-found");
 }
 
-// Products that tiles made are fitted by tiles within 2 %.
+// Products generated from tiles are fitted by tiles within 2 %.
 TEST(RateFit, FindsTilesAgain) {
   const topology::Gpu gpu = SampleGpu();
   calibration::KernelCosts costs;

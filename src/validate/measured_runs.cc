@@ -25,7 +25,7 @@ namespace {
 using scenario::PublishedCase;
 using scenario::Resolved;
 
-// A rule refuses the plan: such a run cannot have been as the table says, or is not modelled.
+// Whether a rule refuses the plan: the table is wrong, or the run is not modelled.
 bool IsRefusal(const Diagnostic& diagnostic) {
   return diagnostic.code.starts_with("plan.") || diagnostic.code.starts_with("cost.");
 }
@@ -40,7 +40,7 @@ std::string ProfileOf(const scenario::Scenario& scenario, const std::string& fil
   return scenario::FindInput(*path, scenario::FolderOf(file)).value_or("");
 }
 
-// A measurement that no step of these settings can have had: of another unit, or another run.
+// Reports a measurement that is impossible with these settings: a wrong unit, or another run.
 void CheckPlausible(const SimulatedRun& run, Time time_at_peak, Diagnostics& mistakes) {
   constexpr double kMostApart = 10;
   const char* const hint =
@@ -133,7 +133,7 @@ Result<scenario::RunsTable> ReadRuns(const std::string& path, const std::string&
   return table;
 }
 
-// Runs of one scenario have its mistakes in common.
+// Adds mistakes without duplicates, since runs of one scenario share its mistakes.
 void AddNew(const Diagnostics& found, Diagnostics& all) {
   for (const Diagnostic& diagnostic : found) {
     const bool known = std::any_of(all.begin(), all.end(), [&](const Diagnostic& other) {
@@ -168,7 +168,7 @@ Result<std::vector<SimulatedRun>> SimulateRuns(const std::string& path, const st
   ThreadTeam team(UsableCores() - 1);
   ForEachIndex(team, static_cast<std::int64_t>(runs.size()), [&](std::int64_t run, int) {
     const auto i = static_cast<std::size_t>(run);
-    // Where the table has mistakes, those of its scenarios come with them, and nothing runs.
+    // If the table has mistakes, those of its scenarios are added, and nothing runs.
     if (table->mistakes.empty()) {
       Simulate(table->runs[i], table->files[i], cache, runs[i], mistakes[i]);
     } else if (const auto loaded =

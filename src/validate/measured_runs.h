@@ -11,7 +11,7 @@
 #include "src/calibration/run_settings.h"
 #include "src/scenario/published_file.h"
 
-// Measured steps beside their simulation: what `calibrate runs` learns from.
+// Measured steps with their simulated times, from which `calibrate runs` learns.
 namespace stepcast::validate {
 
 struct SimulatedMemory {
@@ -23,29 +23,30 @@ struct SimulatedRun {
   std::string name;
   Location location;
   scenario::Split split = scenario::Split::kFit;
-  std::string reason;  // why it is not simulated; empty: it is
-  // Of simulated runs.
+  std::string reason;  // why it was not simulated; empty: it was
+  // The following are set for simulated runs.
   calibration::RunSettings settings;
-  std::string profile;      // the file of its calibration profile; empty: it stands in the scenario
-  Time measured, forecast;  // without what the profile has learned from runs before
+  std::string profile;      // file of its calibration profile; empty: in the scenario
+  Time measured, forecast;  // forecast without previously learned corrections
   std::vector<SimulatedMemory> memory;
-  // Its model's floating point operations at the peak of the devices, in seconds; zero: none are
-  // counted. Over the time of a step: the part of the peak that it reaches.
+  // The time of the model's floating point operations at the devices' peak, in seconds; zero if
+  // they are not counted. Divided by the step time, it is the fraction of the peak.
   double peak_seconds = 0;
 };
 
-// Why a rule refuses a plan, without the values of one case, so that cases can be counted by it.
+// The rule that refuses a plan, without the values of the case, for counting cases.
 std::string ReasonOf(const Diagnostics& refusals);
 
-// Of a table of runs (scenario/runs_file.h) or a file of published steps, by its ending (.csv,
-// .yaml). `scenario` and `set` are for tables. Runs that a rule refuses or that say no time are not
-// simulated; everything else that is wrong is an error. The same on any number of threads.
+// Simulates the runs of a table (scenario/runs_file.h) or of a file of published steps, by its
+// extension (.csv, .yaml). `scenario` and `set` apply to tables. Runs that a rule refuses or that
+// have no time are not simulated; all other mistakes are errors. The result does not depend on the
+// number of threads.
 Result<std::vector<SimulatedRun>> SimulateRuns(const std::string& path, const std::string& scenario,
                                                const std::vector<std::string>& set);
 
-// The rival without a simulation: the time of a step that reaches the part of the peak which the
-// nearest of `known` reaches (calibration::LearnedRuns::Likeness), in seconds. None where none of
-// them is on the same GPU, or no operations are counted.
+// A baseline without simulation: the step time, in seconds, at the fraction of the peak that the
+// most similar run of `known` reaches (calibration::LearnedRuns::Likeness). None if no known run is
+// on the same GPU, or if operations are not counted.
 std::optional<double> TimeByNearest(const SimulatedRun& run,
                                     const std::vector<const SimulatedRun*>& known);
 

@@ -23,8 +23,8 @@ namespace values = runtime::values;
 using model::Operation;
 using model::ValueUse;
 
-// What lies at the start of each part of a communicated value: one number of FP32, or two of 16
-// bits.
+// The words at the start of each part of a communicated value: one FP32 number, or two 16-bit
+// numbers.
 using Words = std::vector<std::uint32_t>;
 
 std::uint32_t Emitted(std::uint32_t word, int part, DataType type) {
@@ -62,7 +62,7 @@ std::uint32_t Sum(std::uint32_t a, std::uint32_t b, DataType type) {
 // One micro-batch on all ranks of a pipeline stage.
 class Ranks {
  public:
-  // `ranks`: of a stage, the first ones of the grids. `one_word`: as in lowering/passes.h.
+  // `ranks`: number in a stage, the first of the grids. `one_word`: see lowering/passes.h.
   Ranks(const parallel::Grids& grids, int ranks, bool one_word)
       : grids_(grids),
         one_word_(one_word),
@@ -71,7 +71,7 @@ class Ranks {
 
   Words& words() { return words_; }
 
-  // Runs a list of operations; `taken` is called with each kernel that completes gradients.
+  // Runs a list of operations; calls `taken` with each kernel that completes gradients.
   template <typename Taken>
   void Run(const std::vector<Operation>& list, int layer, int hands_back_to, DataType type,
            const Taken& taken) {
@@ -106,13 +106,13 @@ class Ranks {
     }
   }
 
-  // What a list has left to the next kernel, or to the message to another stage.
+  // Applies words that a list left for the next kernel, or for the message to another stage.
   void TakePending() {
     for (const ValueUse& use : pending_) Take(use, pending_layer_);
     pending_.clear();
   }
 
-  // The gradient that another stage sends: the word as it is.
+  // Receives the gradient of another stage: the unchanged word.
   void Receive(int layer) {
     for (std::size_t rank = 0; rank < words_.size(); ++rank) {
       ValueOf(rank, {.value = {model::Lifetime::kHandedBack}}, layer)[0] = words_[rank];
@@ -123,7 +123,7 @@ class Ranks {
   using Key = std::pair<int, model::ValueId>;
   static Key KeyOf(const ValueUse& use, int layer) { return {layer, use.value}; }
 
-  // The words of the use's range, in a value that has at least as many.
+  // The words of the use's range, in a value with at least as many.
   static std::size_t First(const ValueUse& use) {
     return static_cast<std::size_t>(use.range.piece * use.parts);
   }
@@ -304,7 +304,7 @@ PlainPasses::Seeds PlainPasses::Of(std::uint32_t step, int micro_batch) const {
       return values::MixedPass(onwards[static_cast<std::size_t>(stage)][rank], 0, stages + stage);
     });
     for (int layer = last; layer >= first; --layer) {
-      // The blocks of a checkpoint run again before the backward of its last layer.
+      // The blocks of a checkpoint are recomputed before the backward of its last layer.
       int from = layer;
       while (work(from).continues_checkpoint) --from;
       const bool later = layer < last && work(layer + 1).continues_checkpoint;

@@ -9,22 +9,21 @@
 
 namespace stepcast::validate {
 
-// What gradients are made from where a micro-batch's passes communicate: each rank has a word of 32
-// bits, which it makes from what messages of other pipeline stages and collectives inside layers
-// bring, and which goes into those that leave. The same as programs say it
-// (lowering/passes.h), from the layers' lists of operations alone, with all ranks of a
-// pipeline stage side by side.
+// The seeds of gradients if a micro-batch's passes communicate. Each rank has a 32-bit word. It
+// computes the word from messages of other pipeline stages and from collectives inside layers, and
+// sends it on. The result equals that of step programs (lowering/passes.h), but is computed only
+// from the layers' operation lists, with all ranks of a pipeline stage side by side.
 class PlainPasses {
  public:
   explicit PlainPasses(const scenario::Scenario& scenario);
 
-  // Neither pipeline stages nor ranks that divide layers, sequences or experts: gradients are made
-  // from rank, step and micro-batch.
+  // Whether passes do not communicate: no pipeline stages, and no ranks that divide layers,
+  // sequences or experts. Gradients then depend on rank, step and micro-batch.
   bool apart() const { return apart_; }
-  // Of a pipeline stage: those of the first stage stand for all.
+  // The number of ranks in a pipeline stage; those of the first stage stand for all.
   int ranks() const { return ranks_; }
-  // [rank][layer][position in Layer::tensors]: the seed of the layer's contribution to the gradient
-  // of its tensor.
+  // [rank][layer][position in Layer::tensors]: the seed of the layer's contribution to the tensor's
+  // gradient.
   using Seeds = std::vector<std::vector<std::vector<std::uint32_t>>>;
   Seeds Of(std::uint32_t step, int micro_batch) const;
 
@@ -38,8 +37,8 @@ class PlainPasses {
   const int ranks_;
   std::vector<model::LayerWork> works_;
   std::vector<int> work_of_layer_;
-  std::vector<int> stages_;  // the chunks' layers: where they begin, and where the last one ends
-  // [chunk][micro-batch]: backward comes in two passes; empty: it never does.
+  std::vector<int> stages_;  // first layers of the chunks, and the end of the last one
+  // [chunk][micro-batch]: whether backward has two passes; empty: it never has.
   std::vector<std::vector<bool>> split_;
 };
 

@@ -37,7 +37,7 @@ constexpr double kBiasLimit = 0.03;
 constexpr double kRankLimit = 0.97;
 constexpr double kRivalPart = 0.5;
 constexpr double kMemoryLimit = 0.06;
-// Fewer than this have no meaningful order.
+// With fewer cases, a rank correlation is meaningless.
 constexpr std::size_t kLeastToRank = 5;
 
 Result<std::vector<PublishedSource>> LoadSources() {
@@ -69,18 +69,18 @@ Result<std::vector<PublishedSource>> LoadSources() {
   return sources;
 }
 
-// What was measured, and what decides how alike two runs are.
+// A measured run, and the values that determine similarity.
 struct Neighbour {
   std::size_t source = 0;
   bool fit = false;
   std::string gpu;
-  bool experts = false;           // of a mixture; such steps tell nothing of dense ones' MFU
+  bool experts = false;           // has experts: its MFU does not predict a dense model's
   std::array<double, 5> sizes{};  // parameters, sequence, GPUs, micro-batch size, micro-batches
   std::tuple<DataType, model::Checkpointing, int> kinds;
-  double peak_seconds = 0;  // model FLOPs of a rank over its peak; zero: no FLOPs
+  double peak_seconds = 0;  // time of a rank's model FLOPs at its peak; zero: no FLOPs
   std::optional<Time> measured;
 
-  // The part of the peak that was reached.
+  // The fraction of the peak.
   double mfu() const { return peak_seconds / measured->seconds(); }
 };
 
@@ -97,7 +97,7 @@ double Distance(const Neighbour& a, const Neighbour& b) {
   return sum;
 }
 
-// Mistakes of a published file, as against plans that are not modelled.
+// Whether it is a mistake in the file and not a plan that is not modelled.
 bool IsMistake(const Diagnostic& diagnostic) {
   for (const std::string_view family :
        {"input.", "yaml.", "file.", "topology.", "model.", "gpu.", "calibration.", "override."}) {
@@ -106,7 +106,7 @@ bool IsMistake(const Diagnostic& diagnostic) {
   return false;
 }
 
-// One case: what it is like, and if it is asked for what is forecast of it.
+// One case: its properties and, if requested, its forecast.
 struct Entry {
   bool asked = false;
   PublishedOutcome outcome;
@@ -131,8 +131,7 @@ Neighbour NeighbourOf(const scenario::Scenario& scenario, const PublishedCase& r
   neighbour.kinds = {training.precision, training.activation_checkpointing,
                      scenario.plan.data_parallel.zero_stage};
   neighbour.measured = row.step_time;
-  // In a step of one second the part of the peak that is used is the time that it takes at the
-  // peak.
+  // For a step of one second, the fraction of the peak equals the time at the peak.
   forecast::Forecast second;
   second.step_time = Seconds(1);
   forecast::FillThroughput(scenario, second);
@@ -140,7 +139,7 @@ Neighbour NeighbourOf(const scenario::Scenario& scenario, const PublishedCase& r
   return neighbour;
 }
 
-// The range of a figure that is known as well as the peak, in relative terms.
+// The range of a figure with the relative error of the peak.
 std::optional<forecast::BytesRange> RangeOf(const forecast::MemoryForecast& memory, Bytes bytes) {
   if (!memory.peak_range || memory.peak == Bytes()) return std::nullopt;
   const auto scaled = [&](Bytes end) {
@@ -187,7 +186,7 @@ void Describe(const scenario::Scenario& scenario, const PublishedCase& row,
   outcome.surely_over = std::max(Bytes(), (range ? range->low : need) - memory.capacity);
 }
 
-// `forecast`: of the row's scenario, if an equal one came before; else it is made.
+// `forecast`: that of an equal scenario, if there was one; otherwise it is made.
 void Forecast(const PublishedCase& row, const std::string& file, scenario::InputCache& cache,
               forecast::Forecaster& forecaster, std::optional<Result<forecast::Forecast>>& forecast,
               Entry& entry) {
@@ -213,7 +212,7 @@ void Forecast(const PublishedCase& row, const std::string& file, scenario::Input
 
 const Neighbour* Nearest(const std::vector<Entry>& entries, const Neighbour& own,
                          double most_devices) {
-  const Neighbour* nearest[2] = {nullptr, nullptr};  // of the same source, of any
+  const Neighbour* nearest[2] = {nullptr, nullptr};  // of the same source, of any source
   double least[2] = {std::numeric_limits<double>::infinity(),
                      std::numeric_limits<double>::infinity()};
   constexpr std::size_t kDevices = 2;
@@ -259,15 +258,15 @@ AccuracyFigures Collect(const PublishedAccuracy& accuracy, const Selection& sele
   return FiguresOf(pairs);
 }
 
-// A check row of a source, and by how much it is off the forecast, in parts of the forecast.
+// A check row of a source, and its error as a fraction of the forecast.
 struct Deviation {
   std::size_t source = 0;
   double size = 0;
   bool selected = false;
 };
 
-// Within which the part `level` of the rows lies that are not of the source `without`. `rows`: of
-// each source.
+// The error that holds the fraction `level` of the rows of all sources except `without`. `rows`:
+// number by source.
 double WidthAt(double level, const std::vector<Deviation>& ascending,
                const std::map<std::size_t, double>& rows, std::size_t without) {
   double all = 0;
@@ -413,7 +412,7 @@ TransferError PublishedAccuracy::StepTimeTransfer(const Selection& selection) co
 
 namespace {
 
-// Of check rows, as far as `counts` says of their memory.
+// Memory errors of check rows for which `counts` holds.
 std::vector<Deviation> MemoryDeviations(const PublishedAccuracy& accuracy,
                                         const Selection& selection, const auto& counts) {
   std::vector<Deviation> deviations;
@@ -432,8 +431,8 @@ std::vector<Deviation> MemoryDeviations(const PublishedAccuracy& accuracy,
   return deviations;
 }
 
-// What ran and is forecast not to fit shows an error, too, though nobody printed the peak: it is at
-// least what is over.
+// A row that ran and is forecast not to fit has an error even without a printed peak: at least the
+// excess.
 std::vector<Deviation> LeastDeviations(const PublishedAccuracy& accuracy,
                                        const Selection& selection) {
   std::vector<Deviation> deviations;
@@ -463,7 +462,7 @@ TransferError PublishedAccuracy::SpecifiedMemoryTransfer() const {
 }
 
 std::vector<FitCalibration> PublishedAccuracy::FitCalibrations() const {
-  // At which probability of the forecast each peak would just have fitted.
+  // The fit probability at which each peak would just have fitted.
   std::vector<double> just;
   for (const PublishedOutcome& outcome : outcomes) {
     if (!outcome.simulated() || CaseOf(outcome).split != Split::kCheck) continue;
@@ -525,7 +524,7 @@ std::vector<PlanChoice> PublishedAccuracy::Choices() const {
   std::vector<PlanChoice> choices;
   for (auto& [key, members] : groups) {
     if (members.size() < 2) continue;
-    // Seconds for a token.
+    // Seconds per token.
     const auto measured = [&](std::size_t i) {
       return CaseOf(outcomes[i]).step_time->seconds() / outcomes[i].tokens;
     };
@@ -589,7 +588,7 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
           AimUnit::kCount);
     }
   }
-  // Of one source alone, which others are known of, it says little.
+  // A single source says little if others are known.
   if (sources.size() > 1 && MemoryTransfer({}).sources > 1) {
     for (const FitCalibration& bin : FitCalibrations()) {
       aims.push_back({.source = "all",
@@ -624,7 +623,7 @@ Result<PublishedAccuracy> ComparePublished(const std::string& source) {
     names.push_back(own.name);
     known = known || asked;
     for (std::size_t index = 0; index < own.cases.size(); ++index) {
-      // Rows that may be fitted are everyone's rivals.
+      // Fit rows may be neighbors of every case.
       if (!asked && own.cases[index].split != Split::kFit) continue;
       Entry& entry = entries.emplace_back();
       entry.asked = asked;
@@ -640,7 +639,7 @@ Result<PublishedAccuracy> ComparePublished(const std::string& source) {
                      fmt::format("there are: {}", fmt::join(names, ", "))}});
   }
 
-  // What was measured several times is simulated once.
+  // Equal runs are simulated once.
   std::vector<std::vector<std::size_t>> runs;
   std::map<std::string, std::size_t> run_of;  // by file and scenario
   for (std::size_t i = 0; i < entries.size(); ++i) {

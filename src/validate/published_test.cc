@@ -15,9 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A data root with published steps alone. Layers take the time that they are given, and the one
-// device of a flat cluster waits for no other, so that a step lasts micro-batches x (forward +
-// backward) + update, which is 40 ms for one micro-batch of the list below.
+// A data root with only published steps. Layers have given times, and the only device of a flat
+// cluster waits for no other. A step takes micro-batches x (forward + backward) + update: 40 ms for
+// one micro-batch of the list below.
 class Published : public testing::Test {
  protected:
   Published() : root_(fs::path(testing::TempDir()) / "published_test") {
@@ -61,7 +61,7 @@ cases:
   fs::path root_;
 };
 
-// Steps of 40 and 70 ms against 50 and 70: errors of -20 % and 0.
+// Forecasts of 40 and 70 ms against 50 and 70: errors of -20 % and 0.
 TEST_F(Published, ComparesStepTimesAndKeepsSplitsApart) {
   Write("a",
         "  - {name: one, split: check, quality: A, parts: [other], step_time: 50 ms}\n"
@@ -79,12 +79,12 @@ TEST_F(Published, ComparesStepTimesAndKeepsSplitsApart) {
   EXPECT_NEAR(figures.bias, -0.1, 1e-12);
   EXPECT_EQ(accuracy->StepTime({.source = {}, .split = {}, .quality = scenario::Quality::kA}).cases,
             2u);
-  // Layers with given times have no FLOPs, so there is no MFU to look up.
+  // Layers with given times have no FLOPs, so the baseline has no MFU.
   EXPECT_EQ(accuracy->RivalStepTime(check, false).cases, 0u);
   EXPECT_FALSE(accuracy->MeetsAims()) << "a bias of 10 %";
 }
 
-// Times that another simulator has made are shown with their source and count nowhere else.
+// Times predicted by another simulator are shown with their source and count nowhere else.
 TEST_F(Published, PredictedTimesCountWithTheirSourceAlone) {
   const std::string rows =
       "  - {name: one, split: check, quality: A, step_time: 50 ms}\n"
@@ -115,8 +115,8 @@ TEST_F(Published, ListsWhatIsNotSimulatedWithItsReason) {
   EXPECT_EQ(accuracy->StepTime({}).cases, 0u);
 }
 
-// Textbook memory: 1000 bf16 parameters and gradients, fp32 master weights and momentum, 12 bytes a
-// parameter, and 1 MiB of activations.
+// Textbook memory: 1000 bf16 parameters and gradients, fp32 master weights and momentum (12 bytes
+// per parameter), and 1 MiB of activations.
 TEST_F(Published, ComparesMemoryAndNotesWhatDoesNotFit) {
   Write("a",
         "  - {name: one, split: check, quality: A, allocated: 1 MiB}\n"
@@ -131,9 +131,9 @@ TEST_F(Published, ComparesMemoryAndNotesWhatDoesNotFit) {
   EXPECT_EQ(accuracy->Memory({}).cases, 2u);
 }
 
-// Four peaks that just fit where the forecast does with probabilities of 0.2, 0.55, 0.6 and 0.95,
-// on devices at each hundredth. From 0.505 to 0.695 the first fits at all 20, the second from 0.555
-// on, at 15, the third from 0.605 on, at 10: 45 of 80. From 0.905 on all do but the last at 5
+// Four peaks that just fit where the forecast fits with probabilities of 0.2, 0.55, 0.6 and 0.95,
+// tried at each hundredth. From 0.505 to 0.695 the first fits at all 20, the second from 0.555 on
+// at 15, and the third from 0.605 on at 10: 45 of 80. From 0.905 on all fit, except the last at 5
 // of 10.
 TEST(FitCalibrations, CountDevicesAtEachHundredth) {
   PublishedAccuracy accuracy;
@@ -162,8 +162,9 @@ TEST(FitCalibrations, CountDevicesAtEachHundredth) {
   EXPECT_TRUE(PublishedAccuracy().FitCalibrations().empty());
 }
 
-// The same model and device with 1 and 2 micro-batches: a token takes 40 ms forecast with one and
-// 35 with two, measured 30 and 33: the second is chosen, the first is better by a tenth.
+// The same model and device with 1 and 2 micro-batches. The forecast time per token is 40 ms with
+// one and 35 with two; measured are 30 and 33. The second is chosen, and the first is better by a
+// tenth.
 TEST_F(Published, FindsTheRegretOfThePlanThatIsForecastToBeTheFastest) {
   Write("a",
         "  - {name: one, split: check, quality: A, step_time: 30 ms}\n"
@@ -192,8 +193,8 @@ TEST_F(Published, ReportsMistakesOfFilesAndUnknownSources) {
   EXPECT_EQ(unknown.error()[0].hint, "there are: a");
 }
 
-// Every source is judged by the others alone, and counts once: the two that are 10 and 20 % off say
-// nothing of one that is 50 % off, which in turn covers them.
+// Every source is judged by the others, with equal weights. The two that are 10 and 20 % off do not
+// cover one that is 50 % off, but that one covers them.
 TEST_F(Published, RangesOfASourceFollowFromTheOtherSources) {
   Write("a",
         "  - {name: a1, split: check, quality: A, step_time: 44 ms}\n"

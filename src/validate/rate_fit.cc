@@ -12,7 +12,7 @@ namespace {
 
 using calibration::KernelCosts;
 
-// Microseconds; nothing where the profile says nothing of such kernels.
+// In microseconds; nothing if the profile has no rate for such kernels.
 std::optional<double> ForecastOf(const MeasuredKernel& row, const topology::Gpu& gpu,
                                  const KernelCosts& costs, double limit_watts) {
   const auto demand =
@@ -38,7 +38,7 @@ Time Nanoseconds(double nanoseconds) {
   return Picoseconds(static_cast<std::int64_t>(std::llround(nanoseconds * 1e3)));
 }
 
-// As files hold it: three digits of a part, whole figures of the rest.
+// Rounded as in files: fractions to three digits, other figures to integers.
 double Rounded(double value, double unit) { return std::round(value / unit) * unit; }
 double Part(double value) { return std::round(value * 1e3) / 1e3; }
 

@@ -32,8 +32,8 @@ float Rounded(float value, DataType type) {
       type, [&](auto t) { return values::ToFp32(values::FromFp32<decltype(t)>(value)); });
 }
 
-// The type in which a layer's kernels read a tensor: sharded parameters are gathered in the compute
-// type; autocast casts the matrices of all layers but the embedding; else parameters are
+// The type in which a layer's kernels read a tensor. Sharded parameters are gathered in the compute
+// type; autocast converts the matrices of all layers except the embedding; otherwise parameters are
 // read as stored.
 DataType TypeRead(const scenario::Scenario& scenario, const model::Layer& layer,
                   const model::Tensor& tensor) {
@@ -46,28 +46,28 @@ DataType TypeRead(const scenario::Scenario& scenario, const model::Layer& layer,
   }
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   const bool textbook = plan::TraitsOf(data_parallel.framework).textbook;
-  // In the textbook a shard group of one rank has nothing to gather.
+  // In the textbook, a shard group of one rank gathers nothing.
   const bool gathers =
       plan::IsFsdp(data_parallel.framework) ||
       (textbook && data_parallel.zero_stage == 3 && plan::ShardRanks(scenario.plan) > 1);
   return gathers ? computed : training.parameter_dtype;
 }
 
-// The type in which gradients are when they are clipped: DeepSpeed has cast them up by then.
+// The type of gradients when they are clipped; DeepSpeed has converted them to FP32 by then.
 DataType TypeClipped(const scenario::Scenario& scenario) {
   const bool wide = plan::StyleOf(scenario.plan.data_parallel.framework).clips_in_fp32;
   return wide ? DataType::kFp32 : scenario.plan.training.gradient_dtype;
 }
 
-// Into how many parts ranks split the tensor.
+// The number of parts into which ranks split the tensor.
 std::int64_t Parts(const model::Tensor& tensor, const parallel::Grids& grids) {
   std::int64_t parts = 1;
   for (const model::Split& split : tensor.splits) parts *= grids.Degree(split.axis);
   return parts;
 }
 
-// Of ranks that have the same part of a tensor because they divide layers, the first one's gradient
-// is that of all, unless each has its own part of the tokens.
+// Whether the rank's gradient counts. Of ranks with the same part of a tensor, only the first one's
+// does, unless each has its own part of the tokens.
 bool Contributes(const plan::Plan& plan, const model::Tensor& tensor,
                  const parallel::RankGrid::Coordinates& at) {
   const parallel::Axis axis = tensor.group == model::ParameterGroup::kExperts
@@ -112,12 +112,12 @@ class PlainTraining {
   const Weights& weights() const { return weights_; }
 
  private:
-  // The backward of a micro-batch on a rank.
+  // The backward pass of a micro-batch on a rank.
   struct Backward {
     int step, micro_batch, rank;
   };
 
-  // Elements are numbered through one rank's model for each part that tensors are split into.
+  // Numbers the elements through one rank's model, for each part into which tensors are split.
   void NumberElements() {
     std::int64_t elements = 0;
     for (const model::Tensor& tensor : local_.tensors) {
@@ -166,7 +166,7 @@ class PlainTraining {
     }
   }
 
-  // Over ranks and micro-batches, clipped.
+  // The average over ranks and micro-batches, clipped.
   std::vector<float> Means(const std::vector<double>& sums) const {
     const auto addends =
         static_cast<double>(plan::GradientRanks(scenario_.plan) * training_.gradient_accumulation);
@@ -183,7 +183,8 @@ class PlainTraining {
     return means;
   }
 
-  // Without a master copy the parameters themselves are updated, and moments are rounded likewise.
+  // Without a master copy the parameters themselves are updated, and moments are rounded in the
+  // same way.
   void Update(int step, const std::vector<float>& means) {
     for (std::int64_t e = 0; e < count_; ++e) {
       float& master = weights_.masters[e];
@@ -226,9 +227,9 @@ namespace {
 
 bool IsPowerOfTwo(std::int64_t number) { return (number & (number - 1)) == 0; }
 
-// Whether the sum of the squares of all averages is exact in FP32, however it is added up, and with
-// it what gradients are clipped by. An average is a multiple of 1 / addends, and at most twice what
-// a rank makes (a tied tensor has two contributions).
+// Whether the sum of the squares of all averages, and so the clipping factor, is exact in FP32 in
+// any order. An average is a multiple of 1 / addends, and at most twice a rank's gradient (a tied
+// tensor has two contributions).
 bool ClipsExactly(const scenario::Scenario& scenario, std::int64_t addends) {
   if (!scenario.plan.training.gradient_clipping) return true;
   constexpr double kExactInFp32 = 1 << 24;
@@ -236,8 +237,8 @@ bool ClipsExactly(const scenario::Scenario& scenario, std::int64_t addends) {
   return static_cast<double>(scenario.model->parameter_count()) * largest * largest <= kExactInFp32;
 }
 
-// Exact averages need a power of two to divide by and sums that the wire's type holds: at most 64
-// addends of up to 4 in bf16.
+// An exact average needs a power of two as divisor, and sums that the communicated type holds: at
+// most 64 addends of up to 4 in bf16.
 double BoundOf(const scenario::Scenario& scenario, int steps) {
   const plan::Training& training = scenario.plan.training;
   const std::int64_t addends =

@@ -1,10 +1,10 @@
-// The hold model: with n events outstanding, take the earliest and push one a random distance
-// later. One iteration is one pop and one push. The target is 100 ns at n = 32,768.
+// The hold model: with n events outstanding, take the earliest and push one at a random later time.
+// One iteration is one pop and one push. The target is 100 ns at n = 32,768.
 //
-// EventQueue against Boost.Heap's d-ary heaps and pairing heap, which keep (time, sequence) as two
-// fields, and against a calendar queue (R. Brown, CACM 31(10), 1988) whose buckets have the best
-// width for the distances of the model. Distances are uniform, or of all magnitudes alike, as in a
-// simulation whose latencies are microseconds and whose kernels milliseconds.
+// EventQueue is compared with Boost.Heap's d-ary heaps and pairing heap, which store (time,
+// sequence) as two fields. It is also compared with a calendar queue (R. Brown, CACM 31(10), 1988)
+// whose buckets have the best width for the model. Distances are uniform, or of all magnitudes
+// alike, as in a simulation with latencies of microseconds and kernels of milliseconds.
 
 #include <algorithm>
 #include <bit>
@@ -21,7 +21,7 @@
 namespace stepcast::engine {
 namespace {
 
-// Steele, Lea and Flood's SplitMix64: a few operations, so that the queue is what is timed.
+// Steele, Lea and Flood's SplitMix64, with few operations, so that the queue dominates the time.
 class Random {
  public:
   std::uint64_t Next() {
@@ -87,7 +87,7 @@ void BM_PairingHeapHold(benchmark::State& state) {
   BoostHeapHold<boost::heap::pairing_heap<BoostEvent>>(state);
 }
 
-// As many buckets as events, about; the model's events are spread over 2^24 ps.
+// About as many buckets as events; the model's events are spread over 2^24 ps.
 class CalendarQueue {
  public:
   explicit CalendarQueue(std::int64_t events) {
@@ -99,7 +99,7 @@ class CalendarQueue {
   void Push(Time time, std::uint32_t payload) {
     const BoostEvent event = {time, sequence_++, payload};
     std::vector<BoostEvent>& bucket = BucketOf(time);
-    // The earliest at the end; a heap's `less` is later.
+    // The earliest is at the end; `less` of a heap means later.
     bucket.insert(std::upper_bound(bucket.begin(), bucket.end(), event), event);
   }
   BoostEvent Pop() {

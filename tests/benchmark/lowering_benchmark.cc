@@ -1,9 +1,9 @@
-// What lowering takes: Llama-2 7B on 8 DGX H100.
+// The time of lowering Llama-2 7B on 8 DGX H100.
 //   bazel run //tests/benchmark:lowering_benchmark
-// "Lower/..." is one program; "Plans/..." goes through programs of 1 to 4 micro-batches, with and
-// without full recomputation, as sweep_benchmark's rows have them: time is that of one program, on
-// average, and `ns_an_instruction` that over its instructions. "Validate/..." proves the same
-// programs free of races.
+// "Lower/..." lowers one program. "Plans/..." lowers programs of 1 to 4 micro-batches, with and
+// without full recomputation, like the rows of sweep_benchmark: the time is the mean per program,
+// and `ns_an_instruction` is per instruction. "Validate/..." proves the same programs free of
+// races.
 
 #include <benchmark/benchmark.h>
 #include <malloc.h>
@@ -78,7 +78,7 @@ std::vector<Plan> PlansOf(const char* framework, const char* stage) {
   return plans;
 }
 
-// Time of one program, and of one of its instructions.
+// Reports the time per program and per instruction.
 void Count(benchmark::State& state, std::size_t instructions) {
   const auto all = static_cast<double>(instructions);
   state.counters["instructions"] = all / static_cast<double>(state.iterations());
@@ -139,7 +139,7 @@ BENCHMARK_CAPTURE(Validate, fsdp2, "fsdp2", "3")->Unit(benchmark::kMicrosecond);
 }  // namespace
 }  // namespace stepcast
 
-// As the command line has it (src/cli/main.cc): memory that was given back is kept.
+// Like the command line (src/cli/main.cc): freed memory is kept.
 int main(int count, char** words) {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);

@@ -1,4 +1,4 @@
-// What it costs to ask what NCCL would choose.
+// The time to model NCCL's choices.
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
-// A ring all-reduce of 1 GiB over 4,096 ranks on one channel, alone on one switch, every link with
-// a latency of its own: 33.5 million messages. Targets on one core: message by message under 4 s
-// and 300 MB, in closed form under 1 ms.
+// An uncontended ring all-reduce of 1 GiB over 4,096 ranks on one channel and one switch; every
+// link has its own latency: 33.5 million messages. Targets on one core: message by message under 4
+// s and 300 MB, in closed form under 1 ms.
 
 #include <cstddef>
 #include <cstdint>

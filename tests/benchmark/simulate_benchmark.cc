@@ -1,5 +1,5 @@
-// What it takes to validate and to run a step program, on a synthetic sharded step of 32 layers.
-// Targets: about 100 ns an instruction for each. One item is one instruction issued.
+// The time to validate and to simulate a step program, on a synthetic sharded step of 32 layers.
+// Targets: about 100 ns per instruction for each. One item is one issued instruction.
 
 #include <cstdint>
 #include <vector>
@@ -42,7 +42,7 @@ void BM_SimulateWithRecords(benchmark::State& state) { RunSteps(state, 1, Record
 void BM_SimulateStepEndsOnly(benchmark::State& state) { RunSteps(state, 1, Recording::kNone); }
 void BM_SimulateEightClasses(benchmark::State& state) { RunSteps(state, 8, Recording::kNone); }
 
-// 16 stages that differ, 100,000 instructions together, as a 405B step has: target 100 ms.
+// 16 different stages with 100,000 instructions in total, as in a 405B step: target 100 ms.
 void BM_SimulatePipeline(benchmark::State& state) {
   constexpr int kStages = 16, kMicroBatches = 32, kKernels = 65;
   std::vector<PricedProgram> stages;
@@ -74,7 +74,7 @@ void BM_Validate(benchmark::State& state) {
     const auto violations = program::Validate(priced.program);
     STEPCAST_CHECK(violations.empty(), "the step is sound");
   }
-  // The validator goes through the step twice.
+  // The validator processes the step twice.
   state.SetItemsProcessed(state.iterations() * Issued(priced, 2));
 }
 

@@ -1,4 +1,4 @@
-// How long one forecast takes, from a loaded scenario: lowering, pricing, simulation, summary.
+// The time of one forecast from a loaded scenario: lowering, pricing, simulation, summary.
 //   bazel run //tests/benchmark:step_benchmark
 
 #include <benchmark/benchmark.h>
@@ -53,8 +53,9 @@ training: {sequence_length: 8192, micro_batch_size: 1, gradient_accumulation: 1,
 data_parallel: {zero_stage: 3, framework: fsdp2}
 )";
 
-// Llama-3.1 405B on 16,384 GPUs, as in Dubey et al. 2024 (arXiv 2407.21783), Table 4: layers over
-// eight GPUs, a pipeline of sixteen stages, of which the first and the last have a layer less.
+// Llama-3.1 405B on 16,384 GPUs, as in Dubey et al. 2024 (arXiv 2407.21783), Table 4: tensor
+// parallelism over eight GPUs and a pipeline of sixteen stages, of which the first and the last
+// have one layer less.
 constexpr const char* kLlama405b = R"(
 stepcast: 1
 model: models/llama3.1-405b.yaml
@@ -94,7 +95,7 @@ BENCHMARK_CAPTURE(Forecast, fsdp2_llama3_8b_128_ranks, kFsdp2Llama)->Unit(benchm
 BENCHMARK_CAPTURE(Forecast, megatron_llama3_405b_16384_ranks, kLlama405b)
     ->Unit(benchmark::kMillisecond);
 
-// As a row of a sweep: what is kept from the forecasts before it is not worked out again.
+// Like a row of a sweep: cached results of earlier forecasts are reused.
 void Row(benchmark::State& state, const char* text) {
   const scenario::Scenario scenario = Loaded(text);
   forecast::Forecaster forecaster;
@@ -106,7 +107,7 @@ void Row(benchmark::State& state, const char* text) {
 BENCHMARK_CAPTURE(Row, fsdp2_llama3_8b_128_ranks, kFsdp2Llama)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Row, megatron_llama3_405b_16384_ranks, kLlama405b)->Unit(benchmark::kMillisecond);
 
-// Collectives as flows on the cluster's links, on classes of ranks.
+// Collectives as flows on the cluster's links, for classes of ranks.
 void ForecastFlows(benchmark::State& state, const char* text) {
   ForecastAt(state, text, scenario::Fidelity::kFlow);
 }
@@ -117,7 +118,7 @@ BENCHMARK_CAPTURE(ForecastFlows, fsdp2_llama3_8b_128_ranks, kFsdp2Llama)
 BENCHMARK_CAPTURE(ForecastFlows, megatron_llama3_405b_16384_ranks, kLlama405b)
     ->Unit(benchmark::kMillisecond);
 
-// Where the time goes, for the largest of them.
+// The parts of the largest forecast.
 void Lower(benchmark::State& state) {
   const scenario::Scenario scenario = Loaded(kFsdp2Llama);
   std::size_t instructions = 0;

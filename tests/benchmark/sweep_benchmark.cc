@@ -1,11 +1,11 @@
-// How many configurations a second one core forecasts: Llama-2 7B on 8 to 1,024 GPUs, some 20,000
-// plans for each framework, from the overrides to the row: loading, lowering, pricing, simulation
-// with full overlap and buckets, and memory. Targets: 10,000 with framework `reference`, 3,000 with
-// ddp and fsdp2.
+// The number of configurations that one core forecasts per second: Llama-2 7B on 8 to 1,024 GPUs,
+// with some 20,000 plans for each framework. The time is from the overrides to the row: loading,
+// lowering, pricing, simulation with full overlap and buckets, and memory. Targets: 10,000 with
+// framework `reference`, 3,000 with ddp and fsdp2.
 //   bazel run //tests/benchmark:sweep_benchmark
-// "Sweep/reference" and so on go through all rows once. "Sample/..." takes some of them, and
-// "Ranks/..." all plans on one number of GPUs: how time grows with either. "Command/..." is
-// `sweep --csv --threads 1`, up to the text that it prints.
+// "Sweep/..." processes all rows once. "Sample/..." processes some of them, and "Ranks/..." all
+// plans on one number of GPUs. "Command/..." is `sweep --csv --threads 1`, including the text that
+// it prints.
 
 #include <benchmark/benchmark.h>
 #include <malloc.h>
@@ -43,14 +43,14 @@ struct Axis {
   std::vector<std::string> values;
 };
 
-// Numbers of nodes, 1 to 128: of 8 GPUs each.
+// Numbers of nodes of 8 GPUs, 1 to 128.
 std::vector<std::string> Nodes(int count) {
   std::vector<std::string> nodes;
   for (int i = 0; i < count; ++i) nodes.push_back(std::to_string(1 + 127 * i / (count - 1)));
   return nodes;
 }
 
-// From 4 MiB on, each a quarter larger than the one before.
+// From 4 MiB, each a quarter larger than the previous one.
 std::vector<std::string> BucketSizes(int count) {
   std::vector<std::string> sizes;
   double size = 4;
@@ -60,7 +60,7 @@ std::vector<std::string> BucketSizes(int count) {
   return sizes;
 }
 
-// As `sweep` takes them with --vary: the last axis varies fastest.
+// Axes as for `sweep --vary`: the last axis varies fastest.
 std::vector<Axis> Grid(const std::string& framework) {
   const Axis batch = {"training.micro_batch_size", {"1", "2", "4", "8"}};
   const Axis accumulation = {"training.gradient_accumulation", {"1", "2", "4"}};
@@ -108,7 +108,7 @@ std::vector<std::string> Overrides(const std::vector<Axis>& grid, std::int64_t r
   return set;
 }
 
-// A file, as `sweep` reads one.
+// A file, since `sweep` reads one.
 std::string ScenarioFile() {
   const char* folder = std::getenv("TEST_TMPDIR");
   const std::string path =
@@ -118,7 +118,7 @@ std::string ScenarioFile() {
   return path;
 }
 
-// Every `stride`-th block of rows that differ in the last axis alone.
+// Every `stride`-th block of rows; rows of a block differ only in the last axis.
 void Run(benchmark::State& state, const std::vector<Axis>& grid, std::int64_t stride) {
   const std::string file = ScenarioFile();
   const auto block = static_cast<std::int64_t>(grid.back().values.size());
@@ -147,7 +147,7 @@ BENCHMARK_CAPTURE(Sweep, reference, "reference")->Unit(benchmark::kMillisecond)-
 BENCHMARK_CAPTURE(Sweep, ddp, "ddp")->Unit(benchmark::kMillisecond)->Iterations(1);
 BENCHMARK_CAPTURE(Sweep, fsdp2, "fsdp2")->Unit(benchmark::kMillisecond)->Iterations(1);
 
-// One block of rows in so many: enough to see how time grows, or what a change is worth.
+// Every n-th block of rows, enough to show trends and effects of a change.
 void Sample(benchmark::State& state, const char* framework) {
   Run(state, Grid(framework), state.range(0));
 }
@@ -173,7 +173,7 @@ BENCHMARK_CAPTURE(Ranks, reference, "reference")
     ->Arg(128)
     ->Arg(1024);
 
-// Every so many values of the axis before the last.
+// Every n-th value of the axis before the last.
 void Command(benchmark::State& state, const char* framework) {
   const std::string file = ScenarioFile();
   std::vector<Axis> grid = Grid(framework);
@@ -206,7 +206,7 @@ void Command(benchmark::State& state, const char* framework) {
   std::filesystem::remove(file);
   state.SetItemsProcessed(RowsOf(grid));
 }
-// It works in a thread of its own.
+// The command works in a separate thread.
 BENCHMARK_CAPTURE(Command, reference, "reference")
     ->Unit(benchmark::kMillisecond)
     ->MeasureProcessCPUTime()
@@ -229,7 +229,7 @@ BENCHMARK_CAPTURE(Command, fsdp2, "fsdp2")
 }  // namespace
 }  // namespace stepcast
 
-// As the command line has it (src/cli/main.cc): memory that was given back is kept.
+// Like the command line (src/cli/main.cc): freed memory is kept.
 int main(int count, char** words) {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);

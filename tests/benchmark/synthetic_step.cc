@@ -73,7 +73,7 @@ class Writer {
       if (l > 0) Gather(l - 1);
       Backward(l);
     }
-    // The optimizer: one kernel a layer.
+    // The optimizer: one kernel per layer.
     for (const Index event : reduced_) test_.Wait(kCompute, event);
     for (const Index shard : shard_) test_.Run(kCompute, kernel_, {test_.Write(shard)});
     const Index updated = test_.AddEvent("updated");
@@ -140,7 +140,7 @@ PricedProgram PipelineStage(int stage, int stages, int micro_batches, int kernel
   TestProgram test(5);
   cost::Prices prices;
   const Index kernel = test.AddKernel("kernel");
-  // Stages differ, as those with an embedding or a head do.
+  // Stages differ, like real stages with an embedding or a head.
   prices.kernels.push_back(Demand(Microseconds(40 + stage), 0.9, 0.5, 0));
   prices.issue_kernel = Microseconds(5);
   prices.issue_collective = Microseconds(20);

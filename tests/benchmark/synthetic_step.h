@@ -10,15 +10,16 @@ struct PricedProgram {
   cost::Prices prices;
 };
 
-// A step like a fully sharded transformer's: per layer an all-gather ahead on its own stream,
-// `kernels_per_layer` kernels forward and twice as many backward, activations allocated and
-// released, and a reduce-scatter. Kernels and collectives share the SMs. The program is sound
-// (program::Validate).
+// A step like that of a fully sharded transformer. Each layer has an all-gather in advance on a
+// separate stream, `kernels_per_layer` kernels forward and twice as many backward, activations that
+// are allocated and released, and a reduce-scatter. Kernels and collectives share the SMs. The
+// program is valid (program::Validate).
 PricedProgram ShardedStep(int layers, int kernels_per_layer);
 
-// Stage `stage` of a pipeline of `stages`, one forward and one backward at a time, handing
-// activations and gradients to its neighbours by collectives of two ranks on streams of their own;
-// `kernels` kernels a forward, twice as many a backward. Its rank is its stage.
+// Stage `stage` of a pipeline of `stages`, with one forward and one backward at a time. It
+// exchanges activations and gradients with its neighbors by collectives of two ranks on separate
+// streams. There are `kernels` kernels in a forward and twice as many in a backward. Its rank is
+// its stage.
 PricedProgram PipelineStage(int stage, int stages, int micro_batches, int kernels);
 
 }  // namespace stepcast::benchmark_programs

@@ -33,17 +33,17 @@ CLUSTER = str(ROOT / "tools" / "cluster")
 RANKS = 4
 GBIT = 10**9
 
-# Forward and backward of a layer on links of 1 Gbit/s; on slower links proportionally longer, so
-# that the share of communication stays.
+# Forward and backward of a layer on links of 1 Gbit/s. On slower links they are proportionally
+# longer, so that the fraction of communication stays the same.
 MODELS = {"communication-bound": (4, 8), "compute-bound": (15, 30),
           "pipelined": (8, 16), "divided": (8, 16), "experts": (5, 10)}  # ms
-# How many kinds of layers a model lists, where there are several.
+# The number of kinds of layers in a model, if there are several.
 KINDS = {"experts": 3}
-# For whom `stepcast plan` chooses, with the measured profile: the best plan of each kind of parallelism
-# with that framework, over products of two axes and more.
+# Cases whose plans `stepcast plan` chooses with the measured profile: the best plan of each kind of
+# parallelism with that framework, over products of two axes and more.
 CHOSEN = (("pipelined", {}, "reference"), ("divided", {"parallelism.tensor": 2}, "reference"),
           ("experts", {"parallelism.expert": 2}, "megatron"))
-# What each table of docs/accuracy/emulated-cluster.md is about.
+# The models in each table of docs/accuracy/emulated-cluster.md.
 TABLES = {"emulated cluster": ("communication-bound", "compute-bound"),
           "emulated cluster, other axes": ("pipelined", "divided"),
           "emulated cluster, experts": ("experts",),
@@ -130,7 +130,7 @@ def plans(model, speed, quick):
                plan("ZeRO-3, prefetch 0", 3, prefetch=0), plan("ZeRO-3, prefetch 1", 3, prefetch=1),
                plan("fsdp2", 3, framework="fsdp2"), bucketed(5, speed=0.8),
                plan("ZeRO-2", 2, speed=0.8)]
-    # Several micro-batches take long on slow links; the fast ones show what they do.
+    # Several micro-batches take long on slow links, so most run only on the fast ones.
     if speed == "1Gbit" or model == "communication-bound":
         result += [plan("naive", 0, 4, overlap="false"), bucketed(10, accumulation=4)]
     if speed == "1Gbit":
@@ -193,8 +193,8 @@ class Bench:
         return call(CLUSTER, "run", "--name", self.name, "--first", "--", *words, echo=echo)
 
     def calibrate(self, profile):
-        # The sizes that the cases use: from the smallest bucket to the whole model; in a hurry, the
-        # bandwidth of a third of that has to do for all of it.
+        # The range of sizes in the cases: from the smallest bucket to the whole model. In a hurry,
+        # the bandwidth at a third of that is used for larger sizes.
         sizes = ("1MiB", "8MiB") if self.quick else ("128KiB", "64MiB")
         self.on_cluster(self.stepcast, "calibrate", "--backend", "host", "--quick",
                         "--only", "memory,collectives", "--groups", f"{RANKS},{RANKS // 2}",
@@ -205,8 +205,8 @@ class Bench:
         scale = GBIT / bits_per_second(speed)
         forward, backward = MODELS[model]
         settings = {"calibration": profile,
-                    # The profile says what collectives cost. What the buckets of the links' shapers
-                    # hold back makes small ones faster than the bare link.
+                    # The profile contains the cost of collectives. The token buckets of the links'
+                    # shapers make small ones faster than the bare link.
                     "cluster.topology.link": "null"}
         for kind in range(KINDS.get(model, 1)):
             settings[f"model.layers.{kind}.forward"] = f"{forward * scale:g} ms"

@@ -13,7 +13,7 @@ class Case:
     plan: str
     forecast: float
     measured: float
-    # Cases that differ in nothing but the bucket size share a family; None: not among those.
+    # Cases that differ only in bucket size share a family; None: not one of those.
     family: str | None = None
 
     @property

@@ -18,10 +18,10 @@ import test_report
 
 ROOT = pathlib.Path(__file__).absolute().parents[2]
 CLUSTER = str(ROOT / "tools" / "cluster")
-# Beside the runfiles of Bazel's test, or where Bazel built it.
+# In the runfiles of Bazel's test, or in Bazel's output.
 STEPCAST = str(next((p for p in (ROOT / "src/cli/stepcast", ROOT / "bazel-bin/src/cli/stepcast")
                      if p.exists()), "stepcast"))
-# What the command becomes; the system keeps 15 characters of a process's name.
+# The program that takes over; the system keeps 15 characters of a process's name.
 RANK = "stepcast-hardware"[:15]
 SCENARIO = str(ROOT / "tests" / "cluster" / "communication-bound.yaml")
 NAME = f"t{os.getpid()}"
@@ -163,7 +163,8 @@ class CommandLine(unittest.TestCase):
     def test_says_that_it_needs_root(self):
         words = ["status"]
         if os.geteuid() == 0:
-            # The script comes over a pipe: the user 'nobody' may not be allowed to read it.
+            # The script comes through a pipe, since the user 'nobody' may not be allowed to read
+            # it.
             done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups",
                                    "/usr/bin/python3", "-", *words],
                                   input=pathlib.Path(CLUSTER).read_text(), capture_output=True,
@@ -264,7 +265,7 @@ class Network(OnCluster):
     def test_half_made_is_taken_down(self):
         cluster("down")
         with tempfile.TemporaryDirectory() as folder:
-            # A `tc` that fails when it shapes the third node's link.
+            # A `tc` that fails for the third node's link.
             fake = pathlib.Path(folder) / "tc"
             fake.write_text(f"""#!/bin/sh
 case "$*" in *"{NAME}-2 "*) echo no more >&2; exit 1;; esac
@@ -326,7 +327,7 @@ class Failures(OnCluster):
             return float(re.search(r'"step_time_s": *([\d.e+-]+)', done.stdout)[1])
         fast = step()
         cluster("link", "3", "100Mbit")
-        # 24 MiB cross the slow link one and a half times, in 3.0 s.
+        # 24 MiB cross the slow link 1.5 times, in 3.0 s.
         slow = step()
         self.assertGreater(slow, 2.9)
         self.assertGreater(slow, 2 * fast)

@@ -40,7 +40,7 @@ MIB = 1 << 20
 MS = 1e-3
 
 BUCKETS = (1, 2, 5, 10, 25, 50)  # MiB
-# What DDP's warm-up needs: a first iteration in one bucket, a second that rebuilds the buckets.
+# DDP's warm-up: a first iteration in one bucket, and a second that rebuilds the buckets.
 WARM_UP_STEPS = 2
 
 
@@ -48,8 +48,8 @@ def measured_steps(step):
     """How many steps, when one takes so many seconds: some ten seconds' worth, three at least."""
     return max(3, min(7, int(8 / step)))
 
-# Sizes of all-reduces, a factor of sqrt(2) apart: between two of them linear interpolation over the
-# logarithm of the size is 1.5 % above a time that is proportional to the size, at most.
+# Sizes of all-reduces, a factor of sqrt(2) apart. Linear interpolation over the logarithm of the
+# size is then at most 1.5 % above a time proportional to the size.
 TABLE_SIZES = [round(64 * 1024 * 2 ** (i / 2)) // 4 * 4 for i in range(20)]
 COPY_SIZES = [64 << 10, 256 << 10, MIB, 2 * MIB, 4 * MIB]
 
@@ -60,7 +60,7 @@ def models(bits_per_second):
     """Layer lists, named; times follow from the speed of the links, so that communication takes
     about three times as long as the backward, or two thirds."""
     equal = [[524288]] * 12
-    # Layers with weight and bias, of sizes that fill buckets unevenly; 25.5 MiB.
+    # Layers with weight and bias whose sizes fill buckets unevenly; 25.5 MiB.
     uneven = [[1048576, 1024], [131072, 256], [262144, 512], [786432, 2048]] * 3
     result = {}
     for name, layers, ratio in (("communication-bound", equal, 3.0),
@@ -101,7 +101,7 @@ def worker(speed, quick, output):
     import torch
     import torch.distributed as dist
 
-    # Linux lets a sleep be 50 us too long by default.
+    # By default Linux may extend a sleep by 50 us.
     pr_set_timerslack = 29
     ctypes.CDLL(None).prctl(pr_set_timerslack, 1000, 0, 0, 0)
     torch.set_num_threads(1)
@@ -147,8 +147,8 @@ def worker(speed, quick, output):
                 [torch.nn.Parameter(torch.rand(size)) for size in layer["parameters"]])
 
         def forward(self, x):
-            # Autograd hands gradients on in the order of a function's inputs. The last tensor comes
-            # first, as in torch.nn.Linear, whose bias has its gradient before its weight.
+            # Autograd passes gradients on in the order of a function's inputs. The last tensor
+            # comes first, as in torch.nn.Linear, where the bias has its gradient before the weight.
             return GivenTime.apply(x, self.times, *reversed(list(self.tensors)))
 
     class GivenTime(torch.autograd.Function):
@@ -163,7 +163,7 @@ def worker(speed, quick, output):
         @staticmethod
         def backward(context, gradient):
             begin = time.monotonic()
-            # New memory each time, as kernels give it; DDP's hooks then copy it.
+            # New memory each time, as from kernels; DDP's hooks then copy it.
             gradients = [torch.full_like(p, 1e-3) for p in context.parameters]
             sleep_until(begin + context.time)
             return gradient, None, *gradients
@@ -233,8 +233,8 @@ def seconds(value):
 
 def write_inputs(folder, speed_text, measured):
     """The profile and the data sheet of `devices` that are this machine's processes."""
-    # A copy reads and writes each byte. The rate goes into the data sheet, since it is the bound
-    # that the profile's efficiency refers to.
+    # A copy reads and writes each byte. The rate becomes the data sheet's bandwidth, to which the
+    # profile's efficiency refers.
     start, per_byte = line_through([(2 * size, t) for size, t in measured["copies"]])
     (folder / "process.yaml").write_text(f"""\
 name: process
@@ -243,7 +243,7 @@ memory_bandwidth: {1e-9 / per_byte:.4f} GB/s
 multiprocessors: 1
 peak: {{fp32: 1 TFLOPS}}
 """)
-    # Times that grow with the size; noise may say otherwise where latency is all.
+    # Makes times grow with size; noise may violate that at small sizes.
     points, longest = [], 0.0
     for size, t in measured["all_reduce"]:
         longest = max(longest, t)

@@ -39,7 +39,7 @@ class _Result(unittest.TextTestResult):
     def _case_of(self, test):
         if isinstance(test, unittest.TestCase):
             return self.case
-        # What a whole class skips or fails with has no case of its own.
+        # If a whole class is skipped or fails, it has no test case.
         return xml.SubElement(self.suite, "testcase", classname=str(test), name="set-up")
 
 
@@ -48,7 +48,7 @@ def _interrupt(*_):
 
 
 def main():
-    # What a test that takes too long gets; `atexit` still cleans up.
+    # The signal after a timeout; `atexit` still cleans up.
     signal.signal(signal.SIGTERM, _interrupt)
     tests = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
     # `-k TEXT` on the command line (bazel test --test_arg) selects tests by name.

@@ -37,7 +37,7 @@ def main():
             if own is None:
                 continue
             found[path] += 1
-            # The README has cases, mean error and bias alone.
+            # The README has only cases, mean error and bias.
             due = own if path != "README.md" else [own[0], own[1], own[3] + " %", own[5] + " %"]
             if cells[1:] != due[1:]:
                 faults.append(f"{path}: {' | '.join(cells)}\n    the table has {' | '.join(due)}")

@@ -15,7 +15,7 @@ const char* TypeOf(const json& value) {
   return value.is_array() ? "array" : "object";
 }
 
-// All values of one place.
+// The schema of all values at one place.
 json SchemaOf(const std::vector<const json*>& values, const std::string& place,
               const std::set<std::string>& of_the_input) {
   std::set<std::string> types;

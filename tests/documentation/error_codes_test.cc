@@ -1,4 +1,4 @@
-// docs/errors/README.md and the program name the same diagnostic codes.
+// Checks that docs/errors/README.md and the program have the same diagnostic codes.
 
 #include <algorithm>
 #include <filesystem>
@@ -31,20 +31,20 @@ std::set<std::string> Matches(const std::string& text, const std::string& patter
   return found;
 }
 
-// The workspace that the document's runfile links into: sources are too many to declare, which is
-// why this test is tagged `external` and never taken from a cache.
+// The workspace that the document's runfile links into. There are too many sources to declare, so
+// this test is tagged `external` and never taken from a cache.
 fs::path Workspace() { return fs::canonical(kDocument).parent_path().parent_path().parent_path(); }
 
 std::set<std::string> DocumentedCodes() {
   return Matches(ReadAll(kDocument), "\\| `([a-z]+\\.[a-z-]+)` \\|");
 }
 
-// Literals that stand where a Diagnostic's code does, and literals of the shape of a code whose
-// first word is one that documented codes have.
+// Literals in the place of a Diagnostic's code, and literals in the form of a code whose first word
+// occurs in documented codes.
 std::set<std::string> UsedCodes(const std::set<std::string>& documented) {
   std::set<std::string> families;
   for (const std::string& code : documented) families.insert(code.substr(0, code.find('.')));
-  // Keys of input files, and names of files, that look like codes.
+  // Keys of input files, and file names, that look like codes.
   const std::set<std::string> keys = {"model.norm", "model.layers", "plan.json", "launch.sh"};
   std::set<std::string> used;
   for (const auto& entry : fs::recursive_directory_iterator(Workspace() / "src")) {
@@ -59,7 +59,7 @@ std::set<std::string> UsedCodes(const std::set<std::string>& documented) {
     }
     for (const std::string& literal : Matches(text, "\"([a-z]+\\.[a-z-]+)\"")) {
       const std::string first = literal.substr(0, literal.find('.'));
-      // There, options of other programs and keys of scenarios look like codes.
+      // In this folder, options of other programs and scenario keys look like codes.
       const bool options = entry.path().parent_path().filename() == "foreign";
       const bool family = options ? first == "foreign" : families.count(first) > 0;
       if (family && keys.count(literal) == 0) used.insert(literal);

@@ -1,7 +1,7 @@
-// docs/plans.md lists what `execute` refuses of plans, as the program has it.
+// Checks that docs/plans.md lists the plans that `execute` refuses.
 //
 //   bazel test //tests/documentation:execution_limits_test
-//   bazel run //tests/documentation:execution_limits_test -- --update     # writes it anew
+//   bazel run //tests/documentation:execution_limits_test -- --update     # rewrites it
 
 #include "src/lowering/execution_limits.h"
 

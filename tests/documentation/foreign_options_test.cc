@@ -1,7 +1,7 @@
-// docs/foreign.md has the tables of other programs' options that the program has.
+// Checks that docs/foreign.md has the program's tables of other programs' options.
 //
 //   bazel test //tests/documentation:foreign_options_test
-//   bazel run //tests/documentation:foreign_options_test -- --update     # writes them anew
+//   bazel run //tests/documentation:foreign_options_test -- --update     # rewrites them
 
 #include <cstdlib>
 #include <fstream>

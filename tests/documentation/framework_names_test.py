@@ -11,8 +11,8 @@ import pathlib
 import re
 import sys
 
-# The workspace that the runfile links into: sources of all folders are too many to declare,
-# which is why this test is tagged `external` and never taken from a cache.
+# The workspace that the runfile links into. There are too many sources to declare, so this test is
+# tagged `external` and never taken from a cache.
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 NAMING = {

@@ -40,7 +40,7 @@ class Checker {
   std::vector<std::string> mistakes() && { return std::move(mistakes_); }
 
  private:
-  // False: a mistake, which is not yet noted.
+  // Returns false for a mistake, which the caller must record.
   bool Holds(const std::string& word, const json& rule, const json& value, const json& schema,
              const std::string& place) {
     static const std::set<std::string> kSaid = {"$schema", "$id", "title", "description",
@@ -87,10 +87,10 @@ class Checker {
       });
     }
     if (word == "additionalProperties") return HoldsOthers(rule, value, schema, place);
-    return false;  // a keyword that is not known here
+    return false;  // an unknown keyword
   }
 
-  // Keys that `properties` does not name.
+  // Checks keys that `properties` does not name.
   bool HoldsOthers(const json& rule, const json& value, const json& schema,
                    const std::string& place) {
     if (!value.is_object()) return true;

@@ -8,8 +8,8 @@ import pathlib
 import re
 import sys
 
-# The workspace that the runfile links into: pages of all folders are too many to declare, which is
-# why this test is tagged `external` and never taken from a cache.
+# The workspace that the runfile links into. There are too many pages to declare, so this test is
+# tagged `external` and never taken from a cache.
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("calibration", "docs", "models", "scenarios", "src", "tests", "third_party", "tools", "topologies")
 

@@ -1,9 +1,9 @@
-// docs/formats/output.md and sweeps.md list the keys that commands print with `--json`, and no
-// others; docs/schema/answers has them as JSON Schemas, which the answers of the transcripts in
-// tests/golden are valid by.
+// Checks that docs/formats/output.md and sweeps.md list exactly the keys that commands print with
+// `--json`. docs/schema/answers has them as JSON Schemas, and the answers in the transcripts of
+// tests/golden must be valid.
 //
 //   bazel test //tests/documentation:output_keys_test
-//   bazel run //tests/documentation:output_keys_test -- --update     # writes docs/schema/answers anew
+//   bazel run //tests/documentation:output_keys_test -- --update     # rewrites docs/schema/answers
 
 #include <algorithm>
 #include <cstdlib>
@@ -33,19 +33,19 @@ using Answers = std::vector<json>;
 
 bool update = false;
 
-// Mappings whose keys are the input's.
+// Mappings with keys of the input.
 const Keys kOfTheInput = {"plan.set",     "plan.as_good.settings", "row.set",
                           "losers[].set", "kinds[].set",           "why.set",
                           "resolved",     "plan.resolved"};
-// Their keys count plans by verdict, which a sentence names.
+// Mappings whose keys are verdicts with counts, which a sentence names.
 const Keys kNamedInText = {"pruned"};
 
-// Where a plan stands: the best ones of `plan`, the two of `compare`.
+// Places of plans: the best ones of `plan`, the two of `compare`.
 const Keys kPlans = {"best[]", "pareto[]", "nearest[]",      "a",
                      "b",      "yours",    "by_gpus[].best", "risky"};
 
 // The paths of all values of a document: "space", "losers[].reason", "illegal.CODE.count". A plan
-// or a row is a document of its own.
+// or a row is a separate document.
 void Collect(const json& value, const std::string& path, Keys& keys) {
   if ((kPlans.contains(path) || path == "sensitivity.memory") && value.is_object()) {
     Collect(value, "plan", keys);
@@ -77,8 +77,8 @@ std::string Read(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// The keys in the first column of the tables of a section; those of its first table after `prefix`,
-// if there is one. "`losers[].set`, `.reason`" are losers[].set and losers[].reason.
+// The keys in the first column of a section's tables, or of its first table after `prefix` if
+// given. "`losers[].set`, `.reason`" are losers[].set and losers[].reason.
 Keys Documented(const std::string& heading, const std::string& prefix = "") {
   const std::string text = Read("docs/formats/output.md") + Read("docs/formats/sweeps.md");
   const std::size_t begin = text.find("\n## " + heading + "\n");
@@ -122,7 +122,7 @@ Keys Printed(const Answers& answers) {
   return keys;
 }
 
-// Places whose keys are the input's, or counts by name.
+// Places with keys of the input, or with counts by name.
 const Keys kFree = {"best[].set",
                     "pareto[].set",
                     "nearest[].set",
@@ -158,8 +158,8 @@ void ExpectSchema(const std::string& name, const Answers& answers) {
   }
 }
 
-// The keys with everything below `paths` as one key, which the documents describe elsewhere. A list
-// that is null in places is the list.
+// The keys, with everything below `paths` as one key, which the documents describe elsewhere. A
+// list that is sometimes null counts as the list.
 Keys Folded(const Keys& keys, const Keys& paths) {
   Keys folded;
   for (const std::string& key : keys) {
@@ -179,7 +179,7 @@ Keys And(Keys keys, const Keys& others) {
 }
 
 constexpr const char* kScenario = "scenarios/gpt2-ddp/scenario.yaml";
-// Has no effect without a pipeline: a warning says so.
+// Has no effect without a pipeline, which causes a warning.
 constexpr const char* kWarning = "--set parallelism.schedule=gpipe";
 
 TEST(OutputKeysTest, ThoseOfPlanAreDocumented) {
@@ -188,18 +188,18 @@ TEST(OutputKeysTest, ThoseOfPlanAreDocumented) {
   const std::string plan =
       fmt::format("plan {} --json --only data --fix training.activation_checkpointing ", kScenario);
   const Answers answers = AnswersOf({
-      // With losers, plans that cannot exist, settings that make no difference.
+      // With losers, illegal plans, and settings that make no difference.
       plan + "--framework ddp,fsdp1 --vary training.micro_batch_size=2,3,4 --why 3 "
              "--tokens 1e9 --price 2 --vary 'data_parallel.bucket_size=25 MiB'",
-      // On several numbers of GPUs, not all of which meet the deadline; and from another cluster,
-      // with a plan that is not executed.
+      // On several numbers of GPUs, not all of which meet the deadline; and ported from another
+      // cluster, with a plan that cannot be executed.
       plan + "--framework ddp --vary 'data_parallel.bucket_size=25 MiB' --fewer-nodes --no-front "
              "--tokens 1B --price '$2' --deadline '4 h' --availability 0.9 --best 1",
       fmt::format("plan --port {} --to dgx-h100 --to-nodes 2 --json --only data --framework ddp "
                   "--fix training.activation_checkpointing --vary data_parallel.comm_hook=powerSGD "
                   "--vary 'data_parallel.bucket_size=25 MiB' --no-front --best 1",
                   kScenario),
-      // More memory gives another answer.
+      // More memory changes the answer.
       plan + "--set training.global_batch_size=512 --set training.gradient_accumulation=null "
              "--framework ddp --vary 'data_parallel.bucket_size=25 MiB' --headroom 50% --no-front",
       // A setting that some plans keep.
@@ -208,12 +208,12 @@ TEST(OutputKeysTest, ThoseOfPlanAreDocumented) {
           "--set training.blocks_per_checkpoint=2 --best 1 "
           "--vary 'data_parallel.bucket_size=25 MiB'",
           kScenario),
-      // Where a layout stands.
+      // The rank of a layout.
       fmt::format("plan {} --json --framework megatron --only data,tensor --best 1 --no-front "
                   "--no-sensitivity --fix training.activation_checkpointing "
                   "--vary training.micro_batch_size=2 --why tensor=2",
                   kScenario),
-      // No plan will do.
+      // No plan is acceptable.
       plan + "--framework ddp --vary 'data_parallel.bucket_size=25 MiB' --headroom 99% --best 1",
   });
   EXPECT_EQ(Printed(answers), documented);
@@ -246,7 +246,7 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
                   "bandwidth: 2 GB/s}}'",
                   kScenario, kWarning),
       fmt::format("simulate {} --json --tokens 1B --price '$2' --deadline '1 d'", kScenario),
-      // The host's costs are not known, and it bounds the step.
+      // Host costs are unknown, and the host bounds the step.
       fmt::format("simulate {} --json --set data_parallel.framework=fsdp1 "
                   "--set data_parallel.zero_stage=3 --set training.sequence_length=64 "
                   "--set training.micro_batch_size=1",
@@ -254,16 +254,16 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
       // Measured steps of this kind take longer than forecasts.
       "simulate scenarios/llama3-70b-tensor-fsdp/scenario.yaml --json "
       "--set training.compile=false",
-      // The textbook on a flat cluster of no GPU type: nothing is said of ranges and of the MFU.
+      // The textbook on a flat cluster without a GPU type: no ranges and no MFU.
       "simulate scenarios/bucket-sweep/scenario.yaml --json",
-      // A pipeline, whose schedule parts the backward.
+      // A pipeline whose schedule splits the backward.
       "simulate scenarios/pipeline-schedules/scenario.yaml --json "
       "--set parallelism.schedule=zb_h1",
       // Ranks that wait for a slow one.
       "simulate scenarios/gpt2-pipeline/scenario.yaml --json "
       "--set 'cluster.slow_devices=[{device: node0/gpu5, speed: 0.9}]'",
       "simulate scenarios/mixed-nodes/scenario.yaml --json",
-      // GPUs that are idle.
+      // With idle GPUs.
       fmt::format("simulate {} --json --set parallelism.data=4 --set cluster.devices=plan",
                   kScenario),
       "simulate scenarios/zero3-cost/scenario.yaml --json",
@@ -271,9 +271,9 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
       fmt::format("simulate {} --json --set training.sequence_length=128 "
                   "--set 'training.lengths={{batching: padded, histogram: [[64, 3], [128, 1]]}}'",
                   kScenario),
-      // The model is frozen but for adapters.
+      // Only adapters are trained.
       "simulate scenarios/llama2-70b-lora/scenario.yaml --json",
-      // Stages that wait for each other where an allocator gives memory back.
+      // Stages that wait for each other while an allocator returns memory.
       "simulate scenarios/llama3-70b-tensor-fsdp/scenario.yaml --json "
       "--set training.gradient_accumulation=2 --set training.micro_batch_size=1 "
       "--set parallelism.tensor=2 "
@@ -282,15 +282,15 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
       "--set parallelism.context=2 --set parallelism.context_method=ring "
       "--set 'data_parallel={framework: fsdp2, zero_stage: 2}' "
       "--set training.activation_checkpointing=none --set data_parallel.prefetch=0",
-      // A mixture, of whose parameters a token takes some.
+      // A model with experts, of which a token uses some.
       fmt::format("simulate {} --json --set model=models/mixtral-8x7b.yaml", kScenario),
-      // The allocator gives memory back.
+      // The allocator returns memory.
       "simulate scenarios/shared-card/scenario.yaml --json --set training.master_weights=fp32",
       "simulate scenarios/deepspeed-zero/scenario.yaml --json "
       "--set data_parallel.deepspeed.offload_optimizer=cpu",
   });
   const Keys elsewhere = {"classes[].time_s", "classes[].memory"};
-  // With a profile that has learned from runs.
+  // A profile that has learned from runs.
   const Keys learned = {"learned.factor", "learned.known", "time_s.learned"};
   EXPECT_EQ(And(Folded(Printed(answers), elsewhere), learned), Documented("Output of simulate"));
   ExpectSchema("simulate", answers);
@@ -318,7 +318,7 @@ TEST(OutputKeysTest, ThoseOfExplainAreDocumented) {
 }
 
 TEST(OutputKeysTest, ThoseOfCollectiveAreDocumented) {
-  // NCCL does not take what is fastest for some sizes, and does for others.
+  // NCCL's choice is not the fastest for some sizes, and is for others.
   const Answers answers = AnswersOf({"collective scenarios/llama3-8b-fsdp/scenario.yaml --json",
                                      "collective scenarios/bucket-sweep/scenario.yaml --json"});
   EXPECT_EQ(Printed(answers), Documented("Output of collective", "row"));
@@ -328,12 +328,12 @@ TEST(OutputKeysTest, ThoseOfCollectiveAreDocumented) {
 TEST(OutputKeysTest, ThoseOfCalibrateRunsAreDocumented) {
   const Answers answers =
       AnswersOf({"calibrate runs calibration/published/llm-foundry.yaml --json"});
-  // These runs have none of that kind.
+  // No run has these.
   EXPECT_EQ(And(Printed(answers), {"far[]", "doubtful[]"}), Documented("Output of calibrate runs"));
   ExpectSchema("calibrate-runs", answers);
 }
 
-// The answers of a transcript: below each command of the kind with --json one document.
+// The answers in a transcript: one document below each command of this kind with --json.
 Answers InTranscript(const std::string& path, const std::string& command) {
   const std::string text = Read(path);
   Answers answers;

@@ -14,11 +14,11 @@ import pathlib
 import re
 import sys
 
-# The workspace that the runfile links into: BUILD files of all folders are too many to declare,
-# which is why this test is tagged `external` and never taken from a cache.
+# The workspace that the runfile links into. There are too many BUILD files to declare, so this test
+# is tagged `external` and never taken from a cache.
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "architecture.md"
-# All packages see the first; the binary, the library and the module are open.
+# The first is visible to all packages; the binary, the library and the module are public.
 OPEN = ("base", "cli", "python", ".")
 
 

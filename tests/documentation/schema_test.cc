@@ -1,8 +1,8 @@
-// docs/schema holds what `stepcast schema` prints, all files that come along are what their schemas
-// say, and so is every plan that the reader takes.
+// Checks that docs/schema holds the output of `stepcast schema`, and that all shipped files and all
+// plans accepted by the reader match their schemas.
 //
 //   bazel test //tests/documentation:schema_test
-//   bazel run //tests/documentation:schema_test -- --update     # writes docs/schema anew
+//   bazel run //tests/documentation:schema_test -- --update     # rewrites docs/schema
 
 #include <charconv>
 #include <cstdint>
@@ -47,7 +47,7 @@ const json& SchemaOf(const std::string& what) {
   return found->second;
 }
 
-// As other programs that read YAML take it.
+// Converts YAML as other programs read it.
 json ToJson(const scenario::YamlNode& node) {
   switch (node.kind) {
     case scenario::NodeKind::kNull:
@@ -83,7 +83,7 @@ json Parsed(std::string_view text, const std::string& file) {
   return tree ? ToJson(**tree) : json();
 }
 
-// The keys of a mapping and of mappings in it, but for what files of their own may hold.
+// The keys of a mapping and its nested mappings, without the content of separate files.
 void AddKeys(const json& mapping, const std::string& path, std::set<std::string>& keys) {
   for (const auto& [name, value] : mapping.at("properties").items()) {
     const std::string own = path.empty() ? name : path + "." + name;
@@ -96,7 +96,7 @@ void AddKeys(const json& mapping, const std::string& path, std::set<std::string>
   }
 }
 
-// `list settings` has every key that the reader of scenarios takes.
+// `list settings` has every key that the scenario reader accepts.
 TEST(ListSettings, HasEveryKeyOfAScenario) {
   std::set<std::string> keys, listed;
   AddKeys(SchemaOf("scenario"), "", keys);
@@ -171,7 +171,7 @@ TEST(Schema, WhatTheReaderRefusesIsNotValid) {
   EXPECT_FALSE(Mistakes(incomplete, SchemaOf("scenario")).empty());
 }
 
-// Plans at random, as they are written and with all their defaults.
+// Random plans, as written and with all their defaults.
 TEST(Schema, WhatTheReaderTakesIsValid) {
   scenario::InputCache cache;
   constexpr int kPlans = 200;
@@ -194,7 +194,7 @@ TEST(Schema, WhatTheReaderTakesIsValid) {
   }
 }
 
-// The words of a place in the schema, and below it, each as an override.
+// The allowed words at and below a place in the schema, each as an override.
 void CollectWords(const json& schema, const std::string& path,
                   std::set<std::pair<std::string, std::string>>& words) {
   for (const json& word : schema.value("enum", json::array())) {

@@ -1,8 +1,8 @@
-// The pages of docs/formats about sections of a scenario have the tables of settings that the
-// program has, and docs/planning.md the table of what a search tries.
+// Checks that the pages of docs/formats about scenario sections have the program's tables of
+// settings, and that docs/planning.md has the table of searched settings.
 //
 //   bazel test //tests/documentation:settings_table_test
-//   bazel run //tests/documentation:settings_table_test -- --update     # writes it anew
+//   bazel run //tests/documentation:settings_table_test -- --update     # rewrites them
 
 #include <cstdlib>
 #include <fstream>
@@ -44,7 +44,7 @@ std::string Frameworks(std::span<const plan::SettingUse> uses) {
   return text.empty() ? "all" : text;
 }
 
-// A bar inside of a cell would begin the next one.
+// A bar within a cell would begin a new cell.
 std::string Cell(std::string_view text) {
   std::string cell;
   for (const char c : text) cell += c == '|' ? "\\|" : std::string(1, c);
@@ -60,7 +60,7 @@ std::string Table(const auto& settings) {
   return table;
 }
 
-// Which frameworks have an axis is a rule of its own (TraitsOf): the values say it.
+// TraitsOf decides which frameworks have an axis, and the values show it.
 std::string TableOfAxes() {
   std::string table = "| key | value | default |\n|---|---|---|\n";
   for (const plan::ParallelismSetting& setting : plan::ParallelismSettings()) {
@@ -84,7 +84,7 @@ std::string TableOfSearch() {
   return table;
 }
 
-// `page`: below docs/, without its ending.
+// `page`: path below docs/, without its extension.
 void ExpectTable(const char* section, const char* page, const std::string& table) {
   const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
   ASSERT_TRUE(!update || workspace != nullptr) << "--update needs bazel run";

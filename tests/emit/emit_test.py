@@ -130,9 +130,9 @@ FSDP2 = "scenarios/llama3-8b-fsdp/scenario.yaml"
 DDP = "scenarios/gpt2-ddp/scenario.yaml"
 MEGATRON = ("scenarios/gpt2-ddp/scenario.yaml",
             "--set=data_parallel={zero_stage: 1, framework: megatron}")
-# What torchtitan needs: it reduces in FP32 and clips gradients in every step.
+# Required by torchtitan, which reduces in FP32 and clips gradients in every step.
 TORCHTITAN = (FSDP2, "--set=training.reduce_dtype=fp32", "--set=training.gradient_clipping=1.0")
-# Everything that the training loop, the blocks and the environment can be asked for.
+# All settings of the training loop, the blocks and the environment.
 LOOP = ("--set=training.gradient_clipping=0.5", "--set=training.optimizer_implementation=single",
         "--set=training.activation_checkpointing=full", "--set=training.checkpointed_blocks=1/2",
         "--set=training.activation_offload=true", "--set=training.attention=fused_softmax",
@@ -175,7 +175,7 @@ class PlanTest(EmitTest):
         self.assertIn(done.returncode, (0, 3), done.stderr)
         document = json.loads(done.stdout)
         del document["run"]
-        # A plan in a file states what a scenario may leave to be assumed, or without effect.
+        # A written plan states values that a scenario may leave to assumptions or without effect.
         del document["warnings"]
         if document.get("attention"):
             document["attention"].pop("assumed", None)
@@ -195,10 +195,10 @@ class PlanTest(EmitTest):
                           (DDP, *LOOP, *TF32, *POWERSGD),
                           (DDP, *LOOP, LAYERS % "fsdp1"), (FSDP2, *LOOP, LAYERS % "fsdp2")):
             with self.subTest(arguments=arguments):
-                # The plan states its software, so that none is assumed.
+                # The plan states its software, so none is assumed.
                 arguments = (*arguments, "--set=software={torch: '2.14', nccl: '2.30'}")
                 plan, _ = self.emit(*arguments)
-                # Somewhere else, as on the cluster that it is meant for.
+                # In another folder, as on the target cluster.
                 moved = self.folder / "moved"
                 plan.rename(moved)
                 self.assertEqual(self.forecast(str(moved / "plan.json")),
@@ -309,7 +309,7 @@ class FolderTest(EmitTest):
         self.assertEqual(["file"], os.listdir(self.folder))
 
     def test_nothing_is_left_where_it_cannot_be_written(self):
-        # No file may grow beyond one block of 512 B: plan.json is larger.
+        # Limits files to one block of 512 B; plan.json is larger.
         done = subprocess.run(
             ["sh", "-c", 'ulimit -f 1; exec "$0" simulate "$1" --emit "$2"', STEPCAST, DDP,
              str(self.folder / "plan")], capture_output=True, text=True)
@@ -639,7 +639,7 @@ class MegatronTest(EmitTest):
         remainders = "--set=training.master_weights=fp16_remainder"
         self.assertIn("use-precision-aware-optimizer",
                       self.arguments("--set=data_parallel.zero_stage=1", as_they_are, remainders))
-        # The optimizer that takes them so keeps no FP32 copies beside bf16 parameters.
+        # This optimizer keeps no FP32 copies of bf16 parameters.
         self.assertIn("not megatron.args: ",
                       self.arguments("--set=data_parallel.zero_stage=1", as_they_are))
         self.assertNotIn("use-precision-aware-optimizer",
@@ -805,7 +805,7 @@ class PytorchTest(EmitTest):
             self.assertIs(module["ALLOW_TF32"], False)
             self.assertNotIn("keep_on_host", module)
             self.assertEqual(module["OPTIMIZER_SETTINGS"], {"foreach": True})
-            # torch.optim's optimizers keep none.
+            # torch.optim's optimizers keep no master weights.
             masters = ("--set=training.precision=bf16", "--set=training.parameter_dtype=bf16",
                        "--set=training.master_weights=fp32")
             plan, _ = self.emit(scenario, *options, *masters)
@@ -1051,7 +1051,7 @@ class ScriptTest(EmitTest):
         text = (plan / "launch.sh").read_text()
         self.assertIn("export PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True'\n", text)
         self.assertIn("export TORCH_ALLOW_TF32_CUBLAS_OVERRIDE='1'\n", text)
-        # FP32 was TF32 then by default.
+        # FP32 used TF32 by default in that release.
         plan, _ = self.emit(DDP, "--set=training.precision=fp32", "--set=software.torch=1.11")
         self.assertIn("export NVIDIA_TF32_OVERRIDE='0'\n", (plan / "launch.sh").read_text())
 

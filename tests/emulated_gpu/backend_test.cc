@@ -1,5 +1,5 @@
-// What src/runtime/cuda does that a GPU would not show: how often it calls, in which order, and
-// what becomes of a call that fails. On emulated GPUs, so nothing here says how fast a GPU is.
+// Tests properties of src/runtime/cuda that a GPU would not show: number and order of its calls,
+// and failures of calls. The GPUs are emulated, so the test says nothing about speed.
 
 #include "src/runtime/cuda/backend.h"
 
@@ -27,8 +27,8 @@ using program::EffectKind;
 using program::Index;
 using program::TestProgram;
 
-// One kernel with effects on every kind of kernel there is, collectives with conversions, a copy
-// and a given kernel, on two streams.
+// A program with every kind of kernel and effect, collectives with conversions, a copy and a kernel
+// of given time, on two streams.
 program::Program EveryKind(const std::vector<int>& group, int moves) {
   TestProgram program(2);
   const Index data = program.AddCommunicator("data", group);
@@ -131,8 +131,8 @@ TEST(CudaBackend, EffectsOfAnOperationAreOneLaunch) {
   EXPECT_EQ(LaunchesWith(10), LaunchesWith(1));
 }
 
-// Whatever call fails first, of all that a device makes, says so, and everything it made is freed
-// (the address sanitizer's build of this test looks).
+// Whichever call of a device fails first, the failure is reported and everything is freed (checked
+// by the address sanitizer's build of this test).
 TEST(CudaBackend, EveryCallMayFail) {
   const program::Program program = EveryKind({0}, 3);
   for (const auto& [graph, pool] :
@@ -149,7 +149,7 @@ TEST(CudaBackend, EveryCallMayFail) {
         EXPECT_TRUE(ran) << ran.error().message;
         break;
       }
-      if (ran) continue;  // at its end, or where it was tried again
+      if (ran) continue;  // the failed call was retried, or was at the end
       ++failures;
       EXPECT_NE(ran.error().message, "");
     }
@@ -157,8 +157,8 @@ TEST(CudaBackend, EveryCallMayFail) {
   }
 }
 
-// A pipeline of two stages, in which what the first makes comes back: what is read at its end is
-// what went through both.
+// A pipeline of two stages that returns the first stage's data: the final data has passed through
+// both.
 TEST(CudaBackend, MessagesMoveBytes) {
   const auto backend = MustMake();
   auto jobs = MakeThreadJobs(2);
@@ -212,7 +212,7 @@ TEST(CudaBackend, MessagesMoveBytes) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Once a step's operations have run, timing takes no new events, and one launch waits for no other.
+// After a step's operations have run, timing makes no new events, and no launch waits for another.
 TEST(CudaBackend, TimingEventsAreUsedAgain) {
   const auto backend = MustMake();
   auto jobs = MakeThreadJobs(1);
@@ -222,13 +222,13 @@ TEST(CudaBackend, TimingEventsAreUsedAgain) {
     EXPECT_TRUE(RunOnce(*backend, program, *jobs[0], false, true, steps));
     return emulated::CallsOf("cudaEventCreateWithFlags");
   };
-  // A GPU takes some hundred operations at a time.
+  // A GPU queues some hundred operations at a time.
   const int some = events(100);
   EXPECT_LT(events(200), some + 200);
 }
 
-// In a graph an operation begins where the one before it in its stream ended: one time each, but
-// one more at the beginning and behind each wait.
+// In a graph, an operation begins where the previous one in its stream ended: one event each, and
+// one more at the beginning and after each wait.
 TEST(CudaBackend, AnEndIsTheNextBeginning) {
   const auto backend = MustMake();
   auto jobs = MakeThreadJobs(1);
@@ -255,8 +255,8 @@ void OnRanks(int ranks, Backend& backend, const program::Program& program) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Ranks connect once; the programs after the first find their communicators. The emulated GPUs end
-// the test where a kernel is loaded beside a collective.
+// Ranks connect once; later programs reuse the communicators. The emulated GPUs end the test if a
+// kernel is loaded while a collective runs.
 TEST(CudaBackend, CommunicatorsAreKept) {
   const auto backend = MustMake();
   ASSERT_EQ(backend->MaxLocalRanks(), 2);
@@ -268,7 +268,7 @@ TEST(CudaBackend, CommunicatorsAreKept) {
   EXPECT_EQ(emulated::CallsOf("ncclCommInitRankConfig"), 2);
 }
 
-// A program that communicates with none needs no NCCL.
+// A program without communication does not need NCCL.
 TEST(CudaBackend, WithoutCommunicatorsNcclIsNotStarted) {
   const auto backend = MustMake();
   auto jobs = MakeThreadJobs(1);
@@ -306,7 +306,7 @@ TEST(CudaBackend, ARankWithoutAGpuOfItsOwnIsNamed) {
   }
 }
 
-// A job of several processes, of which each sees a GPU of its own, as rank `rank` of it.
+// A job of several processes, each of which sees its own GPU; this is rank `rank`.
 class OneOfMany final : public Job {
  public:
   explicit OneOfMany(int rank) {

@@ -24,13 +24,13 @@ namespace {
 constexpr unsigned kWarp = 32;
 constexpr std::size_t kStack = 512 << 10;
 
-// A stack of its own that code runs on until it gives way.
+// A separate stack on which code runs until it yields.
 struct Fiber {
-  ucontext_t context{};  // in which it begins
+  ucontext_t context{};  // the context in which it begins
   bool begun = false;
-  jmp_buf place{};  // where it has given way
+  jmp_buf place{};  // where it last yielded
   std::unique_ptr<char[]> stack;
-  void* fake_stack = nullptr;  // of the address sanitizer
+  void* fake_stack = nullptr;  // the address sanitizer's handle
 };
 
 enum class Waits : unsigned char { kNot, kForWarp, kForBlock };
@@ -42,7 +42,7 @@ struct Copy {
 };
 
 struct Thread {
-  Fiber* fiber = nullptr;  // that it stands in; none before it begins
+  Fiber* fiber = nullptr;  // the fiber that it runs on; none before it begins
   Waits waits = Waits::kNot;
   bool done = false;
   int parity = 0;
@@ -53,15 +53,15 @@ struct Thread {
 struct Block {
   const std::function<void()>* body = nullptr;
   std::vector<Thread> threads;
-  unsigned begun = 0;    // so many threads
-  unsigned current = 0;  // the one that runs
+  unsigned begun = 0;    // number of threads that have begun
+  unsigned current = 0;  // index of the running thread
   bool waited = false;
   std::vector<unsigned char> shared;
-  // What lanes share, for two exchanges in turn.
+  // Data shared by lanes, for two alternating exchanges.
   std::vector<unsigned char> slots;
 };
 
-// Of the host thread that runs the block.
+// The block that this host thread runs.
 thread_local Block* block = nullptr;
 thread_local Fiber home;
 thread_local std::vector<std::unique_ptr<Fiber>> fibers;
@@ -69,7 +69,7 @@ thread_local std::vector<Fiber*> unused;
 thread_local std::mt19937 order(7);
 thread_local long long now = 0;
 #ifdef __SANITIZE_ADDRESS__
-// The host thread's own stack, as the sanitizer tells those that come from it.
+// The host thread's own stack, reported by the sanitizer to code that leaves it.
 thread_local const void* home_bottom = nullptr;
 thread_local std::size_t home_size = 0;
 #endif
@@ -88,7 +88,7 @@ void Switch(Fiber& from, Fiber& to) {
     home_size = size;
   }
 #else
-  // As swapcontext, but for the mask of signals, which takes two calls of the system.
+  // Like swapcontext, but without the signal mask, which takes two system calls.
   if (_setjmp(from.place) != 0) return;
   from.begun = true;
   if (to.begun) _longjmp(to.place, 1);
@@ -96,7 +96,7 @@ void Switch(Fiber& from, Fiber& to) {
 #endif
 }
 
-// Begins threads until one waits; then another fiber begins the others.
+// Starts threads until one waits; another fiber then starts the rest.
 void RunThreads() {
   Fiber* self = nullptr;
   for (;;) {
@@ -140,7 +140,7 @@ void GiveWay(Waits waits) {
   threadIdx = {thread, 0, 0};
 }
 
-// The threads [begin, end) go on if all that are left of them wait like this.
+// Continues the threads [begin, end) if all remaining ones wait in this way.
 bool Release(unsigned begin, unsigned end, Waits waits) {
   const auto first = block->threads.begin() + begin;
   const auto last = block->threads.begin() + std::min<std::size_t>(end, block->threads.size());
@@ -178,7 +178,7 @@ bool RunBlock(unsigned threads, std::size_t shared_bytes, const std::function<vo
       if (unused.empty()) unused.push_back(&TakeFiber());
       Fiber* fiber = unused.back();
       Switch(home, *fiber);
-      // A thread that waits keeps it.
+      // A waiting thread keeps its fiber.
       if (!own.threads[own.current].done) std::erase(unused, fiber);
       continue;
     }
@@ -261,7 +261,7 @@ void FinishCopies(int all_but) {
 }
 
 void SetClock(long long nanoseconds) { now = nanoseconds; }
-// A look takes some time itself.
+// Reading the clock takes time too.
 long long Clock() { return now += 32; }
 void Sleep(unsigned nanoseconds) { now += nanoseconds; }
 

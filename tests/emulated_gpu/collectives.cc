@@ -22,19 +22,19 @@ namespace {
 
 enum class Kind { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kSend, kReceive };
 
-// One call, as a rank made it.
+// One rank's call.
 struct Part {
   Kind kind;
   const std::byte* source;
   std::byte* target;
-  std::size_t count;  // as the call has it
+  std::size_t count;  // in the call's unit
   ncclDataType_t type;
   ncclRedOp_t operation;
   int peer = 0;  // of a send or receive
 };
 bool IsMessage(const Part& part) { return part.kind == Kind::kSend || part.kind == Kind::kReceive; }
 
-// The ranks of a communicator, and what they have begun.
+// The ranks of a communicator, and their calls in progress.
 struct Clique {
   int joined = 0;
   bool broken = false;
@@ -44,7 +44,7 @@ struct Clique {
     Nanoseconds begin = 0;
   };
   std::vector<Arrival> arrived;  // by rank
-  // A group of sends and receives that has begun; the operation is null once it is over.
+  // A started group of sends and receives; the operation is null when it has ended.
   struct Messages {
     Operation* operation = nullptr;
     Nanoseconds begin = 0, end = 0;
@@ -55,7 +55,7 @@ struct Clique {
     Part part;
   };
   struct Lane {
-    std::deque<MessageEnd> sent, received;  // whose other end has not come
+    std::deque<MessageEnd> sent, received;  // ends whose other end is missing
   };
   std::map<std::pair<int, int>, Lane> lanes;  // by sender and receiver
 };
@@ -117,7 +117,7 @@ void Reduce(const Part& part, const std::vector<const std::byte*>& sources, std:
   std::memcpy(target, sources.front() + first, part.count);  // a stand-in's numbers
 }
 
-// Part number `which` of all ranks. Targets may be sources, so sources are read first.
+// Executes part number `which` of all ranks. Targets may be sources, so sources are read first.
 void Communicate(Clique& clique, std::size_t which) {
   const std::size_t ranks = clique.arrived.size();
   const Part& first = clique.arrived.front().parts[which];
@@ -175,7 +175,7 @@ void Break(Clique& clique) {
   clique.lanes.clear();
 }
 
-// Sends and receives begin on a rank's GPU. The later end of each moves it; what has moved last
+// Starts a rank's sends and receives on its GPU. The later end of each moves the data; the last one
 // ends its rank's group.
 std::optional<Nanoseconds> Exchange(const std::shared_ptr<Clique>& shared, int rank,
                                     const std::vector<Part>& parts, Operation& self,
@@ -212,7 +212,7 @@ std::optional<Nanoseconds> Exchange(const std::shared_ptr<Clique>& shared, int r
   return own->end;
 }
 
-// A rank's part begins on its GPU. The last one does it all.
+// Starts a rank's part on its GPU. The last rank executes the whole collective.
 std::optional<Nanoseconds> Arrive(const std::shared_ptr<Clique>& shared, int rank,
                                   const std::vector<Part>& parts, Operation& self,
                                   Nanoseconds begin) {
@@ -240,7 +240,7 @@ std::optional<Nanoseconds> Arrive(const std::shared_ptr<Clique>& shared, int ran
   return end;
 }
 
-// Calls between ncclGroupStart and ncclGroupEnd are one operation for each communicator.
+// Calls between ncclGroupStart and ncclGroupEnd are one operation per communicator.
 struct Group {
   int depth = 0;
   struct Call {

@@ -3,17 +3,16 @@
 #include <string>
 #include <vector>
 
-// What tests set and ask beside the interfaces of CUDA, cuBLASLt and NCCL.
+// Controls for tests, in addition to the interfaces of CUDA, cuBLASLt and NCCL.
 //
-// Environment: EMULATED_GPUS, how many GPUs there are (1); EMULATED_ORDER, the seed of the order in
-// which operations that may run in any order do (1); CUDA_VISIBLE_DEVICES, as CUDA has it for
-// numbers.
+// Environment: EMULATED_GPUS, the number of GPUs (1); EMULATED_ORDER, the seed for the order of
+// unordered operations (1); CUDA_VISIBLE_DEVICES, as in CUDA, with numbers.
 namespace emulated {
 
-// From now on the calls of the three libraries that may fail are counted from 1, by all threads
-// together, and call `number` fails; 0: none. What only frees or asks for an error does not count.
+// Starts counting the calls of the three libraries that may fail, from 1, over all threads; call
+// `number` fails; 0: none. Calls that only free something or query an error are not counted.
 void FailCall(int number);
-// How many were counted since, and the name of the one that failed ("cudaMalloc"); "": none did.
+// The number of counted calls, and the name of the failed one ("cudaMalloc"), or "" if none failed.
 int Calls();
 std::string FailedCall();
 

@@ -80,8 +80,7 @@ void Store(cudaDataType_t type, float value, std::byte* at) {
   }
 }
 
-// Matrix number `which`, as rows of what its columns are after turning: [columns][rows], or the
-// other way round.
+// Matrix number `which` as rows or columns after transposition: [columns][rows], or the reverse.
 std::vector<float> Read(const Layout& layout, bool by_row, const std::byte* at, int which) {
   std::vector<float> numbers(static_cast<std::size_t>(layout.rows * layout.columns));
   at += which * layout.stride * SizeOf(layout.type);
@@ -94,8 +93,7 @@ std::vector<float> Read(const Layout& layout, bool by_row, const std::byte* at, 
   return numbers;
 }
 
-// Four rows of numbers, each times its factor, one after the other, so that sums are read and
-// written once for all of them.
+// Adds four rows of numbers, each times its factor, so that the sums are read and written once.
 void AddFour(const float* factors, const float* numbers, std::vector<float>& sums) {
   const std::size_t size = sums.size();
   const float f0 = factors[0], f1 = factors[1], f2 = factors[2], f3 = factors[3];
@@ -225,7 +223,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   EMULATED_CALL(CUBLAS_STATUS_EXECUTION_FAILED);
   *found = 0;
   if (a->type == CUDA_R_8F_E4M3) {
-    // cuBLASLt's documentation of 8-bit matrices: A turned, B not, sizes in steps of 16 bytes.
+    // cuBLASLt's documentation of 8-bit matrices: A transposed, B not, sizes in multiples of 16
+    // bytes.
     const bool sizes_fit = a->rows % 16 == 0 && a->columns % 16 == 0 && b->columns % 16 == 0;
     if (!operation->turn_a || operation->turn_b || !sizes_fit) return CUBLAS_STATUS_NOT_SUPPORTED;
   }

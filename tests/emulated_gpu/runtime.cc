@@ -35,9 +35,9 @@ struct CUgraphExec_st {
 struct CUstream_st {
   int gpu = 0;
   OperationRef last;
-  std::vector<OperationRef> awaited;  // besides, by what comes next
+  std::vector<OperationRef> awaited;  // what the next operation also awaits
   cudaGraph_t capture = nullptr;
-  std::vector<std::size_t> captured;  // nodes that what comes next is behind
+  std::vector<std::size_t> captured;  // nodes that the next operation follows
 };
 struct CUevent_st {
   int gpu = 0;
@@ -66,7 +66,7 @@ cudaError_t Answer(cudaError_t error) {
   return error;
 }
 
-// At the head of every call that may fail.
+// The beginning of every call that may fail.
 #define EMULATED_CALL(failure)                          \
   const std::scoped_lock lock(Schedule::Get().mutex()); \
   if (emulated::CallFails(__func__)) return Answer(failure)
@@ -76,7 +76,7 @@ int Gpus() {
   const char* count = std::getenv("EMULATED_GPUS");
   const int gpus = count == nullptr ? 1 : std::atoi(count);
   if (visible == nullptr) return gpus;
-  // Up to the first that is not there.
+  // The number of leading entries that exist.
   int listed = 0;
   for (const char* at = visible; *at != '\0'; ++listed) {
     char* end = nullptr;
@@ -132,7 +132,7 @@ OperationRef Append(CUstream_st& stream, const emulated::Task& task) {
   stream.last = operation;
   Schedule& schedule = Schedule::Get();
   schedule.Submit(operation, before);
-  // So far the host runs ahead.
+  // How far the host may run ahead.
   constexpr int kMostOutstanding = 512;
   schedule.RunUntil([&] { return schedule.Outstanding(stream.gpu) < kMostOutstanding; });
   return operation;
@@ -177,7 +177,7 @@ std::size_t& Used(int gpu) {
   return used[gpu];
 }
 
-// What is not written yet is no number in any type.
+// Unwritten memory is NaN in every type.
 void* Take(std::size_t bytes, cudaMemPool_t pool) {
   const int gpu = pool == nullptr ? current_gpu : pool->gpu;
   constexpr std::size_t kUnit = 512;
@@ -243,7 +243,7 @@ cudaError_t emulated::LaunchKernel(const cudaLaunchConfig_t& config, const void*
       stream,
       {.work =
            [=, shared = config.dynamicSmemBytes](Operation&, Nanoseconds begin) {
-             // By kernel, once it has run: whether its threads wait for each other.
+             // By kernel, after its first run: whether its threads wait for each other.
              static std::map<const void*, bool> waits;
              const auto known = waits.find(kernel);
              const bool may_wait = known == waits.end() || known->second;
@@ -339,7 +339,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const std::scoped_lock lock(Schedule::Get().mutex());
-  Of(stream);  // what it still has to do is done
+  Of(stream);  // its remaining work is done
   if (stream->capture != nullptr) Die("a stream is destroyed that is captured");
   Streams().erase(stream);
   delete stream;
@@ -564,7 +564,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* result) {
   *result = nullptr;
   cudaGraph_t graph = Of(handle).capture;
   if (graph == nullptr) return Answer(cudaErrorIllegalState);
-  // Everything that was captured must be behind something that this stream is behind.
+  // This stream must follow, directly or indirectly, everything that was captured.
   std::set<std::size_t> joined;
   std::vector<std::size_t> open = handle->captured;
   while (!open.empty()) {

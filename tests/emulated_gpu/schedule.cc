@@ -13,7 +13,7 @@
 namespace emulated {
 namespace {
 
-// So long nothing runs only when every thread waits for another.
+// If nothing runs for this long, every thread waits for another.
 constexpr auto kHang = std::chrono::seconds(60);
 
 Nanoseconds HostClock() {

@@ -1,5 +1,5 @@
-// `stepcast execute` and `stepcast validate` from end to end, on the host backend: what they say,
-// and how a run ends that cannot go on. Times are not looked at: the machine may be busy.
+// Tests `stepcast execute` and `stepcast validate` end to end on the host backend: their output,
+// and how failing runs end. Times are not checked, since the machine may be busy.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -54,7 +54,7 @@ class ExecuteTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // `rest` stands behind scenario and backend.
+  // `rest` follows scenario and backend.
   std::string Command(const std::string& command, const std::string& rest) const {
     return fmt::format("{} {} '{}' --backend host {}", kBinary, command, scenario_, rest);
   }
@@ -68,7 +68,7 @@ class ExecuteTest : public testing::Test {
   }
   static bool NoMpirun() { return std::system("command -v mpirun >/dev/null") != 0; }
 
-  // Under mpirun, with rank R's process id in the file pid.R.
+  // Runs under mpirun, with rank R's process id in the file pid.R.
   std::string MpirunWithPids(int ranks, const std::string& command) const {
     return fmt::format(
         "{} sh -c 'echo $$ > \"$0/new.$OMPI_COMM_WORLD_RANK\"; "
@@ -76,14 +76,14 @@ class ExecuteTest : public testing::Test {
         "{}",
         Mpirun(ranks), folder_, command);
   }
-  // Sends a signal to a rank once it has run for a while, and waits for the end of mpirun.
+  // Sends a signal to a rank after it has run for a while, and waits for mpirun to end.
   ShellResult Disturb(int ranks, const std::string& command, int rank, const char* signal) const {
     return Shell(
         fmt::format("{} & run=$!; n=0; while [ ! -s '{}/pid.{}' ] && [ $n -lt 200 ]; do sleep 0.1; "
                     "n=$((n + 1)); done; sleep 2; kill -{} $(cat '{}/pid.{}'); wait $run",
                     MpirunWithPids(ranks, command), folder_, rank, signal, folder_, rank));
   }
-  // Whether a process that this test started is still there.
+  // Whether a process started by this test still exists.
   bool SomebodyIsLeft() const {
     return Shell(fmt::format("for i in 1 2 3 4 5 6 7 8 9 10; do "
                              "ps -eo args | grep -F '{}' | grep -v grep >/dev/null || exit 0; "
@@ -92,7 +92,7 @@ class ExecuteTest : public testing::Test {
                .status != 0;
   }
 
-  // All files but the scenario and what this test itself wrote.
+  // The number of files besides the scenario and those written by this test.
   int FilesLeft() const {
     int files = 0;
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
@@ -114,17 +114,17 @@ void ExpectSumsUp(const json& document, std::size_t steps) {
   for (const auto& [part, seconds] : document["time_s"].items()) sum += seconds.get<double>();
   const double step = document["step_time_s"];
   EXPECT_NEAR(sum, step, 1e-9);
-  // Sleeps alone: two layers of 2 + 4 ms and the optimizer's 1 ms.
+  // Only sleeps: two layers of 2 + 4 ms and the optimizer's 1 ms.
   EXPECT_GE(step, 0.013);
   ASSERT_EQ(document["ranks"].size(), 2u);
   EXPECT_EQ(document["ranks"][1]["rank"], 1);
-  // A bucket for each of the two layers.
+  // One bucket for each of the two layers.
   ASSERT_EQ(document["communication"]["collectives"].size(), 1u);
   const json& collective = document["communication"]["collectives"][0];
   EXPECT_EQ(collective["collective"], "all_reduce");
   EXPECT_EQ(collective["calls"], 2);
   EXPECT_EQ(collective["provenance"], "measured");
-  // 8,400 parameters in FP32, 2 (N - 1)/N of them sent.
+  // 8,400 parameters in FP32, of which 2 (N - 1)/N are sent.
   EXPECT_EQ(document["communication"]["bytes_per_rank"], 8400 * 4);
 }
 
@@ -138,8 +138,8 @@ TEST_F(ExecuteTest, ThreadsOfOneProcess) {
 }
 
 // DeepSpeed's buckets have 500 million elements, a gigabyte in 16 bits on each of the two ranks,
-// whatever the model: these have 16,384 parameters. What is touched of them shows in the largest
-// resident memory of any process that this test has started.
+// for any model; these have 16,384 parameters. The touched part shows in the largest resident
+// memory of all processes of this test.
 TEST_F(ExecuteTest, BucketsTakeUpWhatIsWrittenToThem) {
   const std::string path = folder_ + "/deepspeed.yaml";
   std::ofstream(path) << R"(stepcast: 1
@@ -194,8 +194,8 @@ TEST_F(ExecuteTest, TrainsAsPlainDataParallelismDoes) {
   }
 }
 
-// Stages with several chunks are neighbours twice, and hand on in both directions: communicators
-// are made by all members in one order.
+// Stages with several chunks are neighbors twice, and send in both directions. All members make
+// communicators in one order.
 TEST_F(ExecuteTest, PipelinesTrainUnderMpirun) {
   if (NoMpirun()) GTEST_SKIP() << "mpirun is not there";
   const std::string pipeline =
@@ -247,7 +247,7 @@ TEST_F(ExecuteTest, ValidateComparesAndAnswers) {
   const json& step = document["step_time_s"];
   EXPECT_NEAR(step["forecast_s"].get<double>() - step["measured_s"].get<double>(),
               step["difference_s"].get<double>(), 1e-12);
-  // Where ranks waited for one another there is imbalance, too.
+  // If ranks waited for one another, there is imbalance too.
   EXPECT_GE(document["time_s"].size(), 5u);
   EXPECT_EQ(document["peak_bytes"]["difference"], 0);
   int calls = 0;
@@ -264,7 +264,7 @@ TEST_F(ExecuteTest, ValidateComparesAndAnswers) {
   EXPECT_NE(no.output.find("not within 0.0 %"), std::string::npos) << no.output;
   EXPECT_EQ(Shell(Command("validate", "--within 10")).status, 2);
 
-  // The host is no A100; the scenario of the others has no GPU type.
+  // The host is not an A100; the other tests' scenario has no GPU type.
   constexpr const char* kWarning = "the host backend measured the CPUs of this machine";
   EXPECT_EQ(no.messages.find(kWarning), std::string::npos) << no.messages;
   const ShellResult other = Shell(
@@ -310,7 +310,7 @@ TEST_F(ExecuteTest, RanksWithDifferentPlansDoNotStart) {
   EXPECT_EQ(result.output, "");
   EXPECT_NE(result.messages.find("launch.different-plans"), std::string::npos) << result.messages;
   EXPECT_NE(result.messages.find("rank 1 on '"), std::string::npos) << result.messages;
-  // mpirun terminates the second rank when the first has ended; that is no interruption.
+  // mpirun terminates the second rank when the first has ended; that is not an interruption.
   EXPECT_EQ(result.messages.find("interrupted"), std::string::npos) << result.messages;
 }
 
@@ -336,7 +336,7 @@ TEST_F(ExecuteTest, AnInterruptionLeavesNothingBehind) {
 }
 
 TEST_F(ExecuteTest, AFullDiskLeavesNoFile) {
-  // A limit on file sizes, in units of 512 bytes, stands in for the disk.
+  // A limit on file sizes, in units of 512 bytes, simulates a full disk.
   const ShellResult result =
       Shell("ulimit -f 8; " +
             Command("execute", fmt::format("--steps 3 --trace '{}/trace.json' | cat", folder_)));
@@ -361,7 +361,7 @@ TEST_F(ExecuteTest, AKilledRankEndsTheRunWithItsName) {
         << result.messages;
     EXPECT_EQ(result.messages.find("stepcast: ", said + 1), std::string::npos) << result.messages;
     EXPECT_FALSE(SomebodyIsLeft());
-    // Rank 0 has no time to remove its unfinished file when it is killed itself.
+    // If rank 0 is killed, it cannot remove its unfinished file.
     if (rank != 0) {
       EXPECT_EQ(FilesLeft(), 0);
     }

@@ -1,6 +1,6 @@
-// Inputs made to do harm, and the shipped files cut and bent, through every reader: none may crash,
-// hang or be without a diagnostic. The laws are checked in read_inputs.cc; the fuzz targets look
-// for more of the kind.
+// Malicious inputs, and damaged copies of the shipped files, through every reader: no crash, no
+// hang, and always a diagnostic. read_inputs.cc checks the invariants; the fuzz targets search for
+// more such inputs.
 
 #include <algorithm>
 #include <filesystem>
@@ -210,8 +210,8 @@ TEST(HostileInputs, ShippedFilesAreReadByEveryReader) {
   for (const std::string& text : texts) ReadAll(text);
 }
 
-// Cut short, with a character lost, changed or doubled, or with two lines swapped: the mistakes
-// that editing makes.
+// The text cut short, with a character lost, changed or doubled, or with two lines swapped, like
+// editing mistakes.
 std::string Bent(const std::string& text, int variant, std::mt19937& random) {
   const auto below = [&](std::size_t limit) {
     return limit == 0 ? 0 : static_cast<std::size_t>(random() % limit);

@@ -45,7 +45,7 @@ namespace {
 
 using scenario::Node;
 
-// Every mistake says what it is, where it stands and prints on lines of its own.
+// Checks that every mistake has a message and a location, and prints on separate lines.
 void CheckMistakes(const Diagnostics& mistakes) {
   for (const Diagnostic& mistake : mistakes) {
     STEPCAST_CHECK(
@@ -58,7 +58,7 @@ void CheckMistakes(const Diagnostics& mistakes) {
   STEPCAST_CHECK(mistakes.empty() == Format(mistakes).empty(), "mistakes are printed");
 }
 
-// Reads `text` as one document and gives it to `read`, which returns an optional.
+// Reads `text` as one document and passes it to `read`, which returns an optional.
 template <typename Read>
 auto ReadDocumentWith(std::string_view text, Read read)
     -> decltype(read(std::declval<const Node&>(), std::declval<Diagnostics&>())) {
@@ -90,8 +90,8 @@ std::vector<std::string> Overrides(std::string_view text) {
 }  // namespace
 
 void ReadScenario(std::string_view text) {
-  // Shipped models and clusters take milliseconds to build, so they are kept for a while; not
-  // forever, because every new inline mapping is kept as well.
+  // Shipped models and clusters take milliseconds to build, so they are cached. The cache is
+  // cleared from time to time, because it also keeps every new inline mapping.
   static std::unique_ptr<scenario::InputCache> cache;
   static int uses = 0;
   if (cache == nullptr || ++uses % 1000 == 0) cache = std::make_unique<scenario::InputCache>();
@@ -233,7 +233,7 @@ void ReadNcclTests(std::string_view text) {
 
 namespace {
 
-// A folder of this process's own, until it ends.
+// A folder of this process, until it ends.
 const std::filesystem::path& Folder() {
   struct Made {
     std::string path = (std::filesystem::temp_directory_path() / "stepcast-fuzz.XXXXXX").string();
@@ -251,7 +251,7 @@ const std::filesystem::path& Folder() {
   return made.folder;
 }
 
-// A file for readers that open theirs themselves, as long as this lives.
+// A file for readers that open files, while this object lives.
 class WrittenFile {
  public:
   WrittenFile(std::string_view bytes, std::string_view ending)
@@ -273,7 +273,7 @@ class WrittenFile {
   const std::string path_;
 };
 
-// In the syntax of files that end so.
+// Reads the text in the syntax of files with this extension.
 void ReadForeign(std::string_view text, std::string_view ending) {
   const WrittenFile file(text, ending);
   const auto imported =

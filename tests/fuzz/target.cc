@@ -1,4 +1,4 @@
-// A fuzz target: BUILD says of which reader.
+// A fuzz target; BUILD selects its reader.
 
 #include <cstddef>
 #include <cstdint>

@@ -68,7 +68,7 @@ std::string Played(const std::string& command) {
   return text;
 }
 
-// What to write in place of `path`, below the workspace.
+// The path to be rewritten for `path`, below the workspace.
 void Rewrite(const std::string& path, const std::string& text) {
   const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
   ASSERT_NE(workspace, nullptr) << "--update needs bazel run: use tools/golden --update";
@@ -103,7 +103,7 @@ TEST_P(GoldenTest, PrintsWhatTheTranscriptHas) {
   }
 }
 
-// Whether a command prints text for people, and not a file or a document.
+// Whether a command prints text for people rather than a file or a document.
 bool IsText(const std::string& command) {
   static const std::regex kFiles(
       R"(^(init|schema|completion|manual|serve|model import|topology|calibrate import)\b)"
@@ -111,8 +111,8 @@ bool IsText(const std::string& command) {
   return !std::regex_search(command, kFiles);
 }
 
-// stderr has a message a line, whatever its width; words of what is to be pasted are not broken,
-// and `topology show` draws.
+// Exceptions: stderr has one message per line of any width, words of text to be pasted are not
+// broken, and `topology show` draws.
 TEST_P(GoldenTest, NoTextIsWiderThanATerminal) {
   constexpr std::size_t kWidth = 80;
   static const std::regex kToPaste(R"(^ +(stepcast|mpirun|tools/|--)|\\$)");
@@ -129,7 +129,7 @@ TEST_P(GoldenTest, NoTextIsWiderThanATerminal) {
   }
 }
 
-// The README shows a forecast: from the line with the command to the end of the block.
+// The README shows a forecast, from the line with the command to the end of the block.
 TEST(ReadmeTest, ShowsWhatTheProgramPrints) {
   const std::string readme = Read("README.md");
   const std::size_t begin = readme.find(fmt::format("\n{}", kPrompt)) + 1;

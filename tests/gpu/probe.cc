@@ -1,6 +1,7 @@
-// What a GPU does that measurements of stepcast rest on, in less than a minute: what events,
-// queries and launches cost, how first and best algorithms of cuBLASLt differ, how the rate of
-// products falls as the GPU warms up, what zeros and the cache make of it. For people to read.
+// Measures, in less than a minute, GPU properties on which stepcast's measurements depend. They are
+// the cost of events, queries and launches, the difference between cuBLASLt's first and best
+// algorithm, the decline of product rates as the GPU warms up, and the effects of zeros and of the
+// cache. The output is for people.
 
 #include <cublasLt.h>
 #include <cuda_runtime.h>
@@ -70,7 +71,7 @@ class Probe {
     for (int each = 0; each <= 2; ++each) {
       double apart = 0;
       double issue = 0;
-      // The first time loads what is needed.
+      // The first run loads the code.
       for (int time = 0; time < 2; ++time) {
         Must(Spin(Milliseconds(20), nullptr, stream_), "waiting");
         Must(cudaEventRecord(whole_.begin, stream_), "timing");
@@ -155,7 +156,7 @@ class Probe {
     }
   }
 
-  // As operations that move more than an arena holds do: again from its beginning.
+  // Like operations that move more than an arena holds: starts again at its beginning.
   void Wrapping() {
     constexpr std::int64_t kMib = 1024;
     constexpr int kTimes = 10;
@@ -191,7 +192,7 @@ class Probe {
   static constexpr std::int64_t kOutput = std::int64_t{1} << 29;
   static constexpr std::size_t kWorkspace = std::size_t{32} << 20;
 
-  // A product of cubes, as a linear layer's forward has it.
+  // A product of cubes, like a linear layer's forward.
   class Cube {
    public:
     Cube(const Probe& probe, std::int64_t size) : probe_(probe), size_(size) {
@@ -245,7 +246,7 @@ class Probe {
   void Tiny() {
     Must(StampTime(reinterpret_cast<std::uint64_t*>(output_), stream_), "launching a tiny kernel");
   }
-  // TFLOP/s; operands begin `stride` bytes further each time, eight times at most.
+  // TFLOP/s. Operands start `stride` bytes further each time, eight times at most.
   double Rate(const Cube& cube, int algorithm, int times, std::int64_t stride) {
     cube.Run(algorithm, 0);
     Must(Spin(Milliseconds(1), nullptr, stream_), "waiting");

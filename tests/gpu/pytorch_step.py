@@ -79,7 +79,8 @@ class Shape:
     def scenario_yaml(self, gpu, memory, profile, mode):
         calibration = f"calibration: {profile}\n" if profile else ""
         version = ".".join(torch.__version__.split(".")[:2])
-        # What the code below does: halves are turned in 16 bits, keys and values are copied.
+        # The properties of the code below: halves are rotated in 16 bits, and keys and values are
+        # copied.
         llama = "" if self.family == "gpt2" else "  rotary: huggingface\n  repeat_kv: true\n"
         code = llama if mode == "eager" else "  compile: true\n"
         return (
@@ -100,13 +101,13 @@ SHAPES = [
     Shape("gpt2-124m", "gpt2", 768, 12, 12, 12, 3072, 50257, 1024, 8),
     Shape("gpt2-355m", "gpt2", 1024, 24, 16, 16, 4096, 50257, 1024, 8),
     Shape("llama-1.2b", "llama", 2048, 16, 32, 8, 8192, 32000, 2048, 2),
-    # Rows of 16 bytes for every product; blocks of large models, as many as fit.
+    # Rows of 16 bytes for every product; as many blocks of large models as fit.
     Shape("gpt2-124m-50304", "gpt2", 768, 12, 12, 12, 3072, 50304, 1024, 8),
     Shape("llama-8b-4-blocks", "llama", 4096, 4, 32, 8, 14336, 32000, 4096, 2),
     Shape("llama-13b-3-blocks", "llama", 5120, 3, 40, 40, 13824, 32000, 4096, 2),
     Shape("llama-70b-2-blocks", "llama", 8192, 2, 64, 8, 28672, 8192, 4096, 1),
 ]
-# So small that the device waits for the host; with --models alone.
+# So small that the device waits for the host; only with --models.
 HOST_BOUND = [
     Shape("gpt2-124m-short", "gpt2", 768, 12, 12, 12, 3072, 50257, 256, 1),
     Shape("llama-1.2b-short", "llama", 2048, 16, 32, 8, 8192, 32000, 256, 1),
@@ -254,7 +255,7 @@ def train(shape, device, steps, warmup, compiled):
     if on_gpu:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
-        # All steps are queued and then timed: an event's record does not hold the GPU up.
+        # All steps are queued and then timed: recording an event does not delay the GPU.
         marks = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
         marks[0].record()
         for mark in marks[1:]:
@@ -356,7 +357,7 @@ def main():
     rows = []
     for shape in shapes:
         predicted = forecast(shape, arguments, "eager")
-        # Without memory: only the number of parameters is wanted.
+        # Without memory, since only the number of parameters is needed.
         if predicted is not None:
             count = parameters(shape)
             if predicted["parameters"] != count:
@@ -404,7 +405,7 @@ def main():
         and (abs(row["time_error"] or 0) > arguments.within_time
              or abs(row["memory_error"] or 0) > arguments.within_memory)
     ]
-    # Of a CPU there is no forecast.
+    # There is no forecast for a CPU.
     return 3 if beyond and arguments.device == "cuda" else 0
 
 

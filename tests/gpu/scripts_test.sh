@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# The scripts and scenarios for GPU machines, as far as they can be tried without a GPU: scenarios
-# are forecast, PyTorch's models have the parameters that stepcast counts, and a machine without a
-# GPU is a reason to skip.
+# Tests the scripts and scenarios for GPU machines without a GPU: scenarios are forecast, PyTorch's
+# models have the parameters that stepcast counts, and scripts skip on a machine without a GPU.
 set -uo pipefail
 
 stepcast=$PWD/src/cli/stepcast
@@ -22,7 +21,7 @@ for scenario in "$here"/scenarios/*.yaml; do
 done
 
 bash -n "$here/run" || wrong "tests/gpu/run is no shell script"
-# What would be done, in which order and within which limits; nothing is made on the way.
+# --plan prints the parts with their order and limits, and creates nothing.
 plan=$("$here/run" --plan "$output/report" 2>&1) || wrong "tests/gpu/run --plan fails: $plan"
 if [ -e "$output/report" ]; then wrong "a plan makes a folder"; fi
 order=$(awk '{print " " $4 " "}' <<<"$plan" | paste -sd '')

@@ -1,5 +1,5 @@
-// An all-to-all costs the same wherever it stands: as a row of `stepcast collective`, and inside of
-// a step, where ranks that share out sequences exchange heads.
+// An all-to-all costs the same as a row of `stepcast collective` and within a step, where
+// context-parallel ranks exchange heads.
 
 #include <algorithm>
 #include <cstddef>

@@ -21,7 +21,7 @@ namespace {
 
 using plan::Framework;
 
-// Ranks along the axes beside data.
+// Degrees of parallelism besides data.
 struct Axes {
   int tensor = 1, context = 1, pipeline = 1;
 };
@@ -32,7 +32,7 @@ const char* const kModels[] = {
   intermediate_size: 32, vocab_size: 64, max_position_embeddings: 32})",
     R"({kind: transformer, family: llama, num_hidden_layers: 8, hidden_size: 16, num_attention_heads: 4,
   intermediate_size: 32, vocab_size: 64})",
-    // Large enough for the device, and not for the host, to bound its step.
+    // So large that the device, not the host, bounds its step.
     R"({kind: transformer, family: llama, num_hidden_layers: 8, hidden_size: 4096,
   num_attention_heads: 32, num_key_value_heads: 8, intermediate_size: 14336, vocab_size: 32000})",
     R"({kind: transformer, family: mistral, num_hidden_layers: 4, hidden_size: 256,
@@ -65,7 +65,7 @@ const char* const kModels[] = {
   {name: block, repeat: 4, parameters: [3000000, 1000], forward: 2 ms, backward: 5 ms,
    activation: 64 MiB, output: 1 MiB}], optimizer_step: 1 ms})"};
 
-// What it runs on: a flat cluster, or nodes that are described, of one kind or of two.
+// The cluster: flat, or described nodes of one or two kinds.
 struct Machines {
   const char* topology;
   int per_node;
@@ -97,7 +97,7 @@ std::vector<int> ZeroStagesOf(Framework framework) {
   return {};
 }
 
-// A value of a row of a table; empty: the row has a notation of its own.
+// A value for a row of a table; empty if the row has a special notation.
 template <typename Row>
 std::string AnyValue(const Row& row) {
   return std::visit(
@@ -126,12 +126,13 @@ void AddAny(const char* section, const Rows& rows, Framework framework,
   if (!value.empty()) settings.push_back(fmt::format("{}.{}={}", section, row.key, value));
 }
 
-// A few values of settings whose notation the tables do not have, and of those that matter most.
+// Adds values of settings whose notation the tables do not have, and of the most important
+// settings.
 void AddChosen(Framework framework, const Axes& axes, std::vector<std::string>& settings) {
   const auto add = [&](int one_of, const std::vector<std::string>& values) {
     if (*rc::gen::inRange(0, one_of) == 0) settings.push_back(AnyOf(values));
   };
-  // Of models without experts refused, or without effect.
+  // Without experts, these are refused or have no effect.
   if (plan::TraitsOf(framework).expert_parallel) {
     add(4, {"parallelism.expert=2", "parallelism.expert=4", "parallelism.sequence_parallel=true",
             "experts.imbalance=1.25", "experts.capacity_factor=0.5",
@@ -202,7 +203,7 @@ std::vector<std::string> AnySettings(Framework framework, const Axes& axes) {
     AddAny("parallelism", plan::ParallelismSettings(), framework, settings);
     AddAny("experts", plan::MixtureSettings(), framework, settings);
   }
-  // The scenario's own.
+  // Settings that the scenario already has.
   std::erase_if(settings, [](const std::string& setting) {
     return setting.starts_with("parallelism.data=") || setting.starts_with("parallelism.tensor=") ||
            setting.starts_with("parallelism.context=") ||
@@ -212,7 +213,7 @@ std::vector<std::string> AnySettings(Framework framework, const Axes& axes) {
   return settings;
 }
 
-// How the framework divides a step: half of the time along two axes or three beside data.
+// How the framework divides a step; half of the time along two or three axes besides data.
 Axes AnyAxes(Framework framework) {
   const plan::FrameworkTraits& traits = plan::TraitsOf(framework);
   const bool several = *rc::gen::arbitrary<bool>();
@@ -232,7 +233,7 @@ Axes AnyAxes(Framework framework) {
   return axes;
 }
 
-// A cluster whose devices the axes divide, with one to four ranks of data parallelism or more.
+// A cluster whose devices the axes divide, with one to four data-parallel ranks or more.
 std::string AnyCluster(const Axes& axes) {
   const int others = axes.tensor * axes.context * axes.pipeline;
   if (*rc::gen::inRange(0, 5) < 2) {

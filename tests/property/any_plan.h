@@ -4,31 +4,30 @@
 #include <string>
 #include <vector>
 
-// Plans at random, for laws that hold for all of them: models of all families and layer lists,
-// clusters flat, described and of two kinds of nodes, frameworks, axes and batches, and a few
-// settings out of the tables that say what settings there are, so that new ones are tried, too. The
-// rules refuse most of them.
+// Random plans for testing invariants. They have models of all families and layer lists, clusters
+// that are flat, described or of two kinds of nodes, and random frameworks, axes and batches. Some
+// settings come from the tables of settings, so that new ones are tested too. The rules refuse most
+// of these plans.
 namespace stepcast {
 
 struct PlanText {
   std::string scenario;               // YAML
-  std::vector<std::string> settings;  // what --set takes
-  int axes = 0;                       // beside data, that have more than one rank
+  std::vector<std::string> settings;  // values of --set
+  int axes = 0;                       // number of axes besides data with more than one rank
 };
 
-// Only in a property of rapidcheck.
+// Call only in a property of rapidcheck.
 PlanText AnyPlan();
 
-// The plan of a seed, always the same.
+// The plan for a seed, always the same.
 PlanText PlanOf(std::uint64_t seed);
 
-// An internal error ends a test where it stands, and so does an alarm (alarm(2)): from now on it
-// says of which plan.
+// From now on, an internal error or an alarm (alarm(2)) that ends the test also reports the plan.
 void SayWhenItEnds(const PlanText& plan);
 
 std::string Said(const PlanText& plan);
 
-// The number in an environment variable; `otherwise` where the variable is not set.
+// The number in an environment variable, or `otherwise` if it is not set.
 std::uint64_t NumberFrom(const char* variable, std::uint64_t otherwise);
 
 }  // namespace stepcast

@@ -1,6 +1,6 @@
-// Laws that hold for every plan that the rules accept, over plans at random. STEPCAST_SCENARIOS
-// says how many (500 where it is not set), STEPCAST_SEED the first one's seed; what fails is named
-// by its seed. Half of the plans have several axes beside data.
+// Invariants of all legal plans, tested on random ones. STEPCAST_SCENARIOS is their number (default
+// 500), and STEPCAST_SEED the first seed. Failures report the seed. Half of the plans have several
+// axes besides data.
 
 #include "tests/property/any_plan.h"
 
@@ -37,7 +37,7 @@ using scenario::Scenario;
 constexpr unsigned kMostSeconds = 20;
 constexpr std::int64_t kMostMemory = std::int64_t{2} << 30;
 
-// How often each law was tried: a law that nothing comes to holds for nothing.
+// How often each invariant was tested, so that none is never tested.
 struct Tried {
   int plans = 0, several_axes = 0, refused = 0, more_batches = 0, flows = 0, twins = 0;
   int written = 0;
@@ -70,7 +70,7 @@ class Laws {
  public:
   explicit Laws(Tried& tried) : tried_(tried) {}
 
-  // What the plan breaks, a sentence each.
+  // The broken invariants, a sentence each.
   std::vector<std::string> BrokenBy(const PlanText& plan, std::uint64_t seed) {
     faults_.clear();
     const auto scenario = scenario::LoadText(plan.scenario, "plan.yaml", plan.settings, cache_);
@@ -82,7 +82,7 @@ class Laws {
     for (std::string& message : Violations(*scenario)) faults_.push_back(std::move(message));
     if (!faults_.empty()) return std::move(faults_);
     const auto run = forecast::Simulate(*scenario);
-    if (!run) {  // a profile that says nothing of such kernels
+    if (!run) {  // a profile without such kernels
       CheckDiagnostics(run.error());
       return std::move(faults_);
     }
@@ -132,8 +132,8 @@ class Laws {
     }
   }
 
-  // No step is shorter than its products take at the peak, nor than what any communicator moves
-  // takes at the rate of its links: a communicator runs one collective at a time.
+  // A step takes at least the time of its products at the peak, and that of any communicator's
+  // traffic at the rate of its links, since a communicator runs one collective at a time.
   void CheckBounds(const forecast::Run& run) {
     const Time step = run.forecast.step_time - run.forecast.time.learned;
     Expect(step >= run.forecast.time_at_peak, "a step of {} ps, {} ps at the devices' peak",
@@ -153,8 +153,8 @@ class Laws {
     }
   }
 
-  // The same bytes with less behind them, and the figures of a sweep's row, which goes through less
-  // of its steps.
+  // The same results without a cache, and the figures of a sweep's row, which simulates less of the
+  // step.
   void CheckSameAgain(const Scenario& scenario, const forecast::Run& run) {
     const auto again = forecast::FiguresOf(scenario);
     Expect(again && report::SimulateJson(scenario, run.forecast, 0) ==
@@ -175,8 +175,8 @@ class Laws {
         own.peak.count(), own.reserved.count(), whole.peak.count(), whole.reserved.count());
   }
 
-  // The file of the plan is the plan: what it is read as gives the same bytes, warnings apart,
-  // which are about the keys as they were written.
+  // A written plan is read back with the same results. Warnings may differ, since they are about
+  // the keys as written.
   void CheckWrittenPlan(const Scenario& scenario, const forecast::Forecast& forecast) {
     const auto read = scenario::LoadText(scenario::ToJson(scenario::PlanOf(scenario.resolved)),
                                          "plan.json", {}, cache_);
@@ -199,7 +199,7 @@ class Laws {
     Expect(before == after, "its plan.json is another plan:\n{}", FirstDifference(before, after));
   }
 
-  // The first line that differs, in both.
+  // The first line that differs, in both texts.
   static std::string FirstDifference(const std::string& before, const std::string& after) {
     std::istringstream left(before), right(after);
     std::string was, is;
@@ -216,7 +216,7 @@ class Laws {
     settings.push_back(fmt::format("training.gradient_accumulation={}",
                                    2 * scenario.plan.training.gradient_accumulation));
     const auto more = scenario::LoadText(plan.scenario, "plan.yaml", settings, cache_);
-    if (!more) return;  // a schedule with other numbers of them
+    if (!more) return;  // a schedule that requires another number
     const auto row = forecaster_.Evaluate(*more);
     if (!row) return;
     ++tried_.more_batches;
@@ -238,7 +238,7 @@ class Laws {
            analytic.picoseconds(), ratio);
   }
 
-  // The same on one GPU and on two, with a host beside them.
+  // One GPU and two give consistent results, with a host.
   void CheckTwins(const PlanText& plan) {
     for (const int gpus : {1, 2}) {
       std::vector<std::string> settings = plan.settings;
@@ -259,8 +259,8 @@ class Laws {
     }
   }
 
-  // Analytic prices take what groups share into account by formulas, flows by links that are
-  // shared; they differ where groups that meet on a link do so in part.
+  // Analytic prices account for shared links by formulas, and flows by simulation. They differ if
+  // groups on a link overlap only in part.
   static constexpr double kLeastOfFlow = 0.5, kMostOfFlow = 2;
 
   Tried& tried_;
@@ -283,7 +283,7 @@ TEST(AnyPlan, ObeysTheLaws) {
   int broken = 0;
   for (std::uint64_t seed = NumberFrom("STEPCAST_SEED", 1); tried.plans < wanted; ++seed) {
     PlanText plan = PlanOf(seed);
-    // By turns, since the rules refuse more of those with several axes.
+    // Alternates, since the rules refuse more plans with several axes.
     if ((2 * tried.several_axes <= tried.plans) != (plan.axes > 1)) continue;
     plan.scenario = fmt::format("# seed {}\n{}", seed, plan.scenario);
     SayWhenItEnds(plan);

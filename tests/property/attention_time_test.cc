@@ -1,5 +1,5 @@
-// Laws of what attention costs on every GPU type that is shipped with a profile of fused attention,
-// over random heads, lengths and numbers of sequences.
+// Invariants of attention's cost on every GPU type with a profile of fused attention, for random
+// heads, lengths and numbers of sequences.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -44,7 +44,7 @@ struct BlockTime {
   Time forward, backward;
 };
 
-// The kernels of a block, one after the other.
+// The kernels of a block in sequence.
 BlockTime TimeOf(const scenario::Scenario& scenario, const Shape& shape,
                  model::Attention attention) {
   const cost::KernelSetting setting = {.gpu = *scenario.gpu,
@@ -82,8 +82,8 @@ Shape AnyShape() {
   return shape;
 }
 
-// Separate kernels move the scores, of which there are the more the longer sequences are, and start
-// several times. Nothing of a fused kernel makes up for both but a start.
+// Separate kernels move the scores, which grow with the length of sequences, and launch several
+// times. A fused kernel has no comparable cost except one launch.
 TEST_P(AttentionTime, FusedIsNotSlowerThanSeparateKernelsByMoreThanALaunch) {
   rc::check([&] {
     const Shape shape = AnyShape();
@@ -108,7 +108,7 @@ TEST_P(AttentionTime, FusedIsNotSlowerThanSeparateKernelsByMoreThanALaunch) {
   });
 }
 
-// Longer sequences, as many of them, take longer; more sequences take no less.
+// Longer sequences, equally many, take longer; more sequences take no less.
 TEST_P(AttentionTime, GrowsWithTheSequences) {
   rc::check([&] {
     const Shape shape = AnyShape();
@@ -118,7 +118,7 @@ TEST_P(AttentionTime, GrowsWithTheSequences) {
     const scenario::Scenario scenario = On(GetParam(), shape);
     for (const model::Attention attention : {model::Attention::kFlash, model::Attention::kCudnn}) {
       const BlockTime at = TimeOf(scenario, shape, attention);
-      // Of the block's products a longer sequence may fill the tiles better.
+      // A block's products may fill tiles better with a longer sequence.
       const auto core = [&](const Shape& other) {
         for (const model::Operation& operation :
              model::BuildWork(*scenario.model, {.micro_batch_size = other.sequences,

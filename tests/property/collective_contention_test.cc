@@ -1,5 +1,5 @@
-// A collective holds multiprocessors and memory bandwidth: what that costs it and the kernels
-// beside it, against a measurement.
+// Compares with a measurement the slowdown of a collective and of concurrent kernels, which share
+// multiprocessors and memory bandwidth.
 
 #include <algorithm>
 #include <cstddef>
@@ -29,10 +29,10 @@ training: {sequence_length: 1, micro_batch_size: 1, gradient_accumulation: 1, pr
 data_parallel: {zero_stage: 0, framework: reference}
 )";
 
-// Wei Ziyang, "GPU collective communication study" (2026), 8 H200: one all-reduce beside one BF16
-// product. E = (t_product + t_reduce - t_both) / min(t_product, t_reduce). Contention for
-// multiprocessors explains most of what was lost; the rest (caches, power) is not modelled, so
-// forecasts are up to 0.16 too good, which is 4 % of the time of both.
+// Wei Ziyang, "GPU collective communication study" (2026), 8 H200: one all-reduce concurrent with
+// one BF16 product. E = (t_product + t_reduce - t_both) / min(t_product, t_reduce). Contention for
+// multiprocessors explains most of the loss; the rest (caches, power) is not modelled. Forecasts
+// are therefore up to 0.16 too good, 4 % of the time of both.
 TEST(CollectiveContention, IsNearWhatWasMeasured) {
   scenario::InputCache cache;
   const auto scenario = scenario::LoadText(kH200, "test", {}, cache);
@@ -57,7 +57,7 @@ TEST(CollectiveContention, IsNearWhatWasMeasured) {
           price->demand.share[static_cast<std::size_t>(resource)]);
     };
     engine::SharedResources resources(2, 2);
-    // The product keeps all multiprocessors busy and reads little.
+    // The product occupies all multiprocessors and reads little.
     const std::vector<engine::SharedResources::Use> product = {
         {0, engine::SharedResources::Share(1)}};
     const std::vector<engine::SharedResources::Use> reduce = {{0, share(Resource::kCompute)},

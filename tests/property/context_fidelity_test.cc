@@ -1,5 +1,5 @@
-// Context parallelism sends the same messages at every fidelity: on clusters whose GPUs share cards
-// an analytic forecast must find what flow finds by following each of them.
+// Context parallelism sends the same messages at every fidelity. On clusters whose GPUs share
+// cards, an analytic forecast must agree with a flow simulation.
 
 #include <string>
 #include <utility>
@@ -27,8 +27,7 @@ double StepSeconds(const std::string& text, const std::string& network) {
   return run ? run->forecast.step_time.seconds() : 0;
 }
 
-// Nodes of 2, 4 or 8 GPUs, which have a card each or share one among 2, 4 or 8, at the PCIe switch
-// of these GPUs.
+// Nodes of 2, 4 or 8 GPUs. Each GPU has a card, or 2, 4 or 8 GPUs share one at their PCIe switch.
 struct AnyNodes {
   int gpus = 0;
   int nodes = 0;
@@ -90,7 +89,7 @@ RC_GTEST_PROP(ContextFidelity, AnalyticStepsTakeAsLongAsFlow, ()) {
   }
   const int context = *rc::gen::elementOf(degrees);
   const auto method = *rc::gen::element<std::string>("ring", "all_gather", "all_to_all");
-  // Heads that every degree divides, and sequences of which every rank has two chunks.
+  // Heads divisible by every degree, and sequences with two chunks per rank.
   const std::string text =
       fmt::format(R"(
 stepcast: 1

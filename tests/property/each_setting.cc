@@ -54,7 +54,7 @@ std::vector<std::string> DecimalsIn(const scenario::DecimalRange& range) {
   return numbers;
 }
 
-// Scalars and sequences that may stand there.
+// Valid scalars and sequences for the key.
 std::vector<std::string> ValuesOf(const Schema& schema, const std::string& key);
 
 std::vector<std::string> ValuesOf(const SchemaValue& value) {

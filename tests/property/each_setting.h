@@ -3,15 +3,15 @@
 #include <string>
 #include <vector>
 
-// Every setting that a scenario file takes, as the schema of scenario files lists them, with values
-// to try: a new setting is tried without being named here.
+// Every setting of scenario files, from their schema, with values to test. New settings are
+// included automatically.
 namespace stepcast {
 
 struct TriedSetting {
-  std::vector<std::string> beside;  // what --set takes, so that the mapping that holds it is whole
+  std::vector<std::string> beside;  // further values of --set that complete the mapping around it
   std::string key;                  // dotted: "training.lora.dropout"
   std::vector<std::string> values;  // in YAML
-  bool quantity = false;            // numbers, sizes or versions: some change nothing by chance
+  bool quantity = false;            // numbers, sizes or versions; some have no effect by chance
 };
 
 std::vector<TriedSetting> EachSetting();

@@ -14,7 +14,7 @@
 #include "src/scenario/scenario.h"
 #include "src/topology/cluster.h"
 
-// Scenarios for laws: a layer list on a flat cluster with a ring, `framework: reference`.
+// Scenarios for invariants: a layer list on a flat cluster with a ring, `framework: reference`.
 namespace stepcast {
 
 struct TestLayer {

@@ -1,7 +1,6 @@
-// What a plan is emitted as for another program is read back as that plan: Import(Emit(plan)) ==
-// plan, over plans at random. STEPCAST_SCENARIOS says how many (200 where it is not set,
-// 1000 with STEPCAST_SAMPLES=all). Settings
-// that the program's file has no words for are listed here, a line each.
+// A plan emitted for another program is read back as the same plan: Import(Emit(plan)) == plan, for
+// random plans. STEPCAST_SCENARIOS is their number (default 200, or 1000 with
+// STEPCAST_SAMPLES=all). Settings that a program's file cannot express are listed here.
 
 #include <gtest/gtest.h>
 
@@ -48,7 +47,7 @@ void Collect(const Resolved& tree, const std::string& path, Leaves& leaves) {
   leaves[path] = scenario::ToJson(tree);
 }
 
-// What of a model changes a step.
+// Adds the properties of a model that affect a step.
 void AddModel(const model::Architecture& model, Leaves& settings) {
   const auto add = [&settings](const char* key, auto value) {
     settings[key] = fmt::format("{}", value);
@@ -88,7 +87,7 @@ void AddModel(const model::Architecture& model, Leaves& settings) {
   add("model.further_tokens", model.further_tokens);
 }
 
-// The settings of a plan, with all defaults.
+// The settings of a plan with all defaults.
 Leaves SettingsOf(const Scenario& scenario) {
   Leaves all, settings;
   Collect(scenario.resolved, "", all);
@@ -102,7 +101,7 @@ Leaves SettingsOf(const Scenario& scenario) {
   return settings;
 }
 
-// What the files of all programs leave to the model's code and to the training loop.
+// Settings that all programs' files leave to the model's code and the training loop.
 constexpr std::string_view kOfTheCode[] = {
     "training.norm",
     "training.rotary",
@@ -123,10 +122,10 @@ constexpr std::string_view kOfTheCode[] = {
 struct Program {
   const char* name;
   const char* file;
-  const char* framework;                   // of plans that it can run
-  std::vector<std::string> more_settings;  // that make plans likelier to be ones that it can run
+  const char* framework;                   // framework of the plans that it can run
+  std::vector<std::string> more_settings;  // settings that make a plan more likely to be supported
   std::vector<std::string_view> cannot_say;
-  std::vector<const char*> numbers;  // options whose number, doubled, makes another plan
+  std::vector<const char*> numbers;  // options whose number, if doubled, changes the plan
 };
 
 const Program kPrograms[] = {
@@ -135,15 +134,15 @@ const Program kPrograms[] = {
      "fsdp2",
      {"model=llama3.1-8b", "training.parameter_dtype=fp32", "training.reduce_dtype=fp32",
       "training.gradient_clipping=1", "training.optimizer=adamw", "data_parallel.prefetch=1"},
-     // Which attention PyTorch runs follows from its release; parameters that stay whole after
-     // forward are stage 2 and stage 3 without resharding.
+     // The PyTorch release determines its attention. Stage 2 is the same as stage 3 without
+     // resharding.
      {"training.attention", "training.deterministic", "data_parallel.zero_stage"},
      {"seq_len = ", "global_batch_size = ", "max_norm = "}},
     {"Megatron-LM",
      "megatron.args",
      "megatron",
      {},
-     {"experts.imbalance"},  // what tokens choose
+     {"experts.imbalance"},  // depends on the tokens
      {"--seq-length ", "--global-batch-size ", "--micro-batch-size ",
       "--tensor-model-parallel-size ", "--context-parallel-size "}},
     {"DeepSpeed",
@@ -171,7 +170,7 @@ emit::Target EmittedBy(const Program& program, const Scenario& scenario) {
   return emit::TorchtitanConfig(scenario, llama);
 }
 
-// "dgx-h100" and 2 of "cluster: {topology: topologies/dgx-h100.yaml, nodes: 2}".
+// "dgx-h100" and 2 for "cluster: {topology: topologies/dgx-h100.yaml, nodes: 2}".
 std::optional<std::pair<std::string, std::int64_t>> ClusterOf(const std::string& scenario) {
   static const std::regex kNodes(
       "cluster: \\{topology: topologies/([^.]*)\\.yaml, nodes: (\\d+)\\}");
@@ -185,8 +184,8 @@ class RoundTrip {
   explicit RoundTrip(const Program& program)
       : program_(program), file_(std::string(::testing::TempDir()) + program.file) {}
 
-  // What was read back otherwise than it was, a line each. With `changed` one number of the file is
-  // doubled before it is read.
+  // Differences after reading back, a line each. With `changed`, one number of the file is doubled
+  // before it is read.
   std::vector<std::string> DifferencesOf(const PlanText& plan, bool changed = false) {
     std::vector<std::string> settings = plan.settings;
     settings.insert(settings.end(), program_.more_settings.begin(), program_.more_settings.end());
@@ -209,7 +208,7 @@ class RoundTrip {
   int tried = 0;
 
  private:
-  // A number of one of the program's options, another one each time.
+  // Doubles a number of one of the program's options, a different one each time.
   bool Double(std::string& text) const {
     const auto& numbers = program_.numbers;
     for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -247,12 +246,12 @@ class RoundTrip {
     const Leaves before = SettingsOf(emitted), after = SettingsOf(read);
     std::vector<std::string> differences;
     const auto told = [&](const std::string& key, const std::string& was, const std::string& is) {
-      // Products in TF32 are a switch of PyTorch, which launch.sh sets.
+      // TF32 products are a switch of PyTorch, which launch.sh sets.
       const bool tf32 = key == "training.precision" && was == "\"tf32\"" && is == "\"fp32\"";
-      // Which FlashAttention runs is that of the package that is installed.
+      // The installed package determines the FlashAttention release.
       const bool flash =
           key == "training.attention" && is == "\"flash\"" && was.starts_with("\"flash");
-      // With one micro-batch gradients are reduced once in any case.
+      // With one micro-batch, gradients are reduced once anyway.
       const auto steps = before.find("training.gradient_accumulation");
       const bool once = key == "data_parallel.accumulate_unsharded" && steps != before.end() &&
                         steps->second == "1";
@@ -285,7 +284,7 @@ class ForeignRoundTrip : public ::testing::TestWithParam<Program> {};
 
 TEST_P(ForeignRoundTrip, ImportOfWhatWasEmittedIsThePlan) {
   RoundTrip round_trip(GetParam());
-  constexpr std::uint64_t kMostSeeds = 300;  // for each plan: rules refuse most
+  constexpr std::uint64_t kMostSeeds = 300;  // per plan; rules refuse most
   const int wanted = Scenarios();
   int failures = 0;
   for (std::uint64_t seed = 0; seed < kMostSeeds * wanted && round_trip.tried < wanted; ++seed) {
@@ -301,7 +300,7 @@ TEST_P(ForeignRoundTrip, ImportOfWhatWasEmittedIsThePlan) {
   RecordProperty("plans", round_trip.tried);
 }
 
-// Fewer of them: what the other test holds for a thousand needs no thousand changes.
+// A smaller number, since the other test covers a thousand plans.
 TEST_P(ForeignRoundTrip, AChangedOptionIsAnotherPlan) {
   RoundTrip round_trip(GetParam());
   constexpr int kChanges = 50;

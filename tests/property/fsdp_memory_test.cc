@@ -1,7 +1,8 @@
-// Upper bounds of memory under FSDP. fsdp2's are PyTorch's own, from its test of training memory
-// (pytorch/pytorch@0334530dcec7, test/distributed/_composable/fsdp/test_fully_shard_memory.py) and,
-// for any number of blocks, as its design has it: one unit computed with, one on its way, one's
-// gradients, one's reduce-scatter input. fsdp1's count what its rate limiter lets be in flight.
+// Upper bounds of memory under FSDP. Those of fsdp2 are PyTorch's, from its test of training memory
+// (pytorch/pytorch@0334530dcec7, test/distributed/_composable/fsdp/test_fully_shard_memory.py). For
+// any number of blocks they follow its design: one unit in use, one being gathered, one unit's
+// gradients, and one reduce-scatter input. Those of fsdp1 count what its rate limiter allows in
+// flight.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -24,8 +25,8 @@ namespace {
 using program::Category;
 using program::Opcode;
 
-// Most bytes of parameters, gradients and gathered units that are allocated at once in each phase,
-// in host order; optimizer states count in the optimizer's phase alone.
+// The most bytes of parameters, gradients and gathered units allocated at once in each phase, in
+// host order. Optimizer states count only in the optimizer's phase.
 std::array<std::int64_t, program::kPhases> Peaks(const program::Program& program) {
   std::array<std::int64_t, program::kPhases> peaks{};
   std::int64_t states = 0, optimizer = 0;
@@ -58,7 +59,7 @@ std::array<std::int64_t, program::kPhases> Peaks(const program::Program& program
 struct Sizes {
   std::int64_t unit = 0;   // largest block, gathered, elements
   std::int64_t model = 0;  // all blocks gathered
-  std::int64_t shard = 0;  // what a rank keeps
+  std::int64_t shard = 0;  // bytes that a rank keeps
 };
 
 struct Case {
@@ -66,7 +67,7 @@ struct Case {
   int ranks = 2;
 };
 
-// Blocks of a few matrices; lists have no root.
+// Blocks of a few matrices; layer lists have no root.
 Case AnyCase() {
   Case c;
   c.ranks = *rc::gen::inRange(2, 17);
@@ -95,7 +96,7 @@ scenario::Scenario ScenarioOf(const Case& c, plan::Framework framework, bool res
   return scenario;
 }
 
-// fsdp2 cuts every tensor into equal shards, fsdp1 all of a unit's together.
+// fsdp2 shards every tensor separately, fsdp1 a whole unit.
 Sizes SizesOf(const Case& c, plan::Framework framework) {
   Sizes sizes;
   for (const TestLayer& layer : c.layers) {
@@ -119,8 +120,8 @@ void SetTypes(scenario::Scenario& scenario, DataType compute, DataType kept, Dat
   scenario.plan.training.reduce_dtype = reduced;
 }
 
-// Forward: the shards; what is computed with, its gather buffer, and the next one's. Backward:
-// shards of parameters and gradients; the same less a gather buffer, gradients, and the last
+// Forward: the shards, the unit in use, its gather buffer, and the next one's. Backward: shards of
+// parameters and gradients, the same less one gather buffer, gradients, and the last
 // reduce-scatter's input.
 RC_GTEST_PROP(Fsdp2Memory, StaysInsideTheFrameworksBounds, ()) {
   const Case c = AnyCase();
@@ -138,15 +139,15 @@ RC_GTEST_PROP(Fsdp2Memory, StaysInsideTheFrameworksBounds, ()) {
   const std::int64_t optimizer =
       sizes.shard * plan::OptimizerBytesPerParameter(scenario.plan.training);
   const auto peaks = Peaks(lowering::LowerRank(scenario));
-  // From the second micro-batch on, gradient shards are there in forward, too.
+  // From the second micro-batch on, gradient shards exist in forward too.
   const bool accumulates = scenario.plan.training.gradient_accumulation > 1;
   RC_ASSERT(peaks[0] <= (accumulates ? 2 : 1) * shards + 3 * unit);
   RC_ASSERT(peaks[1] <= 2 * shards + 3 * unit + sizes.unit * SizeOf(reduced));
   RC_ASSERT(peaks[2] <= 2 * shards + optimizer);
 }
 
-// Kept parameters: all of them, and in forward the last gather buffer; in backward half a unit more
-// than one: gradients, or reduce-scatter input and output.
+// Without resharding: all parameters, and in forward the last gather buffer. In backward 1.5 units
+// more: gradients, or reduce-scatter input and output.
 RC_GTEST_PROP(Fsdp2Memory, StaysInsideTheFrameworksBoundsWithoutResharding, ()) {
   const Case c = AnyCase();
   scenario::Scenario scenario = ScenarioOf(c, plan::Framework::kFsdp2, false);
@@ -158,9 +159,9 @@ RC_GTEST_PROP(Fsdp2Memory, StaysInsideTheFrameworksBoundsWithoutResharding, ()) 
   RC_ASSERT(peaks[2] <= 4 * 4 * sizes.shard);
 }
 
-// PyTorch's own case: 2 ranks, 3 blocks of a model of 768 with 12 heads, 32 words, everything in
-// FP32. Its bound for backward is tighter: one unit gathered, two of gradients. Of the 16 MB that
-// it allows for what else there is, only the gradients outside of blocks are used here.
+// PyTorch's own case: 2 ranks, 3 blocks of a model of 768 with 12 heads and 32 words, in FP32. Its
+// bound for backward is tighter: one unit gathered and two of gradients. Of the 16 MB that it
+// allows for other memory, only the gradients outside of blocks are used here.
 TEST(Fsdp2Memory, PassesPyTorchsOwnTest) {
   for (const bool reshards : {true, false}) {
     scenario::InputCache cache;
@@ -195,10 +196,10 @@ data_parallel: {{zero_stage: 3, framework: fsdp2, reshard_after_forward: {}}}
   }
 }
 
-// fsdp1's memory is known only with the times at which freed units have been computed: the most
-// that the allocator handed out. With the rate limiter a unit is gathered when at most two that
-// were freed are still being computed; in backward the present one is there as well. Their
-// gradients cannot pile up either: the next gather waits behind the reduction.
+// fsdp1's memory depends on when freed units are no longer in use: the test takes the most that the
+// allocator handed out. With the rate limiter, a unit is gathered when at most two freed units are
+// still in use; in backward there is also the present one. Gradients cannot accumulate either,
+// since the next gather waits behind the reduction.
 RC_GTEST_PROP(Fsdp1Memory, StaysInsideTheRateLimitersBounds, ()) {
   const Case c = AnyCase();
   scenario::Scenario scenario = ScenarioOf(c, plan::Framework::kFsdp1, true);
@@ -209,14 +210,14 @@ RC_GTEST_PROP(Fsdp1Memory, StaysInsideTheRateLimitersBounds, ()) {
   const Sizes sizes = SizesOf(c, plan::Framework::kFsdp1);
   const std::int64_t unit = sizes.unit;
   RC_ASSERT(peak[static_cast<std::size_t>(Category::kParameter)].count() == 4 * sizes.shard);
-  // In 16 bits: two in flight, one that computes and the one asked for, each with the shard that it
-  // is gathered from, and one more shard, which is cast before the host waits.
+  // In 16 bits: two in flight, one in use and one requested, each with the shard from which it is
+  // gathered, and one more shard, which is cast before the host waits.
   RC_ASSERT(peak[static_cast<std::size_t>(Category::kCommunication)].count() <=
             2 * (4 * unit + 5 * unit / c.ranks));
 }
 
-// Freed memory cannot be reused before the device has come that far. A host that is never held back
-// asks for every unit of a forward at once; the limiter keeps it to three.
+// Freed memory cannot be reused before the device has finished with it. A host that never waits
+// requests every unit of a forward at once; the limiter allows three.
 TEST(Fsdp1Memory, WithoutTheLimiterTheHostGathersEverything) {
   // 20 blocks of 100,000 parameters, 1 ms each; gathering one takes some 30 us.
   const Case c{

@@ -1,5 +1,5 @@
-// Laws of training adapters alone, over random adapters, plans and numbers of ranks: gradients and
-// optimizer states are those of the adapters, gradients on the wire, too, and every parameter is
+// Invariants of training only adapters, for random adapters, plans and numbers of ranks. Gradients,
+// optimizer states and gradient traffic are those of the adapters, and every parameter is stored
 // somewhere.
 
 #include <gtest/gtest.h>
@@ -72,10 +72,10 @@ RC_GTEST_PROP(Lora, StatesAreThoseOfTheAdapters, ()) {
   const forecast::BytesByCategory& peak = run->forecast.memory.at_peak;
   const bool sharded = data_parallel.find("fsdp2") != std::string::npos;
   const std::int64_t shards = sharded || adapted.plan.data_parallel.zero_stage > 0 ? ranks : 1;
-  // Padding: a part of a tensor for each rank, and Megatron's alignment of tensors and buckets.
+  // Padding: one part of a tensor per rank, and Megatron's alignment of tensors and buckets.
   const std::int64_t padding =
       12 * 192 * (static_cast<std::int64_t>(model.tensors.size()) + 2) + 12 * 512;
-  // PyTorch's AdamW keeps two moments of 2 bytes, the others three FP32 numbers.
+  // PyTorch's AdamW keeps two moments of 2 bytes; the others keep three FP32 numbers.
   const std::int64_t each =
       plan::TraitsOf(adapted.plan.data_parallel.framework).of_pytorch ? 4 : 12;
   const std::int64_t states = each * model.parameter_count() / shards;
@@ -87,7 +87,7 @@ RC_GTEST_PROP(Lora, StatesAreThoseOfTheAdapters, ()) {
   RC_ASSERT(Of(peak, program::Category::kParameter).count() >= parameters);
   RC_ASSERT(Of(peak, program::Category::kParameter).count() <=
             parameters + padding + 2 * 64 * static_cast<std::int64_t>(model.frozen.size()));
-  // The formula says so, too.
+  // The formula agrees.
   const forecast::BytesByCategory formula = forecast::MemoryFormula(adapted);
   RC_ASSERT(Of(formula, program::Category::kOptimizer).count() - states <= 1);
 }
@@ -105,8 +105,9 @@ RC_GTEST_PROP(Lora, GradientsOnTheWireAreThoseOfTheAdapters, ()) {
   RC_ASSERT(bytes >= expected && bytes <= expected * 1.001 + 64.0 * ranks * layers);
 }
 
-// A step never takes longer than training all parameters by more than the adapters' own work, and
-// its kernels never do more than two thirds and them: with adapters of rank 1 the step is shorter.
+// A step takes at most the time of training all parameters plus the adapters' own work. Its kernels
+// do at most two thirds of that work plus the adapters' work. With adapters of rank 1 the step is
+// shorter.
 RC_GTEST_PROP(Lora, WithoutWeightGradientsBackwardIsShorter, ()) {
   const int layers = *rc::gen::inRange(1, 6);
   const auto flops = [&](const Adapters& adapters) {

@@ -1,5 +1,5 @@
-// Bytes of model states per parameter, formula and simulated peak, against the ZeRO paper's counts
-// for k = 12 and 64 ranks: 16, 4.1875, 2.21875, 0.25.
+// Bytes of model states per parameter, by the formula and as simulated peak, against the ZeRO
+// paper's values for k = 12 and 64 ranks: 16, 4.1875, 2.21875, 0.25.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -52,9 +52,9 @@ TEST_P(ModelStates, FormulaIsTheTextbooks) {
                    GetParam().bytes);
 }
 
-// The simulated run holds just that from step to step. At stages 2 and 3 the full gradients of
-// buckets that are filled or on their way come on top: with 2 us to reduce a bucket and 20 us to
-// compute the next, at most two.
+// The simulated run keeps exactly that between steps. At stages 2 and 3, full gradients of buckets
+// being filled or reduced are added: with 2 us to reduce a bucket and 20 us to compute the next, at
+// most two.
 TEST_P(ModelStates, SimulatedPeakIsTheFormulaAndWhatIsInFlight) {
   const auto run = forecast::Simulate(Base(GetParam().stage, kElements));
   ASSERT_TRUE(run.has_value());
@@ -86,11 +86,11 @@ Bytes StatesAtPeak(const scenario::Scenario& scenario) {
   return states;
 }
 
-// Without overlap all gradients of a single micro-batch are there before the first is reduced; of
-// several the stages that keep none reduce bucket by bucket. What a stage shards it must not keep
-// twice: no stage needs more than the one before. Layers divide among the ranks, and there
-// are so many that the few which stage 3 has gathered at a time are less than what it shards: three
-// of eight, and a quarter of all.
+// Without overlap, all gradients of a single micro-batch exist before the first is reduced. With
+// several micro-batches, stages that keep no gradients reduce bucket by bucket. A stage must not
+// keep sharded data twice, so no stage needs more than the previous one. Layers divide among the
+// ranks. Their number is such that stage 3 gathers less at a time than it shards: three of eight,
+// and a quarter of all.
 RC_GTEST_PROP(ModelStatesWithoutOverlap, NoStageNeedsMoreThanTheOneBefore, ()) {
   const auto ranks = *rc::gen::inRange<std::int64_t>(4, 17);
   const TestLayer layer{.parameters = {ranks * *rc::gen::inRange<std::int64_t>(1, 2000)},
@@ -118,8 +118,8 @@ RC_GTEST_PROP(ModelStatesWithoutOverlap, NoStageNeedsMoreThanTheOneBefore, ()) {
   }
 }
 
-// Without master weights and with moments in the parameters' type 4 of the 12 bytes are left, of
-// remainders and bf16 moments 6, of FP32 moments and remainders 10.
+// Without master weights and with moments in the parameters' type, 4 of the 12 bytes remain; with
+// remainders and bf16 moments 6; with FP32 moments and remainders 10.
 TEST(ModelStates, FollowMasterWeightsAndMoments) {
   struct States {
     plan::MasterWeights master_weights;
@@ -145,7 +145,7 @@ TEST(ModelStates, FollowMasterWeightsAndMoments) {
   }
 }
 
-// FP32 accumulators beside the bf16 gradients: 4 bytes more, sharded from stage 2 on.
+// FP32 accumulators in addition to bf16 gradients: 4 bytes more, sharded from stage 2 on.
 TEST(ModelStatesWithFp32Accumulation, AddFourBytes) {
   const auto formula = [](int stage) {
     scenario::Scenario scenario = Base(stage, kElements);
@@ -166,24 +166,24 @@ TEST(ModelStatesWithFp32Accumulation, SimulatedStatesAgree) {
   EXPECT_DOUBLE_EQ(StatesPerParameter(run->forecast.memory.at_peak), 20);
 }
 
-// One element more than divides: each bucket's shard grows to the next whole element on all ranks.
-// Stage 1 pads the 16-bit parameters and gradients of a bucket by 63 elements (2 + 2 bytes each),
-// and the optimizer shard of 12 (64001 / 64 rounded up: 1001) by its part beyond the exact share
-// (12 x 1001 - floor(12 x 64001 / 64) = 12012 - 12000).
+// One element more than is divisible: each bucket's shard is rounded up on all ranks. Stage 1 pads
+// the 16-bit parameters and gradients of a bucket by 63 elements (2 + 2 bytes each). It pads the
+// optimizer shard (64001 / 64 rounded up: 1001) by its excess over the exact share (12 x 1001 -
+// floor(12 x 64001 / 64) = 12012 - 12000).
 TEST(ModelStates, PaddingIsReported) {
   const auto run = forecast::Simulate(Base(1, kElements + 1));
   ASSERT_TRUE(run.has_value());
   EXPECT_EQ(run->forecast.memory.padding, Bytes(kLayers * (63 * 4 + 12)));
 }
 
-// DeepSpeed without overlap: the textbook's states (k = 12, N = 64) and, where memory is highest,
-// what it works with. A bucket holds one of the ten layers' gradients, 0.2 bytes per parameter.
-//   stage 0: gradients, the same behind one another and in FP32 at once: 2 + 2 + 4
+// DeepSpeed without overlap: the textbook's states (k = 12, N = 64) and its working memory at the
+// peak. A bucket holds the gradients of one of ten layers, 0.2 bytes per parameter.
+//   stage 0: gradients, flattened and in FP32 at once: 2 + 2 + 4
 //   stage 1: all gradients when the first is in the bucket (2 - 0.2 + 0.2); tensors that reach into
 //            a rank's part are kept whole: two layers, as parts are 5/32 of one
 //   stage 2: two layers kept, and in the step one of them in FP64 for its norm: 2 + 4; more than a
-//            gradient that waits, the full bucket, its copy in owners' order and the two kept
-//   stage 3: gradients have their flat buffer throughout; beside it the bucket, one layer's
+//            waiting gradient, the full bucket, its copy in owners' order and the two kept
+//   stage 3: gradients always have their flat buffer; in addition the bucket, one layer's
 //            parameters and its gradient
 TEST(DeepSpeedStates, AreTheTextbooksAndItsBuffers) {
   const auto peak = [](int stage) {

@@ -1,7 +1,6 @@
-// An all-reduce of a MiB or more does not get faster as nodes are added: on the topologies that are
-// shipped, with the curves that were published for their GPUs. Latencies and bytes both grow with
-// the number of nodes, so a forecast that falls would take two figures that do not fit together
-// for a speed-up.
+// An all-reduce of a MiB or more does not get faster with more nodes, on the shipped topologies
+// with the published curves for their GPUs. Latencies and bytes both grow with the number of nodes.
+// A falling forecast would therefore be an artifact of inconsistent measurements.
 
 #include <algorithm>
 #include <filesystem>
@@ -22,9 +21,9 @@
 namespace stepcast::cost {
 namespace {
 
-// What a doubling of the nodes takes at least, in parts of the time before, with an exception.
-// Measured between are 64 and 256 nodes of eight H100: what 32 and 128 nodes take is interpolated,
-// over 4 and 64 and over 64 and 256 nodes, and may lie above what was measured on twice as many.
+// The least time on twice the nodes, as a fraction of the time before, with an exception. Eight
+// H100 are measured on 4, 64 and 256 nodes. Times on 32 and 128 nodes are interpolated, and may
+// exceed those measured on twice as many nodes.
 double LeastAfter(const std::string& topology, int nodes) {
   const bool measured = topology == "dgx-h100" || topology == "grand-teton-h100" ||
                         topology == "grand-teton-h100-80gb";
@@ -41,7 +40,7 @@ std::vector<std::string> Topologies() {
   return names;
 }
 
-// All ranks of so many nodes.
+// All ranks of this many nodes.
 class AllReduce {
  public:
   AllReduce(const std::string& topology, int nodes)
@@ -90,7 +89,7 @@ data_parallel: {{zero_stage: 0, framework: reference}}
   std::unique_ptr<NcclPricer> pricer_;
 };
 
-// The sizes that take less time on twice as many nodes: a line for each, "" where none does.
+// Sizes that take less time on twice as many nodes, a line each; "" if there are none.
 std::string FasterWhenDoubled(const std::string& topology, int nodes,
                               const std::vector<Bytes>& sizes) {
   AllReduce few(topology, nodes), many(topology, 2 * nodes);
@@ -107,7 +106,7 @@ std::string FasterWhenDoubled(const std::string& topology, int nodes,
   return lines;
 }
 
-// Numbers of nodes as they are bought, on every topology.
+// Usual numbers of nodes, on every topology.
 TEST(MoreNodes, DoNotMakeAnAllReduceFasterInPowersOfTwo) {
   std::vector<Bytes> sizes;
   for (int power = 0; power < 14; ++power) {
@@ -131,9 +130,9 @@ RC_GTEST_PROP(MoreNodes, DoNotMakeAnAllReduceFaster, ()) {
   RC_ASSERT(FasterWhenDoubled(topology, nodes, sizes) == "");
 }
 
-// Where the smallest size measured on a number of nodes is above a MiB, nothing falls off there: on
-// 256 DGX H100 nothing below 64 MiB was measured. A node more is as good as none; with one fewer
-// NCCL reckons with trees that are by a level lower, of which small buffers have most.
+// If the smallest measured size on a number of nodes is above a MiB, times do not drop below it: on
+// 256 DGX H100 the smallest is 64 MiB. One node more makes no difference. With one node less, NCCL
+// models trees with one level less, which matters most for small buffers.
 TEST(MoreNodes, NothingFallsOffWhereACurveEnds) {
   for (const int nodes : {64, 256}) {
     AllReduce fewer("dgx-h100", nodes - 1), measured("dgx-h100", nodes),

@@ -1,4 +1,4 @@
-// Laws of a job on a part of the GPUs (cluster.devices), over random topologies and plans.
+// Invariants of a job on part of the GPUs (cluster.devices), for random topologies and plans.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -91,7 +91,7 @@ RC_GTEST_PROP(PartOfCluster, WholeNodesAreAClusterOfThatManyNodes, ()) {
             Of(Load(any, std::to_string(any.nodes), std::to_string(nodes * any.machine.gpus))));
 }
 
-// Rates count the GPUs that are used, whichever way their number is said.
+// Rates count the used GPUs, however their number is stated.
 RC_GTEST_PROP(PartOfCluster, RatesCountTheGpusThatAreUsed, ()) {
   const Case any = AnyCase();
   const int each = *rc::gen::inRange(1, any.machine.gpus + 1);
@@ -109,8 +109,8 @@ RC_GTEST_PROP(PartOfCluster, RatesCountTheGpusThatAreUsed, ()) {
   CheckSame(forecast, Of(Load(by_plan, std::to_string(any.nodes), "plan")));
 }
 
-// One group on links of its own: every fidelity takes its price, 1 % apart at most. Ranks lie where
-// the analytic cost thinks that they do.
+// One group on uncontended links: every fidelity is within 1 % of its price. Ranks are placed as
+// the analytic cost assumes.
 RC_GTEST_PROP(PartOfCluster, FidelitiesAgreeWhereNothingContends, ()) {
   Case any = AnyCase();
   RC_PRE(any.machine.gpus <= 8);

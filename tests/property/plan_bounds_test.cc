@@ -1,6 +1,6 @@
-// No plan's forecast is better than the bounds by which searches leave plans out
-// (src/planner/bounds.h, first_bounds.h), over plans at random of all axes, experts included.
-// STEPCAST_SCENARIOS says how many (300 where it is not set), STEPCAST_SEED the first one's seed.
+// No plan's forecast is better than the bounds by which searches skip plans (src/planner/bounds.h,
+// first_bounds.h), for random plans with all axes, including experts. STEPCAST_SCENARIOS is their
+// number (default 300), and STEPCAST_SEED the first seed.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 namespace stepcast {
 namespace {
 
-// What of a bound is above the forecast, a sentence each.
+// Parts of a bound that exceed the forecast, a sentence each.
 std::string Above(const char* name, const planner::Bound& bound,
                   const forecast::Forecast& forecast) {
   std::string text;
@@ -26,12 +26,12 @@ std::string Above(const char* name, const planner::Bound& bound,
     text += fmt::format("{}: {} of {}, forecast {}\n", name, what, of_bound, of_forecast);
   };
   const forecast::MemoryForecast& memory = forecast.memory;
-  // What was learned from runs corrects what is simulated.
+  // The bound is for the simulated time, before the learned correction.
   note("step time in ps", bound.step_time.picoseconds(),
        (forecast.step_time - forecast.time.learned).picoseconds());
   note("peak in bytes", bound.memory.count(), memory.peak.count());
   note("needed bytes", bound.needed.count(), (memory.reserved + memory.outside).count());
-  // Per mille, as forecasts are rounded.
+  // In thousandths, like forecasts.
   note("chance to miss", std::llround(1000 * (1 - bound.fit_probability)),
        std::llround(1000 * (1 - memory.fit_probability)));
   if (!bound.fits && memory.fits) text += fmt::format("{}: does not fit, and does\n", name);

@@ -1,14 +1,12 @@
-// Two laws about searches, from outside of the planner: scenarios come from the generator of
-// any_plan.h, which knows nothing of the search space, and the scenario's own plan is not handed to
-// the search.
+// Two invariants of searches, tested from outside the planner. Scenarios come from the generator of
+// any_plan.h, which does not know the search space, and the search does not start with the
+// scenario's own plan.
 //
-// 1. Restricted to the scenario's own values, the space has exactly one legal plan, and its
-// forecast
-//    is the scenario's to the byte. STEPCAST_SCENARIOS says how many scenarios (100 if it is not
-//    set), STEPCAST_SEED the first one's seed. At least half of them have pipelines.
-// 2. A search with --within finds a plan at least as fast as the scenario. STEPCAST_SEARCHES says
-// how
-//    many scenarios (3), STEPCAST_WITHIN how long each search may take (20s).
+// 1. Restricted to the scenario's own values, the space has exactly one legal plan. Its forecast
+//    equals the scenario's to the byte. STEPCAST_SCENARIOS is the number of scenarios (default
+//    100), and STEPCAST_SEED the first seed. At least half of them have pipelines.
+// 2. A search with --within finds a plan at least as fast as the scenario. STEPCAST_SEARCHES is the
+//    number of scenarios (3), and STEPCAST_WITHIN the time of each search (20s).
 
 #include "src/study/plan_search.h"
 
@@ -75,7 +73,7 @@ struct Own {
 
 class PlanSearchLaws : public testing::Test {
  protected:
-  // The next legal scenario, from this seed on; pipelines by turns.
+  // The next legal scenario from this seed on; every second one has a pipeline.
   Own Next(std::uint64_t& seed) {
     for (;; ++seed) {
       PlanText text = PlanOf(seed);
@@ -94,7 +92,7 @@ class PlanSearchLaws : public testing::Test {
     }
   }
 
-  // A search around the scenario that does not look at its own plan first.
+  // A search around the scenario that does not start with its own plan.
   static study::PlanQuestion QuestionOf(const Own& own, const std::string& file) {
     study::PlanQuestion question;
     question.scenario = file;
@@ -164,7 +162,7 @@ TEST_F(PlanSearchLaws, TheSpaceHasTheScenariosPlanOnce) {
   EXPECT_GE(2 * pipelines_, scenarios_ - 1);
 }
 
-// 8 micro-batches do not divide by 5 stages: interleaved stages need groups of another size.
+// 8 micro-batches are not divisible by 5 stages, so interleaved stages need groups of another size.
 TEST_F(PlanSearchLaws, PlansOfUnevenGroupsAreInTheSpace) {
   const scenario::MemoryDocument document("uneven.yaml", R"(
 stepcast: 1

@@ -1,4 +1,4 @@
-// Runs that others report: measured steps lie within the stated range, and what ran out of memory
+// Runs reported by others: measured steps are within the stated range. A run that was out of memory
 // does not fit, or fits with a probability of at most one half.
 
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@ namespace {
 
 struct Row {
   std::vector<std::string> set;
-  double seconds;  // measured; 0: it ran out of memory
-  double gib = 0;  // measured, as much as the allocator reserved; 0: not reported
+  double seconds;  // measured; 0: out of memory
+  double gib = 0;  // measured memory reserved by the allocator; 0: not reported
 };
 
 void Expect(const std::string& text, const std::vector<Row>& rows) {
@@ -36,7 +36,7 @@ void Expect(const std::string& text, const std::vector<Row>& rows) {
     EXPECT_GE(forecast.step_time_range->high.seconds(), row.seconds)
         << testing::PrintToString(row.set);
     if (row.gib == 0) continue;
-    // Nine of ten peaks are within 15 % (docs/uncertainty.md).
+    // 90 % of peaks are within 15 % (docs/uncertainty.md).
     const double reserved = static_cast<double>(forecast.memory.reserved.count()) / (1 << 30);
     EXPECT_NEAR(reserved, row.gib, 0.07 * row.gib) << testing::PrintToString(row.set);
   }
@@ -69,7 +69,7 @@ data_parallel: {framework: fsdp2, zero_stage: 3}
           {{operations, batch(24), compile, chunk}, 6.679}});
 }
 
-// pytorch/torchtitan issue 1789: what selective_op keeps of a mixture's all-to-alls.
+// pytorch/torchtitan issue 1789: memory of selective_op for all-to-alls of experts.
 TEST(ReportedRuns, DeepSeekWithSelectiveOp) {
   Expect(R"(
 stepcast: 1
@@ -117,11 +117,11 @@ training: {sequence_length: 16384, micro_batch_size: 1, global_batch_size: 32, p
 parallelism: {pipeline: 2, expert: 2, expert_tensor: 1}
 data_parallel: {framework: megatron, zero_stage: 1}
 )",
-         // Nor does it fit for sure where nothing says which release runs.
+         // The fit is also uncertain if no release is stated.
          {{{}, 0}, {{"software.torch=null"}, 0}});
 }
 
-// yanring/Megatron-MoE-ModelZoo issue 7: experts behind NCCL's all-to-alls, one sequence at a time.
+// yanring/Megatron-MoE-ModelZoo issue 7: experts with NCCL's all-to-alls, one sequence at a time.
 TEST(ReportedRuns, AHostThatDoesNotKeepUp) {
   Expect(R"(
 stepcast: 1
@@ -137,7 +137,7 @@ data_parallel: {framework: megatron, zero_stage: 1, overlap_param_gather: true}
 }
 
 // hiyouga/LLaMA-Factory issue 4133: 7.7 billion parameters with ZeRO-2 on 40 GB, where the
-// allocator has to give memory back.
+// allocator must return memory.
 TEST(ReportedRuns, Zero2OnFullDevices) {
   Expect(R"(
 stepcast: 1

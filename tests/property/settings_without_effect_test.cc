@@ -27,14 +27,14 @@
 namespace stepcast {
 namespace {
 
-// A framework's plan, in two sizes: what hides behind the host in one may show in the other.
+// A framework's plan in two sizes: an effect hidden by the host in one may show in the other.
 struct Plan {
   std::string name;
   std::vector<std::string> sizes;
 };
 
-// The host bounds the steps of the small models, the device those of the large ones. Sizes of their
-// tensors are no powers of two, or paddings would be none.
+// The host bounds the steps of the small models, and the device those of the large ones. Sizes are
+// not powers of two, since there would be no padding.
 constexpr const char* kSmall =
     "{kind: transformer, family: llama, num_hidden_layers: 8, hidden_size: 248, "
     "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 512, vocab_size: 1001}";
@@ -98,7 +98,7 @@ std::optional<bool> Is(const plan::Setting<Given, Kept>* setting, const Kept& ke
   return std::nullopt;
 }
 
-// The value is what a plan has anyway; nothing: the tables do not say.
+// Whether the value equals the plan's present one; nothing if the tables do not say.
 std::optional<bool> IsOf(const plan::Plan& plan, const std::string& key, const std::string& value) {
   const std::size_t dot = key.find('.');
   if (dot == std::string::npos) return std::nullopt;
@@ -147,7 +147,7 @@ class Asking {
     forecast::WarnOfCommunicationSettings(*scenario);
     answer.said = scenario->warnings;
     answer.plan = scenario->plan;
-    // Titles say what is set, and so differ.
+    // Titles contain the settings and so differ.
     auto& keys = std::get<scenario::Resolved::Mapping>(scenario->resolved.value);
     std::erase_if(keys, [](const auto& entry) { return entry.first == "name"; });
     answer.resolved = scenario::ToJson(scenario->resolved);
@@ -174,12 +174,12 @@ bool Names(const std::vector<std::string>& said, const std::string& key) {
   return false;
 }
 
-// What became of a setting's value.
+// The effect of a setting's value.
 enum class Fate : std::uint8_t { kDefault, kRefused, kChanged, kNamed, kSilent };
 
 class Trying {
  public:
-  // Tries each setting by itself on a plan; numbers that change nothing are told by the others.
+  // Tries each setting separately on a plan; numbers may have no effect by chance.
   void TryAll(const Plan& plan) {
     for (const TriedSetting& setting : EachSetting()) {
       bool some = false;
@@ -200,7 +200,8 @@ class Trying {
     }
   }
 
-  // The same on a plan at random, of which the silent are counted. False: the plan is refused.
+  // The same on a random plan, counting settings without effect. Returns false if the plan is
+  // refused.
   bool TryOn(const std::string& name, const PlanText& plan) {
     if (asking_.Ask(plan.scenario, plan.settings).refused) return false;
     random_ = true;
@@ -248,7 +249,7 @@ class Trying {
     const Answer answer = asking_.Ask(text, settings);
     ++values_;
     if (answer.refused) {
-      // What no longer divides so many devices is named in their place.
+      // If other settings no longer divide the devices, those are named instead.
       EXPECT_TRUE(random_ || Names(answer.said, setting.key) || setting.key == "cluster.devices")
           << plan << ": " << settings.back() << ": " << answer.said.front();
       return Fate::kRefused;
@@ -282,9 +283,9 @@ class Trying {
   bool random_ = false;
 };
 
-// Plans at random, of the frameworks that STEPCAST_FRAMEWORKS names, or of all; prints which
-// settings change nothing and say nothing there, by chance: a bucket that has room for everything,
-// a stream that waits for nothing.
+// Random plans of the frameworks in STEPCAST_FRAMEWORKS, or of all. Prints settings without effect
+// or warning, which may be by chance: a bucket that holds everything, a stream that waits for
+// nothing.
 TEST(Settings, AreNotDeniedAnEffectInAnyPlan) {
   const std::uint64_t wanted = NumberFrom("STEPCAST_SCENARIOS", Samples<std::uint64_t>(3, 40));
   const char* const frameworks = std::getenv("STEPCAST_FRAMEWORKS");

@@ -1,7 +1,6 @@
-// A step of few micro-batches stands for one of many (src/forecast/shorter_step.h): rows, which are
-// found so where a step repeats itself, against whole simulations, over plans at random with many
-// micro-batches. STEPCAST_SCENARIOS says how many (300 where it is not set), STEPCAST_SEED the
-// first one's seed.
+// A step of few micro-batches can replace one of many (src/forecast/shorter_step.h). Rows computed
+// in that way are compared with whole simulations, for random plans with many micro-batches.
+// STEPCAST_SCENARIOS is their number (default 300), and STEPCAST_SEED the first seed.
 
 #include <gtest/gtest.h>
 
@@ -63,7 +62,7 @@ TEST(ShorterStep, SaysWhatTheLongerOneDoes) {
   RecordProperty("plans", fmt::format("{}", tried));
   RecordProperty("by_shorter_steps", fmt::format("{}", forecaster.shortened()));
   fmt::print("{} plans, {} of them by a shorter step\n", tried, forecaster.shortened());
-  // Three of five of them repeat themselves, and have micro-batches enough.
+  // Three of five steps repeat themselves and have enough micro-batches.
   EXPECT_GT(forecaster.shortened() * 3, tried);
 }
 

@@ -1,5 +1,5 @@
-// GPUs of which nothing, or little, was measured: every one is forecast, and steps that others
-// report lie within the stated range.
+// GPUs with few or no measurements: all can be forecast, and steps reported by others are within
+// the stated range.
 
 #include <gtest/gtest.h>
 
@@ -50,8 +50,8 @@ TEST(StandIn, EveryGpuIsForecast) {
   }
 }
 
-// An H20 is an H100 with slower tensor cores: named or not, the H100's profile stands in, a warning
-// says so, and the range is about twice as wide in relation to the step.
+// An H20 is an H100 with slower tensor cores. Named or not, the H100's profile stands in, with a
+// warning, and the range is about twice as wide relative to the step.
 TEST(StandIn, IsSaidAndWidensTheRange) {
   const auto of = [](const std::vector<std::string>& set) { return Load(kFlat, set); };
   const auto h100 = of({});
@@ -69,7 +69,7 @@ TEST(StandIn, IsSaidAndWidensTheRange) {
     return (forecast.step_time_range->high - forecast.step_time_range->low).seconds() /
            forecast.step_time.seconds();
   };
-  // How unequal devices of a cluster are is known as well, and parts have their own residuals.
+  // The variation of devices is equally known, and parts have their own residuals.
   const double wider = width(ForecastOf(h20)) / width(ForecastOf(h100));
   EXPECT_GT(wider, 1.6);
   EXPECT_LE(wider, 2);
@@ -92,11 +92,12 @@ void ExpectInRange(const std::string& text, const std::vector<Row>& rows) {
   }
 }
 
-// ROCm/TransformerEngine issues 79 and 78: FSDP under torch.compile, 8 steps accumulated. 410.42
-// Tflop/s a GPU at 6 flops for each of 8.03e9 parameters and 12 x 32 x 4096 x 4096 of attention,
-// 54.6e9 a token, are 7,513 tokens/s, and 8 x 4 x 4,096 tokens take 17.4 s; the profile is fitted
-// to this one. 491.22 / 0.94 = 522.6 Tflop/s at 34.8e9 a token (5.52e9 parameters, 4 blocks of
-// 8,192) are 15,030 tokens/s, and 8 x 12 x 4,096 tokens 26.2 s.
+// ROCm/TransformerEngine issues 79 and 78: FSDP under torch.compile, accumulating 8 steps. The
+// first has 410.42 Tflop/s per GPU at 6 flops for each of 8.03e9 parameters and 12 x 32 x 4096 x
+// 4096 of attention, 54.6e9 per token. That is 7,513 tokens/s, and 17.4 s for 8 x 4 x 4,096 tokens;
+// the profile is fitted to this one. The second has 491.22 / 0.94 = 522.6 Tflop/s at 34.8e9 per
+// token (5.52e9 parameters, 4 blocks of 8,192): 15,030 tokens/s, and 26.2 s for 8 x 12 x 4,096
+// tokens.
 TEST(StandIn, StepsOfMi300xAreInRange) {
   ExpectInRange(R"(
 stepcast: 1
@@ -116,10 +117,10 @@ data_parallel: {zero_stage: 3, framework: fsdp1}
                    "intermediate_size: 28672, vocab_size: 128256, tie_word_embeddings: false}"}}});
 }
 
-// swiss-ai/Megatron-LM pull requests 29 and 10, on Alps: 430 and 413 Tflop/s a GPU of Llama 3 8B
-// with 2,097,152 tokens a step on 16 and 32 nodes of 4 GH200, 505 and 493 of Llama 3.2 3B (untied)
-// on 1 and 8 nodes. Megatron-LM counts 57.9e9 and 27.7e9 flops a token at 8,192 tokens a sequence,
-// all of attention and the output layer: 7,427, 7,133, 18,230 and 17,800 tokens/s.
+// swiss-ai/Megatron-LM pull requests 29 and 10, on Alps, with 2,097,152 tokens per step. Llama 3 8B
+// on 16 and 32 nodes of 4 GH200 has 430 and 413 Tflop/s per GPU, and Llama 3.2 3B (untied) on 1 and
+// 8 nodes 505 and 493. Megatron-LM counts 57.9e9 and 27.7e9 flops per token at 8,192 tokens per
+// sequence, with full attention and the output layer: 7,427, 7,133, 18,230 and 17,800 tokens/s.
 TEST(StandIn, StepsOfGh200AreInRange) {
   const std::string small =
       "model={kind: transformer, family: llama, hidden_size: 3072, num_hidden_layers: 28, "

@@ -1,5 +1,5 @@
-// The laws of a step's time: closed forms and recurrences worked out here, by hand, against the
-// simulated step, over random layer lists and links.
+// Invariants of a step's time: closed forms and recurrences derived by hand here, against the
+// simulated step, for random layer lists and links.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -93,10 +93,10 @@ RC_GTEST_PROP(StepTime, NaiveIsForwardPlusBackwardPlusAllReducePlusOptimizer, ()
             Forward(c) + Backward(c) + RingAllReduce(c.link, 2 * Elements(c)) + c.optimizer);
 }
 
-// Gradients of a layer are ready at the end of its backward, last layer first, a layer's last
-// tensor first. Buckets close when they reach the limit. Bucket b's all-reduce starts when it is
-// full and the one before has ended; the update starts when backward and the last all-reduce have
-// ended. Earlier micro-batches run forward and backward only.
+// The gradients of a layer are ready at the end of its backward, last layer first, a layer's last
+// tensor first. Buckets close at the limit. Bucket b's all-reduce starts when it is full and the
+// previous one has ended. The update starts when backward and the last all-reduce have ended.
+// Earlier micro-batches run only forward and backward.
 Time OverlappedStep(const Case& c, std::int64_t limit, std::int64_t micro_batches,
                     Time* all_reduces) {
   Time compute = (micro_batches - 1) * (Forward(c) + Backward(c)) + Forward(c);
@@ -159,8 +159,8 @@ RC_GTEST_PROP(StepTime, PrefetchNeverSlowsTheForwardOfStageThree, ()) {
   RC_ASSERT(forward_end(2) <= forward_end(1));
 }
 
-// Every forward and backward of the step is in its breakdown, whichever way the next step's
-// beginning hides this step's end.
+// The breakdown contains every forward and backward of the step, however the next step's beginning
+// overlaps this step's end.
 RC_GTEST_PROP(StepTime, BreakdownHoldsAllOfForwardAndBackward, ()) {
   const Case c = AnyCase();
   scenario::Scenario scenario = ScenarioOf(c);
@@ -180,11 +180,11 @@ RC_GTEST_PROP(StepTime, BreakdownHoldsAllOfForwardAndBackward, ()) {
   RC_ASSERT(time.idle == Time());
 }
 
-// Without overlap the parts of a sharded step follow each other, micro-batch by micro-batch.
+// Without overlap, the parts of a sharded step are sequential, micro-batch by micro-batch.
 TEST(StepTime, WithoutOverlapStageTwoAddsUp) {
-  // One layer of 8000 bf16 elements on 4 ranks at 1 GB/s without latency: S = 16 kB, a
-  // reduce-scatter or an all-gather takes 3/4 x 16 us = 12 us. Two micro-batches:
-  // 2 x (10 + 20 + 12) + 6 / 4 (the update's share) + 12.
+  // One layer of 8000 bf16 elements on 4 ranks at 1 GB/s without latency: S = 16 kB, and a
+  // reduce-scatter or an all-gather takes 3/4 x 16 us = 12 us. Two micro-batches: 2 x (10 + 20 +
+  // 12) + 6 / 4 (the update's share) + 12.
   const TestLayer layer{
       .parameters = {8000}, .forward = Microseconds(10), .backward = Microseconds(20)};
   scenario::Scenario scenario = FlatScenario(
@@ -198,7 +198,7 @@ TEST(StepTime, WithoutOverlapStageTwoAddsUp) {
   EXPECT_EQ(run->forecast.step_time, Nanoseconds(2 * 42'000 + 1'500 + 12'000));
 }
 
-// Overlapping can only help, and no step beats its computation or its communication.
+// Overlap never hurts, and no step is shorter than its computation or its communication.
 RC_GTEST_PROP(StepTime, ShardedStagesLieBetweenTheirBounds, ()) {
   const Case c = AnyCase();
   const int stage = *rc::gen::inRange(1, 3);
@@ -218,8 +218,8 @@ RC_GTEST_PROP(StepTime, ShardedStagesLieBetweenTheirBounds, ()) {
   RC_ASSERT(overlapped->forecast.step_time >= Forward(c) + Backward(c));
 }
 
-// With the order of operations and communicators fixed, a step is a max-plus function of its
-// durations: none may shrink it by growing.
+// With a fixed order of operations and communicators, a step is a max-plus function of its
+// durations: no longer duration makes it shorter.
 RC_GTEST_PROP(StepTime, ShorterDurationsNeverMakeALongerStep, ()) {
   Case c = AnyCase();
   const int stage = *rc::gen::inRange(0, 4);

@@ -1,6 +1,6 @@
-// Bytes on the wire per rank and step, against the textbook's counts in units of the parameter
-// bytes S = 2 x parameters (bf16), N ranks: all-reduce 2(N-1)/N; ZeRO-1 and 2 the same in total;
-// ZeRO-3 three times (N-1)/N; stage 2 with G micro-batches (G+1)(N-1)/N.
+// Bytes on the wire per rank and step, against the textbook's values, in units of the parameter
+// bytes S = 2 x parameters (bf16), for N ranks: all-reduce 2(N-1)/N; ZeRO-1 and 2 the same in
+// total; ZeRO-3 three times (N-1)/N; stage 2 with G micro-batches (G+1)(N-1)/N.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace stepcast {
 namespace {
 
 constexpr std::int64_t kRanks = 8;
-constexpr std::int64_t kElements = 8 * 1000;  // per tensor: divides by the ranks, so no padding
+constexpr std::int64_t kElements = 8 * 1000;  // per tensor: divisible by the ranks
 constexpr std::int64_t kLayers = 6;
 
 scenario::Scenario Base() {
@@ -53,7 +53,7 @@ TEST(WireBytes, Accumulation) {
   EXPECT_DOUBLE_EQ(Volume(1, 4), 2);
   EXPECT_DOUBLE_EQ(Volume(2, 4), 4 + 1);
   EXPECT_DOUBLE_EQ(Volume(2, 4, true), 2);
-  // Two all-gathers and one reduce-scatter per micro-batch; unsharded, one reduce-scatter a step.
+  // Two all-gathers and one reduce-scatter per micro-batch; unsharded, one reduce-scatter per step.
   EXPECT_DOUBLE_EQ(Volume(3, 4), 3 * 4);
   EXPECT_DOUBLE_EQ(Volume(3, 4, true), 2 * 4 + 1);
 }
@@ -73,8 +73,8 @@ TEST(WireBytes, KeepingParametersAfterForwardSavesOneGather) {
   EXPECT_EQ(reductions, kLayers);
 }
 
-// DeepSpeed's stages, in the same units, gradient norms aside (an all-reduce of 4 B for every group
-// of tensors that the optimizer updates). Stages 1 and 2 all-reduce, which is twice a
+// DeepSpeed's stages, in the same units, without gradient norms (an all-reduce of 4 B for every
+// group of tensors that the optimizer updates). Stages 1 and 2 all-reduce, which is twice a
 // reduce-scatter, and gather once; stage 3 without prefetch and reuse gathers twice.
 double DeepSpeedVolume(int stage, std::int64_t micro_batches, bool overlap) {
   scenario::Scenario scenario = Base();

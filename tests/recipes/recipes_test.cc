@@ -1,4 +1,4 @@
-// What practitioners know must come out: the four-million-token batch, the best bucket size, the
+// Known practical results: the batch of four million tokens, the best bucket size, and the
 // agreement of a layer list with a DDP recurrence.
 
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ Time StepTime(const scenario::Scenario& scenario) {
   return run->forecast.step_time;
 }
 
-// 1024 sequences of 4096 tokens, two at a time: 128 ranks take 1024 / (2 x 128) = 4 micro-batches,
-// 512 ranks take one. Four times the ranks are faster, by less than four times.
+// 1024 sequences of 4096 tokens, two at a time: 128 ranks need 1024 / (2 x 128) = 4 micro-batches,
+// and 512 ranks one. Four times the ranks are faster, by less than four times.
 TEST(FourMillionTokens, MoreRanksTakeFewerMicroBatchesAndLessTime) {
   const char* path = "scenarios/four-million-tokens/scenario.yaml";
   const auto few = Loaded(path, {"cluster.nodes=16"});
@@ -41,8 +41,8 @@ TEST(FourMillionTokens, MoreRanksTakeFewerMicroBatchesAndLessTime) {
   EXPECT_GT(4 * fast, slow);
 }
 
-// Small buckets pay the ring's latency once each, large ones start late: on a communication-bound
-// model the best size lies in between.
+// Small buckets pay the ring's latency each, and large ones start late: on a communication-bound
+// model the best size is in between.
 TEST(BucketSweep, MinimumLiesInside) {
   std::vector<Time> times;
   for (const char* size :

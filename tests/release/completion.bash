@@ -1,4 +1,4 @@
-# What bash offers for the words of $1, as bash-completion loads it for `stepcast`.
+# Prints bash's completions for the words of $1, loaded by bash-completion for `stepcast`.
 . /usr/share/bash-completion/bash_completion
 COMP_LINE=$1
 COMP_POINT=${#COMP_LINE}

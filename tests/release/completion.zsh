@@ -1,5 +1,5 @@
-# What zsh makes of the words of $1 when Tab is pressed, as soon as $2 is there, or ten seconds later. It
-# completes on a terminal alone: a pseudo terminal has another zsh.
+# Prints zsh's completion of the words of $1 after Tab, as soon as $2 appears or after ten seconds.
+# zsh completes only on a terminal, so another zsh runs on a pseudo terminal.
 zmodload zsh/zpty
 zpty z zsh -f -i
 zpty -w z 'PROMPT=; RPROMPT=; autoload -U compinit; compinit -u -D; print rea''dy'

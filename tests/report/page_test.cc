@@ -12,9 +12,9 @@
 #include "src/cli/shell.h"
 #include "tests/samples/samples.h"
 
-// Report pages, opened in a headless Chromium as a reader would open them: no error, no request,
-// marks drawn, values on hover and by keyboard, in light and dark. The screenshots are kept with
-// the test's outputs.
+// Opens report pages in a headless Chromium like a reader: no error, no request, marks drawn,
+// values on hover and by keyboard, in light and dark. The screenshots are stored with the test's
+// outputs.
 namespace stepcast {
 namespace {
 
@@ -40,7 +40,8 @@ fs::path Outputs() {
 
 class PageTest : public ::testing::Test {
  protected:
-  // The command writes its page to the path that stands for {}, and ends with one of the statuses.
+  // Runs a command that writes its page to the path in place of {}, and must exit with one of the
+  // statuses.
   static std::string Make(const std::string& name, const std::string& command,
                           const std::vector<int>& statuses = {0}) {
     const std::string page = (Outputs() / (name + ".html")).string();
@@ -74,7 +75,7 @@ TEST_F(PageTest, SweepOverOneKey) {
                          "'data_parallel.bucket_size=1 MiB,5 MiB,25 MiB,100 MiB,400 MiB'"));
 }
 
-// Three keys; some combinations cannot exist, some do not fit.
+// Three keys; some combinations are illegal, and some do not fit.
 TEST_F(PageTest, SweepOverThreeKeys) {
   Open("sweep-three", Make("sweep-three",
                            "sweep scenarios/four-million-tokens/scenario.yaml --report {} "
@@ -89,7 +90,7 @@ TEST_F(PageTest, Plan) {
             "plan scenarios/gpt2-ddp/scenario.yaml --framework ddp --only data --report {}"));
 }
 
-// One source has charts of times and of memory, as all of them have, whose forecasts take minutes.
+// One source has charts of times and of memory; forecasts of all sources would take minutes.
 TEST_F(PageTest, ValidatePublished) {
   const std::string sources = Samples("--source torchtitan", "");
   Open("published", Make("published", "validate published " + sources + " --report {}", {0, 3}));

@@ -3,12 +3,11 @@
 #include <cstdlib>
 #include <string_view>
 
-// How much of a law one run of the tests looks at. Where looking at everything takes minutes of a
-// processor, a run takes some of it, the same each time; with STEPCAST_SAMPLES=all in the
-// environment it takes everything.
+// How many samples of an invariant one test run checks. If checking everything takes minutes, a run
+// checks a fixed part of it. With STEPCAST_SAMPLES=all in the environment it checks everything.
 namespace stepcast {
 
-// `few` and `all`: numbers of samples, texts, whatever tells how much.
+// `few` and `all` may be numbers of samples, texts, or other measures of the amount.
 template <typename T>
 T Samples(T few, T all) {
   const char* const asked = std::getenv("STEPCAST_SAMPLES");

@@ -23,7 +23,7 @@ CORPUS = pathlib.Path("tests/fuzz/corpus")
 SIZE = 15 << 20
 MEMORY_KIB = 1 << 20
 ALL = os.environ.get("STEPCAST_SAMPLES") == "all"
-# A slow machine that runs other tests beside takes its time: there it is the kind of growth that counts.
+# On a slow machine that runs other tests too, the order of growth is what counts.
 SECONDS = 20 if ALL else 60
 
 SCENARIO = """\
@@ -66,7 +66,7 @@ def trace(category, name, arguments):
 
 # A configuration of another program may have a megabyte.
 SIZES = dict.fromkeys(("deepspeed", "foreign_yaml", "python", "shell", "toml"), (1 << 20) - 100)
-# Name, command, ending of the file, its parts.
+# Name, command, file extension and parts of the text.
 COMMANDS = {
     "scenario": ("yaml", ["simulate", "FILE"]),
     "model": ("yaml", ["simulate", "SCENARIO", "--set", "model=FILE"]),
@@ -99,9 +99,9 @@ COMMANDS = {
                         "FILE"]),
     "question": ("json", ["serve"]),
 }
-# Those that are looked at in every run: each cost more than the law allows, but for the last ones.
+# Attacks tested in every run: each except the last ones once exceeded the limit.
 CONFIG = "def config():\n  return Trainer.Config(x=a30, y=a200)\n"
-# Keys whose names together are those of each value below them.
+# Keys whose names are repeated in the name of each value below them.
 LONG = "k" * 1000
 ATTACKS = [
     ("python", "lists of lists", ("a0 = [1]\n", "a{+} = [a{}, a{}]\n", CONFIG)),

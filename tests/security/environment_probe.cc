@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <cstring>
 
-// Preloaded into stepcast: says on stderr how many threads there are when the program itself (not a
-// library that it uses) changes a variable or loads OpenBLAS, and has OpenBLAS say that it has
-// chosen kernels of a CPU without AVX, so that stepcast chooses others.
+// A library preloaded into stepcast. It prints on stderr the number of threads when the program
+// itself (not a library) changes a variable or loads OpenBLAS. It also makes OpenBLAS report
+// kernels of a CPU without AVX, so that stepcast selects others.
 //
 //   probe: setenv OPENBLAS_CORETYPE, threads 1
 namespace {

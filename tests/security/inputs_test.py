@@ -14,12 +14,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cluster
 import test_report
 
 STEPCAST = os.path.abspath("src/cli/stepcast")
-# What `execute` becomes.
+# The program that takes over `execute`.
 HARDWARE = os.path.abspath("src/cli/stepcast-hardware")
 DDP = os.path.abspath("scenarios/gpt2-ddp/scenario.yaml")
 RESNET = os.path.abspath("scenarios/resnet50-ddp")
 ENVIRONMENT = os.path.abspath("tools/bundle_environment")
-# Escapes that move the cursor, one-character controls, and those that turn text round.
+# Escapes that move the cursor, one-character controls, and text direction controls.
 ACTING = ("\x1b[2J", "\x9b31m", "\u202eevil", "\u2066evil", "\x07")
 
 

@@ -16,11 +16,11 @@
 #include "src/runtime/mpi_session.h"
 #include "src/runtime/watch.h"
 
-// A rank that mpirun has started beside stepcast, is of its job, and says what no rank says.
+// A malicious rank that mpirun started beside stepcast, in the same job.
 //
-//   lying_rank fails STATUS    as another rank than 0: it cannot take part, with that status
-//   lying_rank differs         as another rank than 0: it has another plan, and a strange host
-//   lying_rank leads STATUS    as rank 0: the job ends before it runs, with that status
+//   lying_rank fails STATUS    not rank 0: it cannot take part, with that status
+//   lying_rank differs         not rank 0: it has another plan and a strange host name
+//   lying_rank leads STATUS    rank 0: the job ends before it runs, with that status
 namespace stepcast {
 namespace {
 
@@ -45,7 +45,7 @@ int Run(std::string_view lie, const std::string& status) {
   auto joined = runtime::Join(*launch);
   if (!joined) return Fail(joined.error().message);
   runtime::Job& job = **joined;
-  // As stepcast's ranks meet: hosts, then the watch.
+  // Joins like stepcast's ranks: hosts, then the watch.
   const bool differs = lie == "differs";
   if (!job.Gather(differs ? kEscapes : job.place().host)) return Fail("no hosts");
   messaging::ByteWriter hosts;
@@ -61,7 +61,7 @@ int Run(std::string_view lie, const std::string& status) {
   const auto hear = [&](const auto& attempt) { heard = heard && attempt.has_value(); };
   if (lie == "leads") {
     hear(job.Gather(Word(true, 1, "")));
-    hear(job.Broadcast(status));  // what was agreed
+    hear(job.Broadcast(status));  // the agreed status
     hear(job.Broadcast(status));  // the end
   } else {
     if (lie == "differs") {

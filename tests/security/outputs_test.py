@@ -150,7 +150,7 @@ class NameTest(OutputTest):
 
 class PipeTest(OutputTest):
     def said(self, process, sentence):
-        # What the program is doing may be said before.
+        # The program may print its activity first.
         line = process.stderr.readline()
         while line and sentence not in line:
             line = process.stderr.readline()
@@ -193,7 +193,7 @@ class LinkTest(OutputTest):
         self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
         self.assertIn("belongs to another user", done.stderr)
         self.assertEqual(target.read_text(), "secret")
-        # Nor where it hides behind an own link.
+        # Also not through a link of the caller's own.
         (self.folder / "own.html").symlink_to(link)
         done = self.simulate("--report", str(self.folder / "own.html"))
         self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
@@ -223,7 +223,7 @@ class LinkTest(OutputTest):
                     self.assertEqual(done.stdout, "")
                     self.assertIn("belongs to another user", done.stderr)
         self.assertEqual(list(target.iterdir()), [])
-        # A store's own name may be a link, too.
+        # The store's own name may be a link too.
         store = self.folder / "store"
         store.symlink_to(target / "database")
         os.chown(store, STRANGER, STRANGER, follow_symlinks=False)
@@ -329,7 +329,7 @@ class InputTest(OutputTest):
                                str(self.folder / "model.yaml"))
                     self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
                     self.assertIn("command.same-file", done.stderr)
-        # By another name of the same file, and by a value of --vary.
+        # Under another name of the same file, and through a value of --vary.
         os.link(self.folder / "model.yaml", self.folder / "twin.yaml")
         self.assertEqual(self.simulate("--report", str(self.folder / "twin.yaml")).returncode, 2)
         (self.folder / "other.yaml").write_text(MODEL.replace("1 ms", "3 ms"))
@@ -364,7 +364,7 @@ class PageTest(OutputTest):
         hashes = ["'sha256-" + base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() + "'"
                   for s in scripts]
         self.assertEqual(rules["script-src"].split(), hashes + ["'unsafe-eval'"])
-        # Data is no script, and there is no other way to run one.
+        # Data are not scripts, and no other way runs one.
         self.assertEqual(set(re.findall(r"<script ?([^>]*)>", text.split("<script>")[0])),
                          {'type="application/json"'})
 

@@ -73,19 +73,19 @@ class KillsTest(unittest.TestCase):
         while kills < KILLS:
             run = subprocess.Popen(stored, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             try:
-                # From before anything is read to the end of the work.
+                # At a random time between start-up and the end of the work.
                 output, messages = run.communicate(timeout=self.random.uniform(0, longest))
             except subprocess.TimeoutExpired:
                 run.kill()
                 output, messages = run.communicate()
             if run.returncode == -signal.SIGKILL:
                 kills += 1
-                # Killed while it prints, it has printed a beginning.
+                # Killed while printing, it has printed the beginning.
                 self.assertTrue(undisturbed.startswith(output))
                 self.cut_log()
                 continue
             if self.is_damage(messages):
-                # Part of the log was in the store already: it says so, and is begun anew.
+                # Part of the log was already in the store: the store reports it and is recreated.
                 damaged += 1
                 self.assertEqual((run.returncode, output), (2, b""))
             else:

@@ -1,6 +1,6 @@
-// `stepcast plan --store` and plan over ranks from end to end: however a search ends, the same
-// command goes on where it was, and what it prints in the end is what one process prints without
-// any store. Times are not looked at: the machine may be busy.
+// Tests `stepcast plan --store` and plan over ranks end to end. However a search ends, the same
+// command continues it, and the final output equals that of one process without a store. Times are
+// not checked, since the machine may be busy.
 
 #include <signal.h>
 #include <sqlite3.h>
@@ -32,9 +32,9 @@ using testing::HasSubstr;
 
 constexpr const char* kBinary = "src/cli/stepcast";
 
-// Collectives message by message: their prices are no bounds, so that many plans are forecast. On 8
-// ranks the search takes a seventh of a second of a processor; on 32 more than one, which is time
-// to disturb it.
+// Collectives run message by message, whose prices are no bounds, so many plans are forecast. On 8
+// ranks the search takes a seventh of a second of CPU time; on 32 more than one second, enough to
+// disturb it.
 constexpr int kShort = 8, kLong = 32;
 constexpr const char* kScenario = R"(stepcast: 1
 name: Messages
@@ -62,7 +62,7 @@ class PlanStoreTest : public StoreTest {
     store_ = folder_ + "/results.sqlite";
     SearchOn(kShort);
   }
-  // What the commands search from now on.
+  // Sets the cluster of later commands.
   void SearchOn(int ranks) {
     ranks_ = ranks;
     const std::string_view text = kScenario, placeholder = "RANKS";
@@ -78,7 +78,7 @@ class PlanStoreTest : public StoreTest {
   std::string Stored(const std::string& rest) const {
     return Command(fmt::format("--store '{}' {}", store_, rest));
   }
-  // What there is without a store and without interruption.
+  // The output without a store and without interruption.
   std::string Undisturbed() const {
     static std::map<int, std::string> known;  // for all tests
     std::string& output = known[ranks_];
@@ -99,11 +99,11 @@ TEST_F(PlanStoreTest, KilledAgainAndAgainNothingIsLost) {
   std::mt19937 random(10);
   std::int64_t kept = 0;
   int kills = 0;
-  int whole = 0;  // searches that came to their end before they were killed
+  int whole = 0;  // number of searches that ended before they were killed
   const int most = Samples(8, 20);
   while (kills < most) {
     const pid_t run = Start(Stored(fmt::format("--threads {}", 1 + kills % 3)));
-    // From before anything is read to the middle of the work.
+    // At a random time between start-up and the middle of the work.
     std::this_thread::sleep_for(milliseconds(std::uniform_int_distribution(0, 250)(random)));
     ::kill(run, SIGKILL);
     int status = 0;
@@ -117,9 +117,9 @@ TEST_F(PlanStoreTest, KilledAgainAndAgainNothingIsLost) {
       continue;
     }
     ++kills;
-    // Nothing, unless it was killed while it wrote what it had found.
+    // Empty, unless it was killed while it wrote its output.
     EXPECT_TRUE(undisturbed.starts_with(Read("out"))) << Read("out");
-    // Looking makes the store whole again, which the next run should have to do by itself.
+    // Reading the store repairs it, which the next run should do by itself.
     if (kills % 4 != 0) continue;
     const std::int64_t now = Kept();
     EXPECT_GE(now, kept);
@@ -142,7 +142,7 @@ TEST_F(PlanStoreTest, TheSameFromAStoreAndOnAnyNumberOfThreads) {
   EXPECT_EQ(again.output, undisturbed);
   EXPECT_THAT(again.messages, HasSubstr(fmt::format("{} bounds and forecasts were in", kept)));
   EXPECT_EQ(Kept(), kept);  // nothing was worked out
-  // Another goal and other values use what is there, too.
+  // Other goals and values use the stored results too.
   const std::string other = "--target memory --vary data_parallel.zero_stage=all --headroom 10%";
   const ShellResult of_store = Shell(Stored(other));
   EXPECT_EQ(of_store.status, 0) << of_store.messages;
@@ -184,7 +184,7 @@ TEST_F(PlanStoreTest, TheSecondOfTwoProcessesIsRefused) {
 
 TEST_F(PlanStoreTest, AFullDiskIsAFailureAndTheRestFollows) {
   SearchOn(kLong);
-  // 48 KiB, as the shell counts.
+  // 48 KiB, in the shell's units.
   const ShellResult full = Shell("ulimit -f 96; " + Stored(""));
   EXPECT_EQ(full.status, 1);
   EXPECT_EQ(full.output, "");
@@ -208,7 +208,7 @@ TEST_F(PlanStoreTest, WhatIsNotThisScenariosStoreIsRefused) {
   refused(fmt::format("{} sweep '{}/scenario.yaml' --vary data_parallel.overlap=all --store '{}'",
                       kBinary, folder_, store_),
           "the command was 'plan' and is 'sweep'");
-  // A comment changes nothing, but the digest of a file cannot know that.
+  // A comment changes no result, but the file's digest differs.
   std::ofstream(folder_ + "/scenario.yaml", std::ios::app) << "# larger\n";
   refused(Stored(""), "scenario.yaml has changed");
   sqlite3* connection = nullptr;
@@ -218,7 +218,7 @@ TEST_F(PlanStoreTest, WhatIsNotThisScenariosStoreIsRefused) {
   sqlite3_close(connection);
   refused(Stored(""), "reads version 2 of the store's format, not 9");
   refused(Command("--store /none/results.sqlite"), "the store cannot be written");
-  // What a wrong scenario gives is no store for the right one.
+  // Results of a wrong scenario are not stored for the correct one.
   const std::string other = folder_ + "/other.sqlite";
   refused(Command(fmt::format("--set training.surprise=1 --store '{}'", other)), "surprise");
   EXPECT_FALSE(std::filesystem::exists(other));
@@ -257,7 +257,7 @@ TEST_F(PlanStoreTest, AKilledRankEndsTheJobAndTheRestFollows) {
   if (!killed || WEXITSTATUS(status) == 0) GTEST_SKIP() << "the search was faster than the signal";
   EXPECT_EQ(Read("out"), "");
   EXPECT_THAT(Read("err"), HasSubstr("rank 1 on '"));
-  // Ranks say now and then what they do: this one may not have come to it.
+  // Ranks report their stage only from time to time, so this one may still be setting up.
   EXPECT_THAT(Read("err"), AnyOf(HasSubstr("it was forecasting"), HasSubstr("it was setting up")));
   EXPECT_THAT(Read("err"), HasSubstr(" bounds and forecasts are kept in '"));
   const std::int64_t kept = Kept();

@@ -18,12 +18,13 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-// A command with a store, as tests start it, disturb it and look at what it has kept.
+// A command with a store, for tests that start it, disturb it and read the store.
 namespace stepcast {
 
 class StoreTest : public testing::Test {
  protected:
-  // How many results the store has; none where it is not one yet. Also that it is sound.
+  // The number of results in the store, or none if it is not a store yet. Also checks its
+  // integrity.
   std::int64_t Kept() const {
     if (!std::filesystem::exists(store_)) return 0;
     sqlite3* connection = nullptr;
@@ -46,7 +47,7 @@ class StoreTest : public testing::Test {
     return kept.empty() ? -1 : std::stoll(kept);
   }
 
-  // Starts a command that ends with the signal of `kill`, or by itself.
+  // Starts a command that ends by the signal of `kill`, or by itself.
   pid_t Start(const std::string& command) const {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -61,11 +62,11 @@ class StoreTest : public testing::Test {
     std::ifstream file(folder_ + "/" + name, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
-  // Waits until the store has results, or a minute.
+  // Waits until the store has results, for at most a minute.
   void AwaitResults() const {
     for (int i = 0; i < 6000; ++i) {
       std::error_code error;
-      // The log of a store that has results is larger than what makes one.
+      // The log of a store with results is larger than that of an empty store.
       const auto size = std::filesystem::file_size(store_ + "-wal", error);
       if (!error && size > std::uintmax_t{40} * 1024) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));

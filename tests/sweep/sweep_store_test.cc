@@ -1,6 +1,6 @@
-// `stepcast sweep --store` from end to end: however a run ends, the same command goes on where it
-// was, and what it prints in the end is what it prints without any store. Times are not looked at:
-// the machine may be busy.
+// Tests `stepcast sweep --store` end to end. However a run ends, the same command continues it, and
+// the final output equals that without a store. Times are not checked, since the machine may be
+// busy.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -53,8 +53,8 @@ training: {sequence_length: 128, micro_batch_size: 1, precision: bf16, optimizer
 data_parallel: {zero_stage: 0, framework: reference, bucket_size: 1 MiB}
 )";
 
-// 4 stages x 5 sizes of buckets x micro-batches, one of which is larger than any plan's. The short
-// sweep takes a quarter of a second of a processor; the long one two, which is time to disturb it.
+// 4 stages x 5 bucket sizes x micro-batches, one of which exceeds any plan's limit. The short sweep
+// takes a quarter of a second of CPU time; the long one two seconds, enough to disturb it.
 struct Rows {
   const char* micro_batches;
   int count;
@@ -83,7 +83,7 @@ class SweepStoreTest : public StoreTest {
   std::string Stored(const std::string& rest) const {
     return Command(fmt::format("--store '{}' {}", store_, rest));
   }
-  // What there is without a store and without interruption.
+  // The output without a store and without interruption.
   std::string Undisturbed(const std::string& form) const {
     static std::map<std::pair<int, std::string>, std::string> known;  // for all tests
     std::string& output = known[{rows_.count, form}];
@@ -110,11 +110,11 @@ TEST_F(SweepStoreTest, KilledAgainAndAgainNothingIsLost) {
   std::mt19937 random(20);
   std::int64_t kept = 0;
   int kills = 0;
-  int whole = 0;  // runs that came to their end before they were killed
+  int whole = 0;  // number of runs that ended before they were killed
   const int most = Samples(8, 20);
   while (kills < most) {
     const pid_t run = Start(Stored(fmt::format("--jsonl --threads {}", 1 + kills % 3)));
-    // From before anything is read to the middle of the work.
+    // At a random time between start-up and the middle of the work.
     std::this_thread::sleep_for(milliseconds(std::uniform_int_distribution(0, 250)(random)));
     ::kill(run, SIGKILL);
     int status = 0;
@@ -129,9 +129,9 @@ TEST_F(SweepStoreTest, KilledAgainAndAgainNothingIsLost) {
       continue;
     }
     ++kills;
-    // Nothing, unless it was killed while it wrote what it had found.
+    // Empty, unless it was killed while it wrote its output.
     EXPECT_TRUE(undisturbed.starts_with(Read("out"))) << Read("out");
-    // Looking makes the store whole again, which the next run should have to do by itself.
+    // Reading the store repairs it, which the next run should do by itself.
     if (kills % 4 != 0) continue;
     const std::int64_t now = Kept();
     EXPECT_GE(now, kept);
@@ -192,7 +192,7 @@ TEST_F(SweepStoreTest, TheSecondOfTwoProcessesIsRefused) {
 
 TEST_F(SweepStoreTest, AFullDiskIsAFailureAndTheRestFollows) {
   rows_ = kLong;
-  // 48 KiB, as the shell counts.
+  // 48 KiB, in the shell's units.
   const ShellResult full = Shell("ulimit -f 96; " + Stored("--csv"));
   EXPECT_EQ(full.status, 1);
   EXPECT_EQ(full.output, "");
@@ -214,7 +214,7 @@ TEST_F(SweepStoreTest, WhatIsNotThisSweepsStoreIsRefused) {
   refused(Stored("--set training.sequence_length=64"),
           "--set was '' and is 'training.sequence_length=64'");
   refused(Stored("--vary data_parallel.overlap=all"), "--vary data_parallel.overlap is new");
-  // A comment changes nothing, but the digest of a file cannot know that.
+  // A comment changes no result, but the file's digest differs.
   std::ofstream(folder_ + "/scenario.yaml", std::ios::app) << "# larger\n";
   refused(Stored(""), "scenario.yaml has changed");
   sqlite3* connection = nullptr;
@@ -224,13 +224,13 @@ TEST_F(SweepStoreTest, WhatIsNotThisSweepsStoreIsRefused) {
   sqlite3_close(connection);
   refused(Stored(""), "reads version 2 of the store's format, not 9");
   refused(Command("--store /none/results.sqlite"), "the store cannot be written");
-  // What a wrong scenario gives is no store for the right one.
+  // Results of a wrong scenario are not stored for the correct one.
   const std::string other = folder_ + "/other.sqlite";
   refused(Command(fmt::format("--set training.surprise=1 --store '{}'", other)), "surprise");
   EXPECT_FALSE(std::filesystem::exists(other));
 }
 
-// What cannot be read is no place to go on from.
+// An unreadable store cannot be continued.
 TEST_F(SweepStoreTest, ADamagedStoreIsToBeRemovedAndNothingElse) {
   ASSERT_EQ(Shell(Stored("--csv")).status, 0);
   sqlite3* connection = nullptr;
@@ -279,7 +279,7 @@ TEST_F(SweepStoreTest, AKilledRankEndsTheJobAndTheRestFollows) {
   EXPECT_NE(WEXITSTATUS(status), 0);
   EXPECT_EQ(Read("out"), "");
   EXPECT_THAT(Read("err"), HasSubstr("rank 1 on '"));
-  // Ranks say now and then what they do: this one may not have come to it.
+  // Ranks report their stage only from time to time, so this one may still be setting up.
   EXPECT_THAT(Read("err"), AnyOf(HasSubstr("it was forecasting"), HasSubstr("it was setting up")));
   EXPECT_THAT(Read("err"),
               HasSubstr(fmt::format(" of {} combinations are kept in '", kLong.count)));

@@ -26,7 +26,7 @@ STEPCAST = os.path.abspath("src/cli/stepcast")
 SCENARIO = "scenarios/resnet50-ddp/scenario.yaml"
 MODEL = pathlib.Path("scenarios/resnet50-ddp/model.yaml")
 
-# Of the real trace: elements and duration in microseconds of each all-reduce.
+# From the real trace: elements and duration in microseconds of each all-reduce.
 BUCKETS = [(2049000, 3307), (7875584, 2424), (6563840, 2369), (6637568, 2161), (2431040, 1690)]
 STEP_US = 222442
 
@@ -68,7 +68,7 @@ def resnet50():
     for number in (4, 5):
         now = begin = (number - 4) * STEP_US
         trace.add("user_annotation", f"ProfilerStep#{number}", begin, STEP_US - 40, 1)
-        # Buffers of batch norms, before the forward: no gradients.
+        # Buffers of batch norms, broadcast before the forward: no gradients.
         trace.kernel("ncclKernel_Broadcast_RING_LL_Sum_int8_t(ncclWorkElem)", begin + 20,
                      begin + 30, 50, Collective_name="broadcast", In_msg_nelems=53120,
                      dtype="Float", Group_size=2)

@@ -10,13 +10,13 @@
 #include "src/scenario/load.h"
 #include "tests/training/threaded_training.h"
 
-// Plans whose ranks have parts of each sequence train what plain data parallelism trains, bit by
-// bit: what attention sends around carries values (program::EffectKind::kMix).
+// Context-parallel plans train like plain data parallelism, bit by bit: attention's messages carry
+// values (program::EffectKind::kMix).
 namespace stepcast::training {
 namespace {
 
 struct Case {
-  std::string parallelism;  // and so many ranks
+  std::string parallelism;  // with `ranks` ranks
   int ranks = 2;
   std::string training = "precision: bf16, gradient_accumulation: 2";
   std::string data_parallel = "zero_stage: 1, framework: megatron";

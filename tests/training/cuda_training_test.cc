@@ -1,6 +1,7 @@
-// Lowered programs of all sharding strategies, executed on the GPUs of this machine, against plain
-// data parallelism: the same bits, issued one by one and replayed as a graph. One rank, with
-// communicators of one rank, and as many ranks as there are GPUs. Skipped without a GPU.
+// Executes lowered programs of all sharding strategies on the GPUs of this machine, and compares
+// them with plain data parallelism: the same bits, issued one by one and replayed as a graph. Runs
+// with one rank, whose communicators have one rank, and with as many ranks as GPUs. Skipped without
+// a GPU.
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
@@ -43,7 +44,7 @@ constexpr const char* kLayers = R"(
   optimizer_step: 20 us
 )";
 
-// Products, fused attention (heads of 64) and the rest.
+// Products, fused attention (heads of 64) and other kernels.
 constexpr const char* kTransformer = R"(
   kind: transformer
   family: gpt2
@@ -55,7 +56,7 @@ constexpr const char* kTransformer = R"(
   max_position_embeddings: 64
 )";
 
-// What ranks that share experts out exchange, there and back.
+// Exchanges of expert-parallel ranks, in both directions.
 constexpr const char* kExchanges = R"(
   kind: layers
   layers:
@@ -74,7 +75,7 @@ struct Case {
   bool pool = true;
   std::string more{};  // sections
 
-  // A graph has two instances, so one of them runs twice.
+  // A graph has two instances, so with three replays one of them runs twice.
   int measured() const { return graph ? 3 : 2; }
 };
 
@@ -115,8 +116,8 @@ std::vector<Case> Cases(int ranks) {
   std::vector<Case> cases;
   std::string framework;
   for (const std::string& plan : plans) {
-    // Without a pool, and with accumulation in fp32, the transformer once for each framework: there
-    // its plans differ in nothing that matters, and on emulated GPUs it takes long.
+    // Without a pool and with FP32 accumulation, the transformer runs only once per framework: its
+    // plans differ in nothing relevant, and it is slow on emulated GPUs.
     const std::size_t at = plan.find("framework");
     const std::string own = plan.substr(at, plan.find(',', at) - at);
     const bool first = std::exchange(framework, own) != own;
@@ -131,7 +132,7 @@ std::vector<Case> Cases(int ranks) {
                      plan});
     cases.push_back({kTransformer, "precision: bf16, gradient_accumulation: 2", plan, true});
   }
-  // Experts' rows, as many to each rank and most to the first.
+  // Rows of experts, equally many for each rank, or most for the first.
   for (const char* load : {"", "experts: {imbalance: 1.5}"}) {
     if (ranks < 2) break;
     cases.push_back({kExchanges, "precision: bf16, gradient_accumulation: 2",
@@ -141,7 +142,7 @@ std::vector<Case> Cases(int ranks) {
   return cases;
 }
 
-// The host takes part in some steps, which then cannot be a graph.
+// In some steps the host takes part, so they cannot be a graph.
 bool CanBeAGraph(const program::Program& program) {
   for (const program::Instruction& instruction : program.step) {
     if (instruction.opcode == program::Opcode::kHostTask ||
@@ -204,7 +205,8 @@ std::unique_ptr<runtime::Backend> Gpus(std::string& why_not) {
 }
 
 void ExpectSameBits(runtime::Backend& backend, int ranks) {
-  // Emulated GPUs take long: of the plans for several, two run every second and four the others.
+  // Emulated GPUs are slow: of the plans for several GPUs, two GPUs run every second one and four
+  // GPUs the others.
   const std::vector<Case> cases = Cases(ranks);
   const std::size_t stride = ranks == 1 ? 1 : Samples<std::size_t>(2, 1);
   for (std::size_t i = static_cast<std::size_t>(ranks) / 2 % stride; i < cases.size();
@@ -241,14 +243,14 @@ TEST(CudaTraining, AllGpusTrainAsPlainDataParallelism) {
   std::string why_not;
   const auto backend = Gpus(why_not);
   if (backend == nullptr) GTEST_SKIP() << why_not;
-  // A power of two: then averages are exact.
+  // A power of two, for exact averages.
   const auto ranks =
       static_cast<int>(std::bit_floor(static_cast<unsigned>(backend->MaxLocalRanks())));
   if (ranks < 2) GTEST_SKIP() << "there is one GPU";
   ExpectSameBits(*backend, ranks);
 }
 
-// A limit below what the step needs.
+// A limit below the step's memory.
 TEST(CudaTraining, OutOfMemoryNamesTheBuffer) {
   std::string why_not;
   const auto backend = Gpus(why_not);
@@ -261,7 +263,7 @@ TEST(CudaTraining, OutOfMemoryNamesTheBuffer) {
     program::Program larger = program;
     runtime::DeviceOptions options;
     if (beyond_the_gpu) {
-      // 4 TiB: no GPU has them.
+      // 4 TiB, more than any GPU has.
       larger.buffers[larger.prologue.front().operand].size = GiB(4096);
     } else {
       options.memory_limit = MiB(1);
@@ -277,7 +279,7 @@ TEST(CudaTraining, OutOfMemoryNamesTheBuffer) {
   }
 }
 
-// What the device says it holds is what CUDA says is gone.
+// The device's reported memory equals the memory missing according to CUDA.
 TEST(CudaTraining, ReservedMemoryIsWhatTheGpuMisses) {
   std::string why_not;
   const auto backend = Gpus(why_not);

@@ -12,7 +12,7 @@
 #include "src/validate/training_check.h"
 #include "tests/training/threaded_training.h"
 
-// A mixture of one expert, which every token takes, trains as the dense model does, bit by bit.
+// A model with one expert, which every token uses, trains like the dense model, bit by bit.
 namespace stepcast::training {
 namespace {
 
@@ -22,8 +22,8 @@ struct Case {
   const char* data_parallel;
 };
 
-// A block of Qwen3, which registers its experts before their router: up to there the two models
-// have the same elements in the same order.
+// A block of Qwen3, which registers its experts before their router: up to there both models have
+// the same elements in the same order.
 scenario::Scenario Loaded(const Case& one, const char* experts) {
   const std::string text = fmt::format(
       R"(
@@ -76,7 +76,7 @@ TEST(ExpertTraining, AMixtureOfOneExpertTrainsAsTheDenseModel) {
       const auto at = static_cast<std::size_t>(e);
       ASSERT_EQ(own.masters[at], other.masters[at]) << one.data_parallel << ", element " << e;
     }
-    // And what is trained plainly is what the ranks' programs train.
+    // The ranks' programs train like the plain loop.
     std::vector<program::Program> programs;
     for (int rank = 0; rank < one.ranks; ++rank) {
       programs.push_back(lowering::LowerRank(mixture, {.rank = rank, .data_flow = true}));

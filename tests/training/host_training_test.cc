@@ -1,6 +1,6 @@
-// Lowered programs of all sharding strategies, executed for real on the host backend, against plain
-// data parallelism: the same bits. Ranks are threads of this process; a second test starts this
-// binary again under mpirun, and ranks are then processes.
+// Executes lowered programs of all sharding strategies on the host backend, and compares them with
+// plain data parallelism: the same bits. Ranks are threads of this process; a second test restarts
+// this binary under mpirun, where ranks are processes.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ constexpr std::uint64_t kSeed = 20'240'301;
 constexpr int kWarmup = 1;
 constexpr int kMeasured = 2;
 
-// Odd sizes, and a layer without parameters. Times are short: values matter here.
+// Odd sizes, and a layer without parameters. Times are short, since only values are checked.
 constexpr const char* kLayers = R"(
   kind: layers
   layers:
@@ -48,7 +48,7 @@ constexpr const char* kLayers = R"(
   optimizer_step: 20 us
 )";
 
-// The head reads the embedding's tensor; its kernels are products, attention and the rest.
+// The head reads the embedding's tensor; kernels are products, attention and others.
 constexpr const char* kTied = R"(
   kind: transformer
   family: gpt2
@@ -60,7 +60,7 @@ constexpr const char* kTied = R"(
   max_position_embeddings: 8
 )";
 
-// What ranks that share experts out exchange, there and back.
+// Exchanges of expert-parallel ranks, in both directions.
 constexpr const char* kExchanges = R"(
   kind: layers
   layers:
@@ -127,7 +127,7 @@ std::vector<Case> Cases(int ranks) {
     cases.push_back({kTied, "precision: bf16, gradient_accumulation: 1", plan});
     cases.push_back({kTied, "precision: fp32, gradient_accumulation: 2", plan});
   }
-  // Clipped gradients, hooks, and what the host does on the way.
+  // Clipped gradients, hooks, and work of the host in the step.
   const std::string clips = "precision: bf16, gradient_accumulation: 2, gradient_clipping: 1";
   for (const char* plan :
        {"zero_stage: 0, framework: ddp", "zero_stage: 2, framework: reference",
@@ -145,7 +145,7 @@ std::vector<Case> Cases(int ranks) {
        "1}, checkpoint_saving: {every: 10, bandwidth: 1 GB/s}",
        "zero_stage: 3, framework: fsdp2"});
   if (ranks < 2) return cases;
-  // Experts' rows, as many to each rank and most to the first, or nearly all.
+  // Rows of experts, equally many for each rank, or most or nearly all for the first.
   std::vector<std::string> loads = {"", "experts: {imbalance: 1.5}"};
   loads.push_back(fmt::format("experts: {{imbalance: {}}}", ranks));
   for (const std::string& load : loads) {
@@ -156,7 +156,7 @@ std::vector<Case> Cases(int ranks) {
   return cases;
 }
 
-// Trains this rank's part; the first thing that is wrong, or nothing.
+// Trains this rank's part. Returns the first mistake, or an empty string.
 std::string Train(const scenario::Scenario& scenario, const Weights& plain, runtime::Job& job) {
   const program::Program program =
       lowering::LowerRank(scenario, {.rank = job.place().rank, .data_flow = true});
@@ -189,7 +189,7 @@ std::string Train(const scenario::Scenario& scenario, const Weights& plain, runt
                          right);
     }
   }
-  // All operations of the measured steps were timed, and none ended before it started.
+  // All operations of the measured steps have times, and none ended before it started.
   std::size_t operations = 0;
   for (const program::Instruction& instruction : program.step) {
     using program::Opcode;

@@ -94,7 +94,7 @@ void Interpreter::Step() {
     }
     if (collectives.empty()) continue;
     Communicate(i, collectives);
-    // What the instruction does with the result.
+    // Applies the instruction to the result.
     for (int rank = 0; rank < ranks(); ++rank) {
       const program::DataFlow& flow = programs_[rank].data_flow;
       bool behind = false;
@@ -221,7 +221,7 @@ void Interpreter::Update(int rank, const Effect& effect) {
   });
 }
 
-// In the place of rows that the sender does not have: reading them shows.
+// Replaces rows that the sender does not have, so that a read of them shows.
 constexpr float kNotSent = 1e30f;
 
 void Interpreter::Communicate(std::size_t instruction, const std::vector<Effect>& effects) {
@@ -281,7 +281,7 @@ void Interpreter::Communicate(std::size_t instruction, const std::vector<Effect>
       const std::int64_t part = elements / members;
       done[group[m]] = true;
       if (exchanges) {
-        // `whole` has what each member sends, one member behind the other.
+        // `whole` holds the data that each member sends, one member after another.
         std::vector<float>& received = results[group[m]];
         for (int p = 0; p + 1 < static_cast<int>(members); ++p) {
           const auto from =

@@ -7,21 +7,20 @@
 #include "src/program/program.h"
 #include "src/validate/training_check.h"
 
-// Runs the data flow of all ranks' programs on host memory, one instruction after the other, all
-// ranks in lockstep. Slow, and so simple that it can be believed. Memory that nothing has written
-// holds NaNs.
+// Interprets the data flow of all ranks' programs on host memory, one instruction at a time, all
+// ranks in lockstep. Slow, but simple enough to be trusted. Unwritten memory holds NaNs.
 namespace stepcast::training {
 
 using validate::Gradients;
 
 class Interpreter {
  public:
-  // One program for each rank. Runs the prologue.
+  // One program per rank. Runs the prologue.
   Interpreter(std::vector<program::Program> programs, Gradients gradients, std::uint64_t seed);
 
   void Step();
 
-  // The values of a part of rank's state, widened to FP32.
+  // The values of a part of a rank's state, widened to FP32.
   std::vector<float> Read(int rank, const program::StatePart& part) const;
   const program::Program& program(int rank) const { return programs_[rank]; }
   int ranks() const { return static_cast<int>(programs_.size()); }
@@ -29,7 +28,7 @@ class Interpreter {
  private:
   using Memory = std::vector<std::vector<std::byte>>;  // by buffer; empty: not allocated
 
-  // The buffers that the data flow speaks of; activations and workspaces get no memory.
+  // The buffers in the data flow; activations and workspaces get no memory.
   static std::vector<bool> NamedBuffers(const program::Program& program);
 
   void Allocate(int rank, program::Index buffer);

@@ -22,10 +22,10 @@
 #include "src/scenario/load.h"
 #include "tests/training/threaded_training.h"
 
-// Whatever is taken out of a plan's communication shows: each collective, exchange and wait of each
-// class of ranks is removed in all ranks of the class, and each peer changed. Either the programs
-// are no longer sound (program/validator.h), or no longer go together (program/matching.h), or the
-// parameters that come out are not those of plain data parallelism.
+// Any omission in a plan's communication is detected. Each collective, exchange and wait of each
+// class of ranks is removed in all ranks of the class, and each peer is changed. Then either the
+// programs are invalid (program/validator.h), or they do not match (program/matching.h), or the
+// final parameters differ from those of plain data parallelism.
 namespace stepcast::training {
 namespace {
 
@@ -38,13 +38,13 @@ struct Plan {
   int tensor = 1;
   bool sequence_parallel = false;
   int virtual_stages = 1;
-  std::string schedule{};  // where it is not the framework's own
+  std::string schedule{};  // if not the framework's own
   int micro_batches = 2;
-  std::string training{};  // more of it, of a transformer
+  std::string training{};  // more settings, for a transformer
   int context = 1;
-  std::string more{};           // of the axes
-  const char* model = nullptr;  // another one than blocks, or a transformer
-  const char* experts = "";     // how its experts run
+  std::string more{};           // more settings of the axes
+  const char* model = nullptr;  // another model than blocks or a transformer
+  const char* experts = "";     // settings of its experts
 };
 
 constexpr const char* kAdapters =
@@ -75,7 +75,7 @@ constexpr const char* kSharedExperts = R"({
   num_attention_heads: 4, intermediate_size: 8, num_experts: 4, num_experts_per_tok: 2,
   moe_intermediate_size: 8, shared_expert_intermediate_size: 8, vocab_size: 12})";
 
-// Times are given, and what ranks send each other that share experts out.
+// Given times, and exchanges of expert-parallel ranks.
 constexpr const char* kExchanges = R"({
   kind: layers,
   layers: [{name: block, repeat: 2, parameters: [24, 7], forward: 20 us, backward: 40 us,
@@ -112,7 +112,7 @@ data_parallel: {{{}}}
   return *std::move(scenario);
 }
 
-// The instruction goes, and its effects with it.
+// Removes the instruction and its effects.
 void Remove(program::Program& program, std::size_t instruction) {
   program::DataFlow& flow = program.data_flow;
   const program::Index first = flow.first[instruction], last = flow.first[instruction + 1];
@@ -122,7 +122,7 @@ void Remove(program::Program& program, std::size_t instruction) {
   program.step.erase(program.step.begin() + static_cast<std::ptrdiff_t>(instruction));
 }
 
-// The exchange's first message goes to, or comes from, another rank of its group.
+// Changes the peer of the exchange's first message to another rank of its group.
 void ChangePeer(program::Program& program, std::size_t instruction) {
   Instruction& changed = program.step[instruction];
   program::Exchange exchange = program.exchanges[changed.operand];
@@ -133,7 +133,7 @@ void ChangePeer(program::Program& program, std::size_t instruction) {
   program.exchanges.push_back(exchange);
 }
 
-// The buffer's memory is what it was before: it was released and at once allocated again.
+// The buffer got the same memory again: it was released and reallocated at once.
 bool HasItsMemoryBack(const program::Program& program, const Instruction& instruction,
                       program::Index buffer) {
   for (auto at = static_cast<std::size_t>(&instruction - program.step.data()); at > 0; --at) {
@@ -145,13 +145,13 @@ bool HasItsMemoryBack(const program::Program& program, const Instruction& instru
   return false;
 }
 
-// The host waits for what it reads next.
+// Whether the host waits for data that it reads next.
 bool ReadsOnHost(const program::Program& program, const Instruction& instruction) {
   const auto next = static_cast<std::size_t>(&instruction - program.step.data()) + 1;
   return next < program.step.size() && program.step[next].opcode == Opcode::kHostTask;
 }
 
-// Why a mutant may go unseen; empty: it may not.
+// Why a mutant may be undetected; empty if it must be detected.
 std::string Explained(const program::Program& program, const Instruction& instruction) {
   if (instruction.opcode == Opcode::kHostWaitEvent && !ReadsOnHost(program, instruction)) {
     return "the host waits so that it does not run ahead; what has to be ordered is ordered "
@@ -190,7 +190,7 @@ std::string Explained(const program::Program& program, const Instruction& instru
   return "";
 }
 
-// What finds the mutants of a plan; empty: nothing does.
+// Finds how the mutants of a plan are detected.
 class Mutants {
  public:
   explicit Mutants(const Plan& plan) : scenario_(Loaded(plan)) {
@@ -201,7 +201,8 @@ class Mutants {
     }
   }
 
-  // Every mutation of every class: what it is, what finds it, and why it need not be found.
+  // Reports every mutation of every class: what it is, what detects it, and why it need not be
+  // detected.
   using Report = std::function<void(const std::string& what, const std::string& found,
                                     const std::string& explained)>;
   void Try(const Report& report) {
@@ -281,7 +282,7 @@ void ExpectToShow(const std::vector<Plan>& plans, int least) {
   testing::Test::RecordProperty("explained", explained_ones);
 }
 
-// Of what ranks send each other that have parts of the same sequences.
+// Messages between context-parallel ranks.
 TEST(Mutations, OfContextParallelismShow) {
   const auto plan = [](int context, const char* method, const char* data_parallel, int tensor = 1,
                        int stages = 1) {
@@ -303,8 +304,8 @@ TEST(Mutations, OfContextParallelismShow) {
                200);
 }
 
-// Of what ranks send each other that share out experts, and of the reductions of experts' gradients
-// and of the router's.
+// Exchanges of expert-parallel ranks, and the reductions of the experts' and the router's
+// gradients.
 TEST(Mutations, OfExpertParallelismShow) {
   const auto plan = [](int data, const char* experts, const char* data_parallel, int tensor = 1,
                        int stages = 1, int context = 1) {
@@ -346,8 +347,7 @@ TEST(Mutations, OfExpertParallelismShow) {
                200);
 }
 
-// DeepSpeed's own layer and AutoEP: experts have partitions and groups of their own, and go into
-// the same buckets.
+// DeepSpeed's own layer and AutoEP: experts have separate partitions and groups, and share buckets.
 TEST(Mutations, OfDeepSpeedsExpertsShow) {
   const auto plan = [](int data, int stage, const char* more, const char* layer) {
     return Plan{.data = data,
@@ -367,7 +367,7 @@ TEST(Mutations, OfDeepSpeedsExpertsShow) {
                200);
 }
 
-// Where a forward and a backward of two micro-batches are issued in turns.
+// A forward and a backward of two micro-batches issued in turns.
 TEST(Mutations, OfPassesInTurnsShow) {
   const char* const kExperts =
       "experts: {overlap_communication: true, delay_weight_gradients: true}";
@@ -396,7 +396,7 @@ TEST(Mutations, OfPassesInTurnsShow) {
                200);
 }
 
-// Where shared experts run on a stream of their own: each wait of one stream for the other counts.
+// Shared experts on a separate stream: each wait between the streams matters.
 TEST(Mutations, OfSharedExpertsBesideExchangesShow) {
   ExpectToShow({{.stages = 1,
                  .data = 2,

@@ -14,8 +14,8 @@
 #include "src/scenario/load.h"
 #include "tests/training/threaded_training.h"
 
-// Plans with pipelines train what plain data parallelism trains, bit by bit: activations and their
-// gradients carry values from stage to stage (program::EffectKind::kMix).
+// Pipeline plans train like plain data parallelism, bit by bit: activations and their gradients
+// carry values from stage to stage (program::EffectKind::kMix).
 namespace stepcast::training {
 namespace {
 
@@ -36,7 +36,7 @@ constexpr const char* kEight = R"(
   optimizer_step: 20 us
 )";
 
-// The head reads the embedding's tensor: the first and the last stage add its gradients up.
+// The head reads the embedding's tensor, so the first and the last stage sum its gradients.
 constexpr const char* kTied = R"(
   kind: transformer
   family: gpt2
@@ -78,8 +78,8 @@ struct Case {
   int tensor = 1;
   bool sequence_parallel = false;
   int virtual_stages = 1;
-  std::string schedule{};  // where it is not the framework's own
-  int tokens = 8;          // of a sequence
+  std::string schedule{};  // if not the framework's own
+  int tokens = 8;          // per sequence
 };
 
 scenario::Scenario Loaded(const Case& one) {
@@ -119,7 +119,7 @@ void Check(const Case& one) {
       one.training, one.data_parallel);
 }
 
-// What ranks that divide layers communicate, listed and in a transformer.
+// Communication of tensor-parallel ranks, as a layer list and in a transformer.
 constexpr const char* kCommunicating = R"(
   kind: layers
   layers:
@@ -149,7 +149,7 @@ constexpr const char* kEightBlocks = R"(
   vocab_size: 11
 )";
 
-// One key-value head, which two ranks share.
+// One key-value head, shared by two ranks.
 constexpr const char* kSharedHead = R"(
   kind: transformer
   family: llama
@@ -238,7 +238,7 @@ constexpr const char* kFourHeads = R"(
   vocab_size: 12
 )";
 
-// Products in pieces, with what moves them.
+// Products in pieces, and the operations that move them.
 TEST(TensorParallelTraining, PieceByPiece) {
   const std::pair<const char*, const char*> overlaps[] = {
       {"zero_stage: 1, framework: megatron", "tensor_overlap: user_buffers"},
@@ -270,8 +270,8 @@ TEST(TensorParallelTraining, PieceByPiece) {
          .tokens = 16});
 }
 
-// Parts that are cast before they are gathered, by rows for products of forward and of inputs'
-// gradients, and by columns for those of weights.
+// Parts are cast before they are gathered: by rows for the products of forward and input gradients,
+// by columns for those of weight gradients.
 TEST(TensorParallelTraining, OfQuantizedOperands) {
   const std::pair<const char*, const char*> casts[] = {
       {"zero_stage: 1, framework: megatron", "precision: fp8"},
@@ -297,7 +297,7 @@ TEST(TensorParallelTraining, OfQuantizedOperands) {
   }
 }
 
-// The head's bias is divided with its words; pooler and transform are whole on each rank.
+// The head's bias is divided like its vocabulary; pooler and transform are whole on each rank.
 TEST(TensorParallelTraining, OfEncoders) {
   for (const char* model : {kEncoder, kMegatronEncoder}) {
     for (const char* framework : {"reference", "megatron"}) {
@@ -347,7 +347,7 @@ TEST(PipelineTraining, IsThatOfPlainDataParallelism) {
   }
 }
 
-// nanotron's parameters have 16 bits; it has one chunk a stage, forwards first or in turns.
+// nanotron has 16-bit parameters and one chunk per stage, with all forwards first or in turns.
 TEST(PipelineTraining, OfNanotronIsThatOfPlainDataParallelism) {
   for (const char* plan :
        {"zero_stage: 0, framework: nanotron", "zero_stage: 1, framework: nanotron"}) {
@@ -392,8 +392,8 @@ TEST(PipelineTraining, WithVirtualStages) {
   }
 }
 
-// Messages of Megatron-LM before 2023: in batches for which all waits, also with virtual stages,
-// and in parts.
+// Messages of Megatron-LM before 2023: in batches that all ranks wait for, also with virtual
+// stages, and in parts.
 TEST(PipelineTraining, WithBatchesOfMessages) {
   for (const char* plan :
        {"overlap_p2p_comm: false", "overlap_p2p_comm: false, batch_p2p_sync: false",
@@ -439,7 +439,7 @@ TEST(PipelineTraining, OfDeepSpeed) {
       for (const int tensor : {1, 2}) {
         for (const char* training : {"precision: bf16", "precision: bf16, gradient_dtype: fp32",
                                      "precision: fp32, gradient_clipping: 1"}) {
-          // Stage 0 adds up in the parameters' type.
+          // Stage 0 accumulates in the parameters' type.
           if (stage[0] == '0' && std::string_view(training).ends_with("dtype: fp32")) continue;
           Check({.model = model,
                  .stages = 2,
@@ -452,7 +452,7 @@ TEST(PipelineTraining, OfDeepSpeed) {
         }
       }
     }
-    // Also with fewer micro-batches than stages, whose messages cross otherwise.
+    // Also with fewer micro-batches than stages, whose messages cross differently.
     for (const int micro_batches : {8, 2, 1}) {
       Check({.model = kEight,
              .stages = 4,
@@ -465,7 +465,7 @@ TEST(PipelineTraining, OfDeepSpeed) {
   }
 }
 
-// Sharded parameters that stay gathered, gradients that are reduced behind the last micro-batch.
+// Sharded parameters stay gathered, and gradients are reduced after the last micro-batch.
 TEST(PipelineTraining, OfFsdp2) {
   const Case cases[] = {
       {.model = kLayers, .training = "precision: bf16", .data_parallel = "zero_stage: 3"},
@@ -520,8 +520,7 @@ TEST(PipelineTraining, OfFsdp2ByEverySchedule) {
   }
 }
 
-// The embedding and the head by themselves: what the embedding hands on is the outcome of a
-// collective.
+// Embedding and head on stages of their own: the embedding's output is the result of a collective.
 TEST(PipelineTraining, WithStagesWithoutBlocks) {
   for (const char* schedule : {"1f1b, stage_layers: [0, 4]", "1f1b, stage_layers: [4, 0]",
                                "interleaved_1f1b, virtual_stages: 2, stage_layers: [0, 2, 2, 0]",

@@ -1,4 +1,5 @@
-// The data flow of lowered programs, run for all ranks, against plain data parallelism.
+// Interprets the data flow of lowered programs for all ranks, and compares it with plain data
+// parallelism.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -58,7 +59,7 @@ constexpr const char* kTied = R"(
   max_position_embeddings: 8
 )";
 
-// Encoders, with norms behind residuals and before.
+// Encoders with norms after residuals and before.
 std::string Encoder(const char* family) {
   return fmt::format(R"(
   kind: transformer
@@ -94,7 +95,7 @@ bool SameProgram(const program::Program& a, const program::Program& b) {
          });
 }
 
-// Every rank's state against the plain weights; what ranks keep together is all of the model.
+// Compares every rank's state with the plain weights; together the ranks hold the whole model.
 void ExpectPlainWeights(const scenario::Scenario& scenario, Gradients gradients, int steps,
                         double bound, const std::string& text) {
   const int ranks = static_cast<int>(scenario.plan.parallelism.data);
@@ -133,7 +134,7 @@ void ExpectPlainWeights(const scenario::Scenario& scenario, Gradients gradients,
   EXPECT_EQ(std::count(has_state.begin(), has_state.end(), false), 0) << text;
 }
 
-// AdamW hides a gradient's scale, SGD does not divide by anything: both.
+// Runs AdamW, which hides a gradient's scale, and SGD, which does not.
 void ExpectSameBits(const std::string& model, int ranks, const std::string& training,
                     const std::string& data_parallel) {
   for (const char* optimizer : {"adamw", "sgd"}) {
@@ -143,7 +144,7 @@ void ExpectSameBits(const std::string& model, int ranks, const std::string& trai
   }
 }
 
-// All sharding strategies, each with all that it can do to values.
+// All sharding strategies, each with all its options that affect values.
 std::vector<std::string> DataParallelPlans(int ranks) {
   std::vector<std::string> plans;
   const auto add = [&](const std::string& base, std::vector<std::string> variants) {
@@ -243,7 +244,7 @@ TEST(Training, EveryPlanOfATransformerTrainsAsPlainDataParallelism) {
   }
 }
 
-// Executions give every tensor AdamW's update, in LAMB's kernels.
+// Executions apply AdamW's update to every tensor, in LAMB's kernels.
 TEST(Training, LambsKernelsUpdateAsOne) {
   for (const char* plan : {"zero_stage: 0, framework: ddp", "zero_stage: 0, framework: reference",
                            "zero_stage: 0, framework: reference, bucket_size: 64 B"}) {
@@ -267,8 +268,8 @@ TEST(Training, EncodersTrainAsPlainDataParallelism) {
   }
 }
 
-// What is kept, accumulated and sent in which type: accumulators beside the gradients, casts,
-// conversions on the way.
+// All combinations of types for storage, accumulation and communication: separate accumulators,
+// casts, conversions on the way.
 TEST(Training, EveryMixOfTypesTrainsAsPlainDataParallelism) {
   std::vector<std::string> reference;
   for (const char* stage : {"0", "1", "2", "3"}) {
@@ -294,7 +295,7 @@ TEST(Training, EveryMixOfTypesTrainsAsPlainDataParallelism) {
   for (const char* types :
        {"bf16, parameter_dtype: fp32", "fp16, master_weights: fp32", "fp8, parameter_dtype: fp32",
         "bf16, optimizer_implementation: fused", "bf16, master_weights: fp32"}) {
-    // What a hook sends are small integers, which 16 bits hold.
+    // A hook sends small integers, which 16 bits hold.
     const bool wide = std::string(types).find("parameter_dtype: fp32") != std::string::npos;
     for (const char* more : {"", ", gradient_as_bucket_view: true", ", comm_hook: fp16_compress",
                              ", comm_hook: bf16_compress, bucket_size: 64 B, "
@@ -318,9 +319,9 @@ TEST(Training, EveryMixOfTypesTrainsAsPlainDataParallelism) {
   }
 }
 
-// The norm is one of all gradients, wherever they are. Gradients have a norm of about 20: a limit
-// of 1 scales them down, one of 1000 leaves them alone. The norm of small integers' means is exact
-// in any order, and so is the factor.
+// The norm includes all gradients, on any rank. Gradients have a norm of about 20: a limit of 1
+// scales them down, and one of 1000 does not. The norm of small integers' means is exact in any
+// order, and so is the factor.
 TEST(Training, EveryPlanClipsGradientsAsPlainDataParallelism) {
   for (const char* limit : {"1", "1000"}) {
     for (const char* model : {kLayers, kTied}) {
@@ -341,7 +342,7 @@ TEST(Training, EveryPlanClipsGradientsAsPlainDataParallelism) {
   }
 }
 
-// What the loop around the step does, and where activations are meanwhile, changes no value.
+// The settings of the loop around the step, and of where activations are stored, change no value.
 TEST(Training, TheLoopsSettingsTrainAsPlainDataParallelism) {
   const std::string loop = "precision: bf16, gradient_accumulation: 2, host_waits: ";
   for (const char* plan :
@@ -374,7 +375,7 @@ TEST(Training, TheLoopsSettingsTrainAsPlainDataParallelism) {
   }
 }
 
-// ZeRO-3 that reduces by bucket and gathers by unit: a rank's part of both is the same.
+// ZeRO-3 that reduces by bucket and gathers by unit: a rank has the same part in both.
 TEST(Training, BucketsAcrossUnitsTrainAsPlainDataParallelism) {
   for (const char* bucket : {"0 B", "20 B", "64 B", "1 MiB"}) {
     for (const char* more : {"", ", accumulate_unsharded: true", ", reshard_after_forward: 2",
@@ -415,11 +416,11 @@ RC_GTEST_PROP(Training, RandomLayersTrainAsPlainDataParallelism, ()) {
 }
 
 // Three ranks, three micro-batches: thirds are rounded, so runs differ in their last bits. A
-// gradient is a sum of k = 3 x 3 x 2 terms of one sign (a tied tensor has two), each made and each
-// sum rounded to b bits, and scaled a few times: its relative error is at most e = (k + 6) 2^-b.
-// It is at most 2.2 in size. SGD: step s adds up s gradients, so after S steps weights are off by
-// at most 2.2 e (learning rate) S (S + 1) / 2. AdamW: an update is at most the learning rate, and
-// changes by less than 4 e of it. Weights lie below 1/8 and round by 2^-28 a step.
+// gradient is a sum of k = 3 x 3 x 2 terms of one sign (a tied tensor has two). Each term and each
+// sum is rounded to b bits and scaled a few times: the relative error is at most e = (k + 6) 2^-b.
+// The gradient is at most 2.2. SGD: step s adds s gradients, so after S steps weights differ by at
+// most 2.2 e (learning rate) S (S + 1) / 2. AdamW: an update is at most the learning rate, and
+// changes by less than 4 e of it. Weights are below 1/8 and round by 2^-28 per step.
 TEST(Training, ThirdsStayWithinTheBound) {
   constexpr int kSteps = 4;
   const auto bound = [](int bits) {
@@ -437,7 +438,7 @@ TEST(Training, ThirdsStayWithinTheBound) {
   }
 }
 
-// What a rank's program says beyond its groups and its data flow is every rank's.
+// Apart from groups and data flow, all ranks' programs are equal.
 TEST(Training, RanksDifferInGroupsAndDataFlowAlone) {
   for (const char* plan :
        {"framework: reference, zero_stage: 3, shard_group_size: 4, reshard_after_forward: 2",
@@ -462,14 +463,15 @@ TEST(Training, RanksDifferInGroupsAndDataFlowAlone) {
       EXPECT_TRUE(SameProgram(first, common({.rank = rank, .data_flow = true})))
           << plan << ", rank " << rank;
     }
-    // The ranges of operations say more where there is a data flow; nothing else does.
+    // With a data flow, only the ranges of operations change.
     const program::Program bare = common({});
     EXPECT_EQ(bare.step.size(), first.step.size());
     EXPECT_EQ(bare.buffers.size(), first.buffers.size());
   }
 }
 
-// Two nodes of four: shards are neighbours, replicas stand across, kept shards within pairs.
+// Two nodes of four: shard groups are neighbors, replica groups are across nodes, kept shards are
+// within pairs.
 TEST(Training, GroupsAreThoseOfTheRank) {
   const auto scenario =
       Loaded(Text(kLayers, 8, "precision: bf16, gradient_accumulation: 1, optimizer: adamw",

@@ -21,8 +21,8 @@ struct Shape {
   float scale = 1;  // 1 / sqrt(head size)
 };
 
-// A tile of rows of kD numbers in shared memory. The pieces of 16 bytes of a row are permuted by
-// the row's number, so that eight rows at one column lie in different banks.
+// A tile of rows of kD numbers in shared memory. The 16-byte pieces of a row are permuted by the
+// row's number, so that eight rows at one column are in different banks.
 template <typename T, int kD>
 struct Tile {
   T* at;
@@ -31,7 +31,7 @@ struct Tile {
     return at + row * kD + ((piece ^ (row & 7)) * 8);
   }
 
-  // Rows [first, first + rows) of a matrix with `limit` rows; zeros behind its end.
+  // Loads rows [first, first + rows) of a matrix with `limit` rows; rows beyond its end are zero.
   __device__ void Load(const T* from, int first, int rows, int limit) const {
     constexpr int kPieces = kD / 8;
     for (int i = threadIdx.x; i < rows * kPieces; i += kBlockThreads) {
@@ -48,7 +48,7 @@ struct Tile {
     const int lane = threadIdx.x % 32;
     LoadMatrices<false>(a, Piece(row + lane % 16, 2 * k + lane / 16));
   }
-  // The same of the transposed tile: rows are its columns.
+  // The same for the transposed tile: rows are its columns.
   __device__ void LoadTransposedA(std::uint32_t (&a)[4], int column, int k) const {
     const int lane = threadIdx.x % 32;
     LoadMatrices<true>(a, Piece(16 * k + lane % 8 + lane / 16 * 8, column / 8 + lane / 8 % 2));
@@ -59,7 +59,7 @@ struct Tile {
     const int lane = threadIdx.x % 32;
     LoadMatrices<false>(b, Piece(row + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
   }
-  // The same of the tile itself: rows [16 k, 16 k + 16), columns [column, column + 16).
+  // The same for the tile itself: rows [16 k, 16 k + 16), columns [column, column + 16).
   __device__ void LoadB(std::uint32_t (&b)[4], int column, int k) const {
     const int lane = threadIdx.x % 32;
     LoadMatrices<true>(b, Piece(16 * k + lane % 16, column / 8 + lane / 16));
@@ -75,8 +75,8 @@ __device__ float SumOfRow(float value) {
   return value + __shfl_xor_sync(0xffffffffu, value, 2);
 }
 
-// A block has kRows rows of queries, a warp 32 of them; it walks over tiles of kKeys keys and
-// values, the next of which is on its way while one is worked on.
+// A block has kRows rows of queries, 32 for each warp. It walks over tiles of kKeys keys and
+// values, and loads the next tile while it works on one.
 template <int kD>
 struct ForwardTiles {
   static constexpr int kRows = 32 * kWarps;
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     return Tile<T, kD>{memory + (2 * stage + 1) * kKeys * kD};
   };
 
-  // The last rows have most to do, so they come first.
+  // The last rows have the most work, so they come first.
   const int first_row = (gridDim.x - 1 - blockIdx.x) * kRows;
   const int head = blockIdx.y;
   const std::size_t head_size = static_cast<std::size_t>(shape.sequence) * kD;
@@ -242,9 +242,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-// A block has kKeys keys and values, a warp 16 of them, whose gradients it adds up in registers
-// while it walks over the rows of queries that see them; the queries' gradients are added up in
-// memory.
+// A block has kKeys keys and values, 16 for each warp. A warp accumulates their gradients in
+// registers while it walks over the rows of queries that see them. The queries' gradients are
+// accumulated in memory.
 template <int kD>
 struct BackwardTiles {
   static constexpr int kKeys = 16 * kWarps;
@@ -369,7 +369,7 @@ __global__ void __launch_bounds__(kBlockThreads)
         }
       }
 
-      // The keys' gradient; the other warps' keys are needed for the queries'.
+      // The keys' gradient. The queries' gradient needs the other warps' keys.
 #pragma unroll
       for (int k = 0; k < kRows / 16; ++k) {
         const std::uint32_t a[4] = {PackPair(score[2 * k][0], score[2 * k][1], T()),
@@ -394,7 +394,7 @@ __global__ void __launch_bounds__(kBlockThreads)
       }
       __syncthreads();
 
-      // The queries' gradient: 16 rows a warp, a quarter of their columns at a time.
+      // The queries' gradient: 16 rows for each warp, a quarter of their columns at a time.
       constexpr int kPart = kD / 4;
 #pragma unroll
       for (int part = 0; part < 4; ++part) {

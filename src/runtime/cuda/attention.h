@@ -7,13 +7,13 @@
 #include "src/runtime/cuda/launch_plan.h"
 
 // A fused causal attention core, forward and backward, after FlashAttention-2 (T. Dao, 2023,
-// arXiv:2307.08691): scores stay on the chip, so memory traffic grows with the sequence and not
-// with its square. It runs on the mma instructions that all of sm_80, sm_90 and sm_100 have; the
-// instructions of their own that the newest GPUs have make vendors' kernels faster there.
+// arXiv:2307.08691). Scores stay on the chip, so memory traffic grows linearly with the sequence.
+// It uses mma instructions that sm_80, sm_90 and sm_100 all have. Vendors' kernels are faster on
+// the newest GPUs, whose own instructions it does not use.
 //
-// Rows of queries, outputs and their gradients: [heads, sequence, head size]; keys, values and
-// their gradients: [key heads, sequence, head size]; query head h goes with key head
-// h / (heads / key heads). All addresses are multiples of 16 bytes.
+// Queries, outputs and their gradients are [heads, sequence, head size]; keys, values and their
+// gradients are [key heads, sequence, head size]. Query head h uses key head h / (heads / key
+// heads). All addresses are multiples of 16 bytes.
 namespace stepcast::runtime::cuda {
 
 struct AttentionForward {
@@ -29,14 +29,14 @@ struct AttentionBackward {
   void *query_gradient = nullptr, *key_gradient = nullptr, *value_gradient = nullptr;
 };
 
-// `attention.fused` must hold.
+// Requires `attention.fused`.
 cudaError_t LaunchAttention(const Attention& attention, const AttentionForward& operands,
                             cudaStream_t stream);
 cudaError_t LaunchAttention(const Attention& attention, const AttentionBackward& operands,
                             cudaStream_t stream);
 
-// Operands on stand-ins: one behind the other in `input` and `output`, which have room for what
-// InputOf and OutputOf (launch_plan.h) say.
+// Runs on stand-in operands, which lie one after another in `input` and `output`. Their sizes are
+// those of InputOf and OutputOf (launch_plan.h).
 cudaError_t LaunchAttention(const Attention& attention, const std::byte* input, std::byte* output,
                             cudaStream_t stream);
 

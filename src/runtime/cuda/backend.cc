@@ -21,19 +21,19 @@
 #include "src/runtime/device_health.h"
 
 namespace stepcast::runtime::cuda {
-// NVML, the driver's management library, about a GPU (CUDA's number). The library comes with the
-// driver and is looked for when one of these is called.
+// Queries NVML, the driver's management library, about a GPU (by CUDA's number). The library comes
+// with the driver and is opened when one of these functions is called.
 
-// Driver version, power limit, highest clocks; what it does not tell is left out.
+// Driver version, power limit and highest clocks; unknown values are left out.
 std::vector<std::pair<std::string, std::string>> DescribeManagement(int ordinal);
 
-// Nothing where it does not tell all of it.
+// Nothing unless NVML reports every value.
 std::optional<DeviceHealth> ReadHealth(int ordinal);
 
 namespace {
 
-// The part of NVML's interface that is used here (NVML API Reference Guide). Its header is not
-// needed for it, and the library must not be linked: machines that build have no driver.
+// The part of NVML's interface used here (NVML API Reference Guide). The library must not be
+// linked, since build machines have no driver; its header is not needed.
 using NvmlDevice = struct nvmlDevice_st*;
 constexpr int kGraphicsClock = 0;
 constexpr int kMultiprocessorClock = 1;
@@ -50,7 +50,7 @@ constexpr Reason kReasons[] = {{0x4, "power limit"},
                                {0x40, "hardware's temperature limit"},
                                {0x80, "power brake"}};
 
-// The library, opened and started, and one of its devices.
+// The library, opened and initialized, and one of its devices.
 class Nvml {
  public:
   explicit Nvml(int ordinal) : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
@@ -72,13 +72,13 @@ class Nvml {
   bool started() const { return started_; }
   bool has_device() const { return device_ != nullptr; }
 
-  // Calls a function of NVML; false: there is none, or it failed.
+  // Calls a function of NVML. Returns false if there is none, or if it failed.
   template <typename... Arguments>
   bool Call(const char* name, Arguments... arguments) const {
     const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library_, name));
     return function != nullptr && function(arguments...) == 0;
   }
-  // The same with the device in front; needs one.
+  // The same with the device as the first argument; requires a device.
   template <typename... Arguments>
   bool Ask(const char* name, Arguments... arguments) const {
     return Call(name, device_, arguments...);
@@ -184,9 +184,9 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  // Ranks have GPUs by their numbers on the node, or, where a launcher shows each process a GPU of
-  // its own (CUDA_VISIBLE_DEVICES, Slurm's --gpus-per-task), the one that there is. All ranks call
-  // this together.
+  // A rank uses the GPU with its number on the node. If a launcher shows each process one GPU
+  // (CUDA_VISIBLE_DEVICES, Slurm's --gpus-per-task), the rank uses that one. All ranks call this
+  // together.
   Attempt<int> OrdinalOf(Job& job) {
     const Place& place = job.place();
     {
@@ -201,7 +201,7 @@ class CudaBackend final : public Backend {
         ordinal < 0 ? "" : inventory_.devices[static_cast<std::size_t>(ordinal)].bus;
     auto gathered = job.Gather(fmt::format("{} {}", place.node, bus));
     if (!gathered) return tl::make_unexpected(std::move(gathered).error());
-    // Rank 0 looks, and tells the first rank that has none, or another one's.
+    // Rank 0 finds the first rank that has no GPU or shares one, and tells all ranks.
     std::string told;
     for (std::size_t rank = 0; rank < gathered->size() && told.empty(); ++rank) {
       const auto begin = gathered->begin();
@@ -232,10 +232,10 @@ class CudaBackend final : public Backend {
 }  // namespace
 
 Attempt<std::unique_ptr<Backend>> MakeCudaBackend() {
-  // Between GPUs of one process NCCL reads and writes the users' own buffers, which it cannot where
-  // they come from a memory pool (cudaMallocAsync): other GPUs do not see those. Without, it does
-  // what it does between processes, as frameworks run it. Before NCCL looks, and before
-  // the driver has threads.
+  // Between GPUs of one process, NCCL accesses the users' buffers directly. That fails for buffers
+  // from a memory pool (cudaMallocAsync), which other GPUs cannot see. With this variable NCCL
+  // works as between processes, which is how frameworks run it. It must be set before NCCL reads it
+  // and before the driver has threads.
   setenv("NCCL_P2P_DIRECT_DISABLE", "1", 0);
   Inventory inventory = ListDevices();
   if (inventory.devices.empty()) {

@@ -6,9 +6,9 @@
 
 namespace stepcast::runtime::cuda {
 
-// The backend over this machine's GPUs: CUDA, cuBLASLt, NCCL. A machine without a GPU that answers
-// is a Failure that says why. Rank and GPU go together by the rank's number on its node; where each
-// process sees one GPU of its own, it is that one.
+// The backend for this machine's GPUs: CUDA, cuBLASLt and NCCL. Fails, with the reason, if no GPU
+// responds. A rank uses the GPU with its local rank's number; if each process sees one GPU, it uses
+// that GPU.
 Attempt<std::unique_ptr<Backend>> MakeCudaBackend();
 
 }  // namespace stepcast::runtime::cuda

@@ -56,8 +56,8 @@ class FakeSegments final : public Segments {
 TEST(CachingPool, TakesSegmentsOfPyTorchsSizes) {
   FakeSegments device(GiB(1));
   CachingPool pool(device);
-  // Small blocks share a segment of 2 MiB; up to 10 MiB one of 20 MiB; larger ones have their own,
-  // rounded up to 2 MiB: 11 MiB takes 12.
+  // Small blocks share a segment of 2 MiB, and blocks up to 10 MiB one of 20 MiB. Larger blocks
+  // have their own segment, rounded up to 2 MiB: 11 MiB takes 12.
   pool.Allocate(KiB(100), 0);
   EXPECT_EQ(pool.reserved(), MiB(2));
   pool.Allocate(MiB(1), 0);
@@ -65,7 +65,7 @@ TEST(CachingPool, TakesSegmentsOfPyTorchsSizes) {
   pool.Allocate(MiB(3), 0);
   EXPECT_EQ(pool.reserved(), MiB(22));
   pool.Allocate(MiB(11), 0);
-  // The 17 MiB that the 3 MiB left free hold it.
+  // It fits into the 17 MiB that the 3 MiB left free.
   EXPECT_EQ(pool.reserved(), MiB(22));
   pool.Allocate(MiB(11), 0);
   EXPECT_EQ(pool.reserved(), MiB(34));
@@ -103,8 +103,8 @@ TEST(CachingPool, MergesNeighbours) {
   EXPECT_EQ(pool.reserved(), MiB(20));
 }
 
-// Whatever is asked for in whatever order: blocks lie in segments, do not overlap, and everything
-// returns to the device at the end.
+// For any sequence of requests: blocks are within segments, do not overlap, and everything returns
+// to the device at the end.
 RC_GTEST_PROP(CachingPoolLaws, BlocksNeverOverlap, ()) {
   FakeSegments device(MiB(300));
   {

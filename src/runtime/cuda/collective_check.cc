@@ -62,7 +62,7 @@ std::vector<float> CheckedTarget(const program::Collective& collective, int memb
         break;
       case CollectiveKind::kAllToAll: {
         const int sender = program::AllToAllSender(member, static_cast<int>(i / kPerRank), ranks);
-        // What is not sent stays zero.
+        // Elements that are not sent stay zero.
         const bool sent = i % kPerRank < ElementsSent(collective.loads, kPerRank,
                                                       collective.data_type, sender, member);
         values[i] = sent ? Given(sender, i) : 0.0f;
@@ -129,7 +129,7 @@ Attempt<void> CheckCollective(const program::Program& program,
 
   const std::vector<float> values = Widened(got, collective.data_type);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    // An average may divide before it adds up.
+    // An average may divide before it sums.
     const float bound = collective.average ? 0.02f * std::max(1.0f, std::fabs(expected[i])) : 0.0f;
     if (std::fabs(values[i] - expected[i]) <= bound) continue;
     return tl::make_unexpected(Failure{fmt::format(

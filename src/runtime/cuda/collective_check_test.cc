@@ -1,4 +1,4 @@
-// What collectives are checked against; the check itself runs with every device that is made.
+// The expected values of the collective check; the check itself runs when a device is made.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -52,7 +52,8 @@ TEST(CheckedTarget, ABroadcastIsTheFirstRanks) {
             CheckedSource(Of(CollectiveKind::kBroadcast), 0, 3));
 }
 
-// Of 1,000 rows for each of two ranks with 1.5 times the mean, a third goes to the second.
+// Parts have space for 1,000 elements. If the first of two ranks receives 1.5 times the mean, each
+// part for the second holds a third of that.
 TEST(CheckedTarget, RowsOfUnevenLoadsAreAsManyAsAreSent) {
   program::Collective rows = Of(CollectiveKind::kAllToAll);
   rows.loads = AllToAllLoads::Of(1.5, 2, AllToAllLoads::First::kReceivesMost);

@@ -10,8 +10,8 @@
 namespace stepcast::runtime::cuda {
 namespace {
 
-// Texts one behind the other, each after its length: 4 bytes, of the machine's byte order (all
-// ranks of a job run on one kind of machine).
+// Texts one after another, each with its length in front: 4 bytes in the machine's byte order,
+// since all ranks of a job run on one kind of machine.
 std::string Packed(const std::vector<std::string>& texts) {
   std::string packed;
   for (const std::string& text : texts) {
@@ -48,7 +48,7 @@ Attempt<std::vector<std::string>> Unpacked(std::string_view packed, std::size_t 
 
 namespace {
 
-// What every rank gave, at every rank.
+// Gathers the bytes of every rank at every rank.
 Attempt<std::vector<std::string>> GatherEverywhere(Job& job, std::string own) {
   Attempt<std::vector<std::string>> gathered = job.Gather(std::move(own));
   if (!gathered) return gathered;
@@ -68,7 +68,7 @@ Attempt<std::vector<std::string>> ExchangeCommunicatorIds(
     return program.groups[program.communicators[c].group].ranks;
   };
 
-  // What a member lacks, all of its group make anew.
+  // If one member lacks a communicator, its whole group makes a new one.
   std::string own_held;
   for (const bool one : held) own_held += one ? '1' : '0';
   Attempt<std::vector<std::string>> all_held = GatherEverywhere(job, own_held);

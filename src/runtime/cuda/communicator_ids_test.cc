@@ -15,9 +15,9 @@ namespace {
 
 using testing::ElementsAre;
 
-// What each of four ranks gets, with ids "RANK#n" for the n-th that a rank makes. The groups of
-// hybrid sharding over 2 x 2 ranks: all four, neighbours, and every second one.
-// `held`: by rank and communicator.
+// The ids that each of four ranks gets; "RANK#n" is the n-th id that a rank makes. The groups are
+// those of hybrid sharding over 2 x 2 ranks: all four, neighbors, and every second one. `held`: by
+// rank and communicator.
 std::vector<std::vector<std::string>> Exchange(const std::vector<std::vector<bool>>& held = {
                                                    4, {false, false, false}}) {
   std::vector<std::unique_ptr<Job>> jobs = MakeThreadJobs(4);
@@ -31,7 +31,7 @@ std::vector<std::vector<std::string>> Exchange(const std::vector<std::vector<boo
       program.AddCommunicator("replica", {rank % 2, rank % 2 + 2});
       int made = 0;
       const auto make = [&]() -> Attempt<std::string> {
-        // Ids are bytes, zeros among them.
+        // Ids are binary and may contain zeros.
         return std::to_string(rank) + std::string("#\0", 2) + std::to_string(made++);
       };
       auto ids = ExchangeCommunicatorIds(program.program(), *jobs[rank], held[rank], make);
@@ -55,7 +55,7 @@ TEST(ExchangeCommunicatorIds, GivesEveryGroupTheIdOfItsFirstRank) {
   EXPECT_THAT(got[3], ElementsAre(Id(0, 0), Id(2, 0), Id(1, 0)));
 }
 
-// A group makes a communicator anew when one of its members lacks it, and only then.
+// A group makes a new communicator only if one of its members lacks it.
 TEST(ExchangeCommunicatorIds, WhatAllMembersHoldGetsNoId) {
   std::vector<std::vector<bool>> held(4, {true, true, true});
   held[3][1] = false;

@@ -26,7 +26,7 @@ void AbortCommunicators(const std::vector<ncclComm_t>& communicators) {
 }
 
 CommunicatorCache::~CommunicatorCache() {
-  // Destroying would wait for the other ranks, which may be threads that are gone.
+  // ncclCommDestroy would wait for the other ranks, whose threads may have ended.
   std::vector<ncclComm_t> all;
   for (const auto& [key, communicator] : communicators_) all.push_back(communicator);
   if (!all.empty()) AbortCommunicators(all);
@@ -110,7 +110,7 @@ ncclDataType_t NcclType(DataType type) {
     case DataType::kFp8:
     case DataType::kMxfp8:
       return ncclFloat8e4m3;
-    case DataType::kNvfp4:  // two of them
+    case DataType::kNvfp4:  // two elements per byte
       return ncclInt8;
   }
   return ncclFloat32;
@@ -143,7 +143,7 @@ Attempt<std::unique_ptr<Communicators>> Communicators::Make(const program::Progr
     const int rank = RankInGroup(program, c, job.place().rank);
     const std::string& bytes = (*ids)[c];
     if (rank < 0 || bytes.empty()) continue;
-    // A partner has lost the other end.
+    // A partner's end of this communicator is broken.
     if (member.communicator != nullptr) {
       AbortCommunicators({std::exchange(member.communicator, nullptr)});
     }
@@ -151,7 +151,7 @@ Attempt<std::unique_ptr<Communicators>> Communicators::Make(const program::Progr
     STEPCAST_CHECK(bytes.size() == sizeof id.internal, "an id of NCCL's size");
     std::memcpy(id.internal, bytes.data(), sizeof id.internal);
     // Blocking: otherwise NCCL starts a thread for each collective, which costs more than the
-    // launch itself. That a partner never comes is the watcher's to notice.
+    // launch itself. The watch notices a partner that never arrives.
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 1;
     auto connected =
@@ -160,7 +160,8 @@ Attempt<std::unique_ptr<Communicators>> Communicators::Make(const program::Progr
               fmt::format("connecting {} ranks of communicator '{}'", group.ranks.size(),
                           program.communicators[c].name));
     if (connected) continue;
-    // The others wait at this communicator and would not come to end the ones before.
+    // The other ranks wait at this communicator and would not take part in destroying the earlier
+    // ones.
     made->Abort();
     return tl::make_unexpected(std::move(connected).error());
   }
@@ -212,7 +213,7 @@ Attempt<void> Communicators::Part(const program::Collective& collective, std::in
                                    program_.communicators[collective.communicator].name));
 }
 
-// Its messages wait for one another, so they are a group of their own, also inside of another one.
+// Its messages wait for one another, so they need a group of their own, even within another group.
 Attempt<void> Communicators::AllToAll(const program::Collective& collective,
                                       const program::CollectiveParts& parts, const void* source,
                                       void* target, cudaStream_t stream) {
@@ -225,7 +226,7 @@ Attempt<void> Communicators::AllToAll(const program::Collective& collective,
     return BytesOf(ElementsSent(collective.loads, room, collective.data_type, sender, receiver),
                    collective.data_type);
   };
-  // NCCL reads what is sent.
+  // NCCL only reads the data that is sent.
   auto* const from = static_cast<std::byte*>(const_cast<void*>(source));
   auto* const to = static_cast<std::byte*>(target);
   STEPCAST_TRY(Begin());
@@ -241,7 +242,7 @@ Attempt<void> Communicators::AllToAll(const program::Collective& collective,
     started = Move(collective.communicator, MessageDirection::kReceive, sender,
                    sent(sender, position), to + at, stream);
   }
-  // A group that was begun is ended in any case.
+  // Ends the group in any case.
   Attempt<void> ended = End();
   return started ? ended : started;
 }

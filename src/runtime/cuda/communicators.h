@@ -24,21 +24,21 @@
 
 namespace stepcast::runtime::cuda {
 
-// NCCL communicators that stay connected from program to program: to connect one takes NCCL up to
-// seconds, and a calibration runs hundreds of programs over the same few groups.
+// NCCL communicators that stay connected between programs. NCCL takes up to seconds to connect one,
+// and a calibration runs hundreds of programs over the same few groups.
 
-// Ends communicators of the calling process without waiting for their partners, together: one by
-// one, the first would wait for the device, and so for a kernel of the second that waits for a
-// partner (PyTorch issue 119797). NCCL before 2.22 does not take them so.
+// Aborts communicators of this process without waiting for their partners, all in one NCCL group.
+// Aborted one by one, the first would wait for the device, and so for a kernel of the second that
+// waits for a partner (PyTorch issue 119797). NCCL before 2.22 does not accept such a group.
 void AbortCommunicators(const std::vector<ncclComm_t>& communicators);
 
-// Threads may use it at the same time.
+// Thread-safe.
 class CommunicatorCache {
  public:
   struct Key {
-    int rank = 0;            // of the job, whose communicator it is
+    int rank = 0;            // of the job; owns the communicator
     std::vector<int> ranks;  // of the group
-    int copy = 0;            // a program may have several over one group
+    int copy = 0;            // distinguishes a program's communicators over one group
     friend bool operator<(const Key& a, const Key& b) {
       return std::tie(a.rank, a.ranks, a.copy) < std::tie(b.rank, b.ranks, b.copy);
     }
@@ -47,12 +47,12 @@ class CommunicatorCache {
   CommunicatorCache() = default;
   CommunicatorCache(const CommunicatorCache&) = delete;
   CommunicatorCache& operator=(const CommunicatorCache&) = delete;
-  // Nothing may communicate any more.
+  // No communication may be in flight.
   ~CommunicatorCache();
 
-  // nullptr: there is none.
+  // nullptr if there is none.
   ncclComm_t Take(const Key& key);
-  // Idle, and without an error.
+  // `communicator` must be idle and without an error.
   void Give(const Key& key, ncclComm_t communicator);
 
  private:
@@ -60,33 +60,33 @@ class CommunicatorCache {
   std::map<Key, ncclComm_t> communicators_;
 };
 
-// A program's communicators as NCCL communicators of the current device: one for each, also where
-// the group has one rank. They come from a cache, and go back there unless something failed.
+// A program's communicators as NCCL communicators of the current device. Groups of one rank have
+// one too. They come from a cache, and return to it unless something failed.
 
 class Communicators {
  public:
-  // All ranks of the job call this together. Program and cache outlive it.
+  // All ranks of the job call this together. `program` and `cache` must outlive the result.
   static Attempt<std::unique_ptr<Communicators>> Make(const program::Program& program, Job& job,
                                                       CommunicatorCache& cache);
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
-  // Nothing may communicate, unless Abort was called.
+  // No communication may be in flight, unless Abort was called.
   ~Communicators();
 
-  // One part of a collective, `elements` of the whole, as NCCL counts and places them (see
-  // program::EffectKind::kCollective). Parts that stand between Begin and End are one operation.
+  // One part of a collective: `elements` of the whole, counted and placed as in NCCL (see
+  // program::EffectKind::kCollective). Parts between Begin and End are one operation.
   Attempt<void> Begin();
   Attempt<void> Part(const program::Collective& collective, std::int64_t elements,
                      const void* source, void* target, cudaStream_t stream);
   Attempt<void> End();
-  // One end of a message, `bytes` at `data`, with the rank at a position of the group; between
-  // Begin and End, too.
+  // One end of a message: `bytes` at `data`, to or from the rank at position `peer` of the group.
+  // Must be called between Begin and End.
   Attempt<void> Move(program::Index communicator, program::MessageDirection direction, int peer,
                      Bytes bytes, void* data, cudaStream_t stream);
 
-  // A partner that is gone, as far as NCCL has noticed.
+  // Fails if NCCL has noticed that a partner is gone.
   Attempt<void> CheckPartners() const;
-  // Aborts all that is in flight, so that no rank waits for a partner that is gone.
+  // Aborts all communication in flight, so that no rank waits for a partner that is gone.
   void Abort();
 
  private:
@@ -110,25 +110,24 @@ class Communicators {
 
 ncclDataType_t NcclType(DataType type);
 
-// Whether collectives do what they should, on numbers whose sums are known.
+// Checks collectives on numbers with known sums.
 
-// Runs a collective like this one on a few thousand numbers and waits for it. All ranks of its
-// group call this together. A wrong number is a Failure that names the collective. fp8 passes
-// unchecked.
+// Runs a collective of this form on a few thousand numbers and waits for it. A wrong number is a
+// Failure that names the collective. fp8 is not checked. All ranks of its group call this together.
 Attempt<void> CheckCollective(const program::Program& program,
                               const program::Collective& collective, int rank,
                               Communicators& communicators, cudaStream_t stream);
 
-// The expected values: the numbers that group rank `member` gives, and those that it gets.
+// The values that group rank `member` sends and, below, those that it must receive.
 std::vector<float> CheckedSource(const program::Collective& collective, int member, int ranks);
 std::vector<float> CheckedTarget(const program::Collective& collective, int member, int ranks);
 
-// Values of a storage type as FP32, and back, rounded.
+// Values of a storage type converted to FP32, and back with rounding.
 std::vector<float> Widened(std::span<const std::byte> bytes, DataType type);
 std::vector<std::byte> Narrowed(std::span<const float> values, DataType type);
 
-// What a collective sends and receives when values are kept in another type than it communicates:
-// they are converted into and out of a staging area, one launch for each pair of types.
+// Converts a collective's operands if they are stored in another type than it communicates. They
+// pass through a staging area, with one launch for each pair of types.
 
 struct CollectiveOperands {
   struct Part {
@@ -141,26 +140,26 @@ struct CollectiveOperands {
   Conversions before, after;  // the communication
 };
 
-// Of the effects that communicate. `at` says where elements are; `staging` is as large as
-// Work::staging (launch_plan.h) has it.
+// The operands of a collective's effects. `at` maps elements to addresses; `staging` has the size
+// of Work::staging (launch_plan.h).
 CollectiveOperands OperandsOf(const program::Collective& collective, std::int64_t ranks,
                               std::span<const program::Effect> effects,
                               const std::function<std::byte*(const program::Elements&)>& at,
                               std::byte* staging);
 
-// How the ranks of a job agree on NCCL's unique ids. A program communicator is one NCCL
-// communicator in each of the groups that its index stands for on different ranks (two shard
-// groups: two NCCL communicators), so ids are kept by (first rank of the group, communicator).
+// How the ranks of a job exchange NCCL's unique ids. A program communicator can stand for different
+// groups on different ranks (two shard groups are two NCCL communicators). Ids are therefore keyed
+// by (first rank of the group, communicator).
 
-// The id of each of the program's communicators, by index; empty where every member of its group
-// holds one from before (`held`, by index). The first rank of a group makes the id with `make` and
-// the others get it through rank 0. All ranks call this together, with programs that have the same
+// The id of each of the program's communicators, by index. It is empty if every member of the group
+// still holds the communicator (`held`, by index). The first rank of a group makes the id with
+// `make`, and rank 0 distributes it. All ranks call this together, with programs that have the same
 // communicators; groups may differ.
 Attempt<std::vector<std::string>> ExchangeCommunicatorIds(
     const program::Program& program, Job& job, const std::vector<bool>& held,
     const std::function<Attempt<std::string>()>& make);
 
-// This rank's number in the communicator's group; -1 if it is not in it.
+// This rank's position in the communicator's group, or -1 if it is not a member.
 int RankInGroup(const program::Program& program, program::Index communicator, int rank);
 
 }  // namespace stepcast::runtime::cuda

@@ -54,7 +54,7 @@ std::byte* CachingPool::Allocate(Bytes size, std::uint16_t stream) {
   return at;
 }
 
-// The smallest that fits, the lowest of those.
+// Takes the smallest block that fits; of equal ones, the one with the lowest address.
 std::byte* CachingPool::TakeFree(std::int64_t size, FreeKey key) {
   FreeList& list = free_[key];
   const auto found = list.lower_bound({size, nullptr});
@@ -74,7 +74,7 @@ std::byte* CachingPool::TakeSegment(std::int64_t size, FreeKey key) {
   return at;
 }
 
-// Gives what is beyond `size` to the free list, if it is worth it.
+// Returns the bytes beyond `size` to the free list, if there are enough of them.
 void CachingPool::Split(std::byte* at, std::int64_t size) {
   Block& block = blocks_.at(at);
   const std::int64_t rest = block.size - size;
@@ -170,8 +170,8 @@ Attempt<std::unique_ptr<DeviceMemory>> DeviceMemory::Make(const program::Program
   STEPCAST_TRY(
       Check(cudaMemPoolSetAttribute(made->pool_, cudaMemPoolAttrReleaseThreshold, &threshold),
             "setting up a memory pool"));
-  // Otherwise CUDA makes a stream wait for another one, to take over what that has released: the
-  // program has no such edge.
+  // Otherwise CUDA may make a stream wait for another one to reuse its released memory. The program
+  // has no such edge.
   int no = 0;
   STEPCAST_TRY(
       Check(cudaMemPoolSetAttribute(made->pool_, cudaMemPoolReuseAllowInternalDependencies, &no),
@@ -244,7 +244,7 @@ Attempt<std::byte*> DeviceMemory::TakeFromCuda(program::Index buffer, std::uint1
   void* at = nullptr;
   cudaError_t error = cudaMallocFromPoolAsync(&at, size, pool_, streams_[stream]);
   if (error == cudaErrorMemoryAllocation) {
-    // What was released may not have come back yet.
+    // Released blocks may not have returned yet.
     cudaGetLastError();
     STEPCAST_TRY(Check(cudaDeviceSynchronize(), "waiting for memory"));
     STEPCAST_TRY(Check(cudaMemPoolTrimTo(pool_, 0), "giving unused memory back"));
@@ -282,15 +282,14 @@ Attempt<void> DeviceMemory::GiveToCuda(const Place& place) {
   if (place.also_used_by.empty()) {
     return Check(cudaFreeAsync(place.at, streams_[place.stream]), "releasing memory");
   }
-  // Released on a stream of its own that waits for all users, so that none of them waits for
-  // another.
+  // Release it on a separate stream that waits for all users, so that no user waits for another.
   const char* doing = "releasing memory that several streams used";
   const auto wait_for = [&](std::uint16_t stream) -> Attempt<void> {
     Attempt<cudaEvent_t> event = TakeEvent();
     if (!event) return tl::make_unexpected(std::move(event).error());
     STEPCAST_TRY(Check(cudaEventRecord(*event, streams_[stream]), doing));
     STEPCAST_TRY(Check(cudaStreamWaitEvent(release_stream_, *event), doing));
-    // A wait holds on to the record it was made for.
+    // A wait refers to the record that existed when it was made, so the event may be reused.
     free_events_.push_back(*event);
     return {};
   };
@@ -301,7 +300,7 @@ Attempt<void> DeviceMemory::GiveToCuda(const Place& place) {
 
 Attempt<void> DeviceMemory::GiveLater(const Place& place) {
   Waiting waiting{.at = place.at};
-  // In a capture there is nothing to ask an event; the block is not used again.
+  // Events cannot be queried during a capture, so the block is not reused.
   if (!capturing_) {
     for (const std::uint16_t stream : place.also_used_by) {
       Attempt<cudaEvent_t> event = TakeEvent();

@@ -16,39 +16,39 @@
 #include "src/program/program.h"
 #include "src/runtime/device.h"
 
-// Where a program's buffers lie on a GPU. Allocation and release take effect in host order.
+// The memory of a program's buffers on a GPU. Allocation and release take effect in host order.
 //
-// With `pool`, CUDA's own stream-ordered allocator (cudaMallocFromPoolAsync) gives the memory, from
-// a memory pool of this device's own that keeps what it has. Without, and always inside a graph
-// that is being captured (where CUDA's allocator would make the allocations part of the graph),
-// it is a CachingPool over cudaMalloc.
+// With `pool`, memory comes from CUDA's stream-ordered allocator (cudaMallocFromPoolAsync), from a
+// pool of this device that keeps released memory. Without it, memory comes from a CachingPool over
+// cudaMalloc. A graph that is being captured always uses the CachingPool, since CUDA's allocator
+// would make allocations part of the graph.
 namespace stepcast::runtime::cuda {
 
-// A caching allocator by the rules of PyTorch's (c10/cuda/CUDACachingAllocator.cpp): memory comes
-// from the device in segments, is cut into blocks, and goes back to a free list of the stream it
-// was allocated on, so that a step that has run once asks the device for nothing any more. Reuse
-// follows host order: what is allocated on the same stream later runs later.
+// A caching allocator with the rules of PyTorch's (c10/cuda/CUDACachingAllocator.cpp). Memory comes
+// from the device in segments, which are cut into blocks. A released block goes to the free list of
+// the stream it was allocated on, so that later steps need no device allocations. Reuse follows
+// host order: a later allocation on the same stream runs later.
 
-// Where segments come from: cudaMalloc, or a stand-in in tests.
+// The source of segments: cudaMalloc, or a fake in tests.
 class Segments {
  public:
   virtual ~Segments() = default;
-  virtual std::byte* Take(Bytes size) = 0;  // nullptr: there is no such piece left
+  virtual std::byte* Take(Bytes size) = 0;  // nullptr if the device has no such piece left
   virtual void Give(std::byte* segment) = 0;
 };
 
 class CachingPool {
  public:
-  // `segments` must live as long as the pool, which gives all of them back at its end.
+  // `segments` must outlive the pool, whose destructor gives all of them back.
   explicit CachingPool(Segments& segments) : segments_(segments) {}
   CachingPool(const CachingPool&) = delete;
   CachingPool& operator=(const CachingPool&) = delete;
   ~CachingPool();
 
-  // nullptr: the device has no memory left, even after unused segments were freed. Aligned to 512
-  // bytes as far as segments are.
+  // Returns nullptr if the device has no memory left, even after unused segments were freed.
+  // Addresses are aligned to 512 bytes if segments are.
   std::byte* Allocate(Bytes size, std::uint16_t stream);
-  // The block becomes free for its stream. `block` came from Allocate.
+  // Makes the block free for its stream. `block` must come from Allocate.
   void Release(std::byte* block);
 
   Bytes reserved() const { return reserved_; }            // held from the device
@@ -81,25 +81,26 @@ class CachingPool {
 
 class DeviceMemory {
  public:
-  // `streams` by number; they, and the program, must outlive this. `limit`: of the buffers' bytes
-  // together; zero: none but the GPU's.
+  // `streams` are by number; they and the program must outlive the result. `limit` bounds the total
+  // bytes of buffers; zero means the GPU's memory.
   static Attempt<std::unique_ptr<DeviceMemory>> Make(const program::Program& program,
                                                      std::span<const cudaStream_t> streams,
                                                      bool pool, Bytes limit);
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
-  // Nothing may be running.
+  // No work may be running.
   ~DeviceMemory();
 
-  // nullptr while it is not allocated.
+  // The buffer's address, or nullptr while it is not allocated.
   std::byte* at(program::Index buffer) const { return places_[buffer].at; }
 
   Attempt<void> Allocate(program::Index buffer, std::uint16_t stream);
   Attempt<void> Release(program::Index buffer);
   void RecordStream(program::Index buffer, std::uint16_t stream);
 
-  // What is allocated between these keeps its place when the graph is replayed. A buffer that lives
-  // across the border must not be released in between: the next replay would find it elsewhere.
+  // Buffers allocated between BeginCapture and EndCapture keep their addresses when the graph is
+  // replayed. A buffer allocated before BeginCapture must not be released in between, since a
+  // replay would use its old address.
   void BeginCapture();
   Attempt<void> EndCapture();
 
@@ -113,7 +114,7 @@ class DeviceMemory {
     bool cached = false;  // from the CachingPool
     std::vector<std::uint16_t> also_used_by{};
   };
-  // A block that other streams still use; `events` tell when they are done.
+  // A block that other streams still use; `events` complete when they are done.
   struct Waiting {
     std::byte* at = nullptr;
     std::vector<cudaEvent_t> events{};
@@ -141,7 +142,7 @@ class DeviceMemory {
   CudaSegments segments_;
   CachingPool cache_{segments_};
   cudaMemPool_t pool_ = nullptr;           // nullptr: everything comes from cache_
-  cudaStream_t release_stream_ = nullptr;  // gives back what several streams used
+  cudaStream_t release_stream_ = nullptr;  // releases memory that several streams used
   std::vector<Waiting> waiting_;
   std::vector<cudaEvent_t> free_events_;
   bool capturing_ = false;

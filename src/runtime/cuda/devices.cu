@@ -41,7 +41,7 @@ cudaError_t Describe(int ordinal, Device& device) {
   device.memory = Bytes(static_cast<std::int64_t>(properties.totalGlobalMem));
   device.cache = Bytes(properties.l2CacheSize);
   device.memory_bus_bits = properties.memoryBusWidth;
-  // CUDA 13 took the clock out of the properties.
+  // CUDA 13 removed the clock from the device properties.
   if (const cudaError_t error =
           cudaDeviceGetAttribute(&device.memory_clock_khz, cudaDevAttrMemoryClockRate, ordinal);
       error != cudaSuccess) {
@@ -51,7 +51,7 @@ cudaError_t Describe(int ordinal, Device& device) {
   return cudaSuccess;
 }
 
-// Fills `devices`, or says why it cannot.
+// Fills `devices`, or returns why it cannot.
 std::string Fill(std::vector<Device>& devices) {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
@@ -76,7 +76,7 @@ Inventory ListDevices() {
   Inventory inventory;
   inventory.no_devices_because = Fill(inventory.devices);
   int code = 0;
-  // These only read numbers; where one fails its version stays 0.0.0.
+  // Queries only. If one fails, its version stays 0.0.0.
   if (cudaDriverGetVersion(&code) == cudaSuccess) inventory.driver = CudaVersion(code);
   if (cudaRuntimeGetVersion(&code) == cudaSuccess) inventory.runtime = CudaVersion(code);
   if (ncclGetVersion(&code) == ncclSuccess) inventory.nccl = NcclVersion(code);

@@ -6,8 +6,8 @@
 #include "src/base/bytes.h"
 #include "src/base/rates.h"
 
-// CUDA on this machine: the GPUs that this process may use and the versions of the software between
-// it and them. A machine without a GPU or a driver is an answer, not an error.
+// The GPUs that this process may use, and the versions of driver, CUDA and NCCL. A missing GPU or
+// driver is an answer, not an error.
 namespace stepcast::runtime::cuda {
 
 struct Version {
@@ -18,7 +18,7 @@ struct Version {
   friend bool operator==(const Version&, const Version&) = default;
 };
 
-// One GPU as its driver describes it: peaks by specification, nothing measured.
+// One GPU as its driver describes it: specified peaks, not measurements.
 struct Device {
   int ordinal = 0;   // CUDA's number for it in this process, which CUDA_VISIBLE_DEVICES changes
   std::string name;  // "NVIDIA H100 80GB HBM3"
@@ -30,23 +30,22 @@ struct Device {
   Bytes cache;              // the last one (L2)
   int memory_clock_khz = 0;
   int memory_bus_bits = 0;
-  // Two transfers per clock over the whole bus: the peak of reads and writes together. Zero where
-  // the driver does not tell the clock or the width.
+  // Two transfers per clock over the whole bus: the peak of reads and writes together. Zero if the
+  // driver does not report the clock or the width.
   Bandwidth memory_bandwidth;
 };
 
 struct Inventory {
   std::vector<Device> devices;  // by ordinal
-  // Why `devices` is empty ("no CUDA-capable device is detected"); empty when it is not. One GPU
-  // that does not answer makes the whole list empty: a plan for the others would be wrong too.
+  // Why `devices` is empty ("no CUDA-capable device is detected"), otherwise empty. If one GPU does
+  // not respond, the list is empty, since a plan for the other GPUs would be wrong too.
   std::string no_devices_because;
   Version driver;   // the newest CUDA that the driver serves; 0.0.0 without a driver
   Version runtime;  // the CUDA runtime that is linked in
   Version nccl;     // the NCCL library that was found when the program started
 };
 
-// Asks the driver and NCCL. Creates no context, so it takes no GPU memory. Several threads may
-// call it at once.
+// Queries the driver and NCCL. Creates no context, so it uses no GPU memory. Thread-safe.
 Inventory ListDevices();
 
 }  // namespace stepcast::runtime::cuda

@@ -13,14 +13,14 @@
 namespace stepcast::runtime::cuda {
 namespace {
 
-// This file is built a second time as a test in whose environment no GPU is visible.
+// This file is also built as a second test, in whose environment no GPU is visible.
 bool GpusAreHidden() {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   return visible != nullptr && std::string_view(visible).empty();
 }
 
-// A program that finds an older NCCL at run time than it was compiled with fails in ways that are
-// hard to read. A newer one of the same major version serves it.
+// With an older NCCL at run time than at compile time, a program fails in ways that are hard to
+// diagnose. A newer NCCL of the same major version works.
 TEST(ListDevices, FindsAnNcclThatServesIt) {
   const Version found = ListDevices().nccl;
   EXPECT_EQ(found.major, NCCL_MAJOR);
@@ -57,7 +57,7 @@ TEST(ListDevices, DescribesEveryVisibleGpu) {
     EXPECT_GT(device.memory, GiB(1));
     EXPECT_GT(device.cache, Bytes());
     EXPECT_LT(device.cache, GiB(1));
-    // Every data-centre GPU from the A100 (1.5 TB/s) to the B200 (8 TB/s), with room around.
+    // A range that includes all data-center GPUs from the A100 (1.5 TB/s) to the B200 (8 TB/s).
     EXPECT_GT(device.memory_bandwidth, Bandwidth::GigabytesPerSecond(100));
     EXPECT_LT(device.memory_bandwidth, Bandwidth::GigabytesPerSecond(20'000));
   }

@@ -12,7 +12,7 @@ using program::EffectKind;
 using program::Elements;
 using program::Index;
 
-// Bytes of a buffer: `count` runs, `stride` from one's beginning to the next one's.
+// Bytes of a buffer: `count` runs, with a distance of `stride` between their starts.
 struct Region {
   Index buffer;
   std::int64_t begin, run, stride, count;
@@ -28,7 +28,7 @@ Region Whole(const Elements& at, std::int64_t elements) {
   return RegionOf(at, elements, elements, 1);
 }
 
-// In blocks, as a move has them.
+// The region of elements that move in blocks.
 Region Blocks(const Elements& at, const Effect& effect, std::int64_t stride) {
   if (effect.block <= 0 || effect.block >= effect.elements) return Whole(at, effect.elements);
   return RegionOf(at, effect.block, stride, (effect.elements + effect.block - 1) / effect.block);
@@ -36,7 +36,7 @@ Region Blocks(const Elements& at, const Effect& effect, std::int64_t stride) {
 
 bool Overlap(const Region& a, const Region& b) {
   if (a.buffer != b.buffer || a.end() <= b.begin || b.end() <= a.begin) return false;
-  // Runs that go in step with each other stay apart if they begin apart.
+  // Two regions with the same stride are disjoint if their first runs and their strides leave gaps.
   const std::int64_t stride = a.count > 1 ? a.stride : b.stride;
   const bool in_step =
       stride > 0 && (a.count == 1 || a.stride == stride) && (b.count == 1 || b.stride == stride);

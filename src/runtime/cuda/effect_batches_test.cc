@@ -47,7 +47,7 @@ TEST(FirstBatch, EndsWithTheKindAndTheTypes) {
   EXPECT_EQ(FirstBatch(std::vector<Effect>{Move(0, 0, 1, 10), other}, true), 1u);
 }
 
-// As a reduce-scatter's input is laid out: every parameter has a part in each rank's share.
+// The layout of a reduce-scatter's input: every parameter has a part in each rank's share.
 TEST(FirstBatch, InterleavedBlocksLieApart) {
   const std::vector<Effect> effects = {Move(0, 0, 1, 40, 10, 25), Move(0, 40, 2, 60, 15, 25)};
   EXPECT_EQ(FirstBatch(effects, true), 2u);

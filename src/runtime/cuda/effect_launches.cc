@@ -70,7 +70,7 @@ Attempt<void> EffectLaunches::Preload(float* number) const {
         continue;
       }
       if (!is_new(effect.kind, effect.target.type, effect.source.type)) continue;
-      // Without elements nothing is read or written, but the sum and the norm.
+      // An effect without elements reads and writes nothing, except for a sum and a norm.
       const TypePair types{effect.target.type, effect.source.type};
       const StepSource step{.now = StepValuesOf(0)};
       cudaError_t error = cudaSuccess;

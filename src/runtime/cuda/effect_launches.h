@@ -15,12 +15,12 @@
 #include "src/runtime/cuda/launch_plan.h"
 #include "src/runtime/device.h"
 
-// Effects on the program's buffers, as kernels (effects.h).
+// Executes effects on the program's buffers as kernels (effects.h).
 namespace stepcast::runtime::cuda {
 
 class EffectLaunches {
  public:
-  // All of them outlive the object.
+  // All members must outlive the object.
   struct Setting {
     const program::Program& program;
     const LaunchPlan& plan;
@@ -34,24 +34,24 @@ class EffectLaunches {
   EffectLaunches& operator=(const EffectLaunches&) = delete;
   ~EffectLaunches();
 
-  // Launches once what the program will launch, on operands that do not matter. `number` is room
-  // for one on the device.
+  // Launches every kernel of the program once, on operands that do not matter. `number` points to
+  // space for one float on the device.
   Attempt<void> Preload(float* number) const;
 
-  // LaunchPlan::batches[first, last) of an operation.
+  // Executes LaunchPlan::batches[first, last) of an operation.
   Attempt<void> Launch(program::Index first, program::Index last, OperationId operation,
                        const program::Instruction& instruction, const StepSource& step) const;
 
-  // Null: no place.
+  // The address of elements, or null if they have none.
   std::byte* At(const program::Elements& elements) const {
     if (elements.buffer == program::kNone) return nullptr;
     return setting_.memory.at(elements.buffer) + elements.offset.count();
   }
-  Bytes size() const { return size_; }  // of its own memory on the device
+  Bytes size() const { return size_; }  // of its own device memory
 
  private:
   explicit EffectLaunches(const Setting& setting) : setting_(setting) {}
-  // Each of these turns an effect into the arguments of the kernel that carries it out.
+  // Each of these converts an effect to the arguments of its kernel.
   GradientWork GradientWorkOf(const program::Effect& effect) const;
   MoveWork MoveWorkOf(const program::Effect& effect) const;
   UpdateWork UpdateWorkOf(const program::Effect& effect) const;
@@ -62,7 +62,7 @@ class EffectLaunches {
                           std::uint16_t stream, const StepSource& step) const;
 
   Setting setting_;
-  std::vector<double*> partial_sums_;  // by stream; nullptr where nothing is clipped
+  std::vector<double*> partial_sums_;  // by stream; nullptr if nothing is clipped
   Bytes size_;
 };
 

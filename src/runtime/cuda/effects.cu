@@ -138,7 +138,7 @@ __global__ void UpdateKernel(const __grid_constant__ Pieces<UpdatePiece> pieces,
   const auto body = [&](auto count, std::int64_t i) {
     constexpr int kCount = decltype(count)::value;
     Pack<Parameter, kCount> parameter{};
-    // With a master copy the parameter is only written.
+    // With a master copy, the parameter is only written.
     if constexpr (!kMaster) parameter = *reinterpret_cast<Pack<Parameter, kCount>*>(parameters + i);
     const auto gradient = *reinterpret_cast<const Pack<Gradient, kCount>*>(gradients + i);
     Pack<State, kCount> state[kStates];
@@ -167,8 +167,8 @@ __global__ void InitialValuesKernel(To* target, std::int64_t elements, std::int6
   }
 }
 
-// How many blocks add up the squares of so many numbers: enough to keep memory busy, and the same
-// on every GPU, so that they are added up in the same order.
+// The number of blocks that sum the squares of `elements` numbers: enough to keep memory busy. It
+// is the same on every GPU, so that the order of additions is the same.
 constexpr std::int64_t kMostSumBlocks = 512;
 constexpr int kSquaresOfAThread = 16;
 unsigned SumBlocks(std::int64_t elements) {
@@ -178,7 +178,7 @@ unsigned SumBlocks(std::int64_t elements) {
 }
 static_assert(kPartialSums >= Pieces<SquaresWork>::kMost * kMostSumBlocks);
 
-// The sum over the threads of a block, in the first.
+// The sum over the threads of a block, in its first thread.
 __device__ double SumOfBlock(double own) {
   __shared__ double sums[kThreads];
   sums[threadIdx.x] = own;
@@ -186,13 +186,13 @@ __device__ double SumOfBlock(double own) {
     __syncthreads();
     if (static_cast<int>(threadIdx.x) < half) sums[threadIdx.x] += sums[threadIdx.x + half];
   }
-  // The others would read beside the last addition.
+  // Other threads would read `sums` while the last addition writes it.
   const double sum = threadIdx.x == 0 ? sums[0] : 0;
   __syncthreads();
   return sum;
 }
 
-// Each block a part of a piece ...
+// Each block sums a part of a piece ...
 template <typename From>
 __global__ void PartialSquaresKernel(const __grid_constant__ Pieces<SquaresWork> pieces,
                                      double* partial_sums) {
@@ -210,7 +210,7 @@ __global__ void PartialSquaresKernel(const __grid_constant__ Pieces<SquaresWork>
   if (threadIdx.x == 0) partial_sums[blockIdx.x] = sum;
 }
 
-// ... and one block all parts, piece after piece.
+// ... and one block sums all parts, piece by piece.
 __global__ void SquaresKernel(const __grid_constant__ Pieces<SquaresWork> pieces,
                               const double* partial_sums) {
   for (int p = 0; p < pieces.count; ++p) {
@@ -240,7 +240,8 @@ __global__ void ClipKernel(const __grid_constant__ Pieces<ClipWork> pieces) {
   }
 }
 
-// Hands the works to `launch` in Pieces: `piece_of(work)`, with `blocks_of(piece)` blocks.
+// Splits the works into launches. `piece_of(work)` makes a kernel argument, and `blocks_of(piece)`
+// gives its number of blocks.
 template <typename Piece, typename Work, typename PieceOf, typename BlocksOf, typename Start>
 cudaError_t InPieces(std::span<const Work> works, const PieceOf& piece_of,
                      const BlocksOf& blocks_of, const Start& start) {
@@ -258,13 +259,13 @@ cudaError_t InPieces(std::span<const Work> works, const PieceOf& piece_of,
   return cudaSuccess;
 }
 
-// Of elements, or packs of them.
+// The number of blocks for the elements of a piece, or for its packs.
 template <typename Piece>
 unsigned BlocksOfPacks(const Piece& piece) {
   return BlocksFor(piece.packed ? piece.work.elements / kPack : piece.work.elements);
 }
 
-// `start` with a value of each of the two types.
+// Calls `start` with a value of each of the two types.
 template <typename Start>
 cudaError_t WithTypes(TypePair types, const Start& start) {
   return WithStorageType(types.target, [&](auto to) {
@@ -312,7 +313,7 @@ cudaError_t LaunchMoves(std::span<const MoveWork> works, TypePair types, cudaStr
     return InPieces<MovePiece>(
         works,
         [](const MoveWork& w) {
-          // In blocks, no pack may cross a border.
+          // If elements move in blocks, no pack may cross the border of a block.
           const bool contiguous = w.block >= w.elements;
           const bool whole = contiguous || (w.block % kPack == 0 && w.target_stride % kPack == 0 &&
                                             w.source_stride % kPack == 0);

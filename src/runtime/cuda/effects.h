@@ -9,12 +9,12 @@
 #include "src/runtime/device.h"
 #include "src/runtime/values/optimizers.h"
 
-// The kernels that do what a program's effects say (src/program/data_flow.h), with the values of
-// src/runtime/values, bit for bit. Types are fp32, bf16 or fp16.
+// The kernels for a program's effects (src/program/data_flow.h). Their results equal those of
+// src/runtime/values bit for bit. Types are fp32, bf16 or fp16.
 //
-// Effects of one kind and with the same types are one launch, as far as its arguments have room
-// (48): then none may read or write what another writes, except sums of squares, which are added up
-// in their order. Launches return what CUDA says of them; none at all is made of an empty list.
+// Up to 48 effects of one kind and with the same types are one launch, which is the space for
+// kernel arguments. None of them may read or write what another writes. Exception: sums of squares
+// are added in order. Launches return CUDA's status; an empty list launches nothing.
 namespace stepcast::runtime::cuda {
 
 // Arguments that differ from step to step.
@@ -24,16 +24,17 @@ struct StepValues {
 };
 StepValues StepValuesOf(std::uint32_t step);
 
-// Where kernels find them: `now`, or, in a graph that is replayed with other ones, on the device.
+// Where kernels find the step's values: in `now`, or on the device if a replayed graph updates
+// them.
 struct StepSource {
   StepValues now;
   const StepValues* on_device = nullptr;
 };
 
-// Queued in front of a replay.
+// Enqueues the update of the values on the device, before a replay.
 cudaError_t StoreStepValues(const StepValues& values, StepValues* on_device, cudaStream_t stream);
 
-// Of what is written, and of what is read.
+// The type that is written and the type that is read.
 struct TypePair {
   DataType target = DataType::kFp32, source = DataType::kFp32;
   friend bool operator==(const TypePair&, const TypePair&) = default;
@@ -45,9 +46,9 @@ struct GradientWork {
   std::int64_t elements = 0, first_element = 0;
   float scale = 1;
   bool add = false;
-  const std::uint32_t* seed = nullptr;  // of small integers; null: the origin's
+  const std::uint32_t* seed = nullptr;  // seed of small integers; null: use the origin's
 };
-// Whose gradients they are.
+// The parameters whose gradients are written, and where and when.
 struct GradientOrigin {
   GradientRule rule = GradientRule::kComputed;
   int rank = 0, micro_batch = 0;
@@ -82,8 +83,8 @@ struct UpdateWork {
   void* states = nullptr;
   std::int64_t elements = 0, state_stride = 0;
 };
-// The target's type is that of parameters, the source's that of gradients. `states`: FP32, or the
-// parameters' type (values::UpdateElement).
+// The target has the type of the parameters, and the source has the type of the gradients. `states`
+// is FP32 or the parameters' type (values::UpdateElement).
 cudaError_t LaunchUpdates(std::span<const UpdateWork> works, TypePair types, DataType states,
                           bool adamw, const StepSource& step, cudaStream_t stream);
 
@@ -94,9 +95,10 @@ struct SquaresWork {
   float scale = 1;
   bool add = false;
 };
-// Numbers on the device that the launch needs for itself; nothing else may use them meanwhile.
+// The size of a launch's scratch array on the device, in numbers. Nothing else may use the array
+// meanwhile.
 inline constexpr int kPartialSums = 48 * 512;
-// The sums depend on nothing but the numbers and how many there are.
+// The sums depend only on the numbers and their count.
 cudaError_t LaunchSquares(std::span<const SquaresWork> works, DataType source, double* partial_sums,
                           cudaStream_t stream);
 
@@ -108,7 +110,7 @@ struct ClipWork {
 };
 cudaError_t LaunchClips(std::span<const ClipWork> works, DataType target, cudaStream_t stream);
 
-// Parameters at the start: element i gets the initial value of model element first_element + i.
+// Initial parameters: element i gets the value of model element first_element + i.
 cudaError_t LaunchInitialValues(void* target, DataType type, std::int64_t elements,
                                 std::int64_t first_element, std::uint64_t seed,
                                 cudaStream_t stream);

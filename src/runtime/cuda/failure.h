@@ -10,21 +10,21 @@
 #include "src/runtime/device.h"
 #include "tl/expected.hpp"
 
-// Error codes of CUDA, NCCL and cuBLASLt as failures. `doing` completes "while ...".
+// Converts error codes of CUDA, NCCL and cuBLASLt to failures. `doing` completes "while ...".
 namespace stepcast::runtime::cuda {
 
-// Also clears the error, which CUDA would otherwise return to the next caller.
+// Also clears the error, which CUDA would otherwise return to the next call.
 Attempt<void> Check(cudaError_t error, std::string_view doing);
 Attempt<void> Check(ncclResult_t result, std::string_view doing);
 Attempt<void> Check(cublasStatus_t status, std::string_view doing);
 
-// The result of cudaEventQuery or cudaStreamQuery. CUDA keeps "not ready" as the last error, where
-// the check of the next kernel's launch would find it: this clears it.
+// The result of cudaEventQuery or cudaStreamQuery. Clears CUDA's last error if it is "not ready",
+// which the check of the next kernel launch would otherwise report.
 cudaError_t Answered(cudaError_t state);
 
 }  // namespace stepcast::runtime::cuda
 
-// Returns the failure of an Attempt from the function it stands in.
+// Returns from the enclosing function if the Attempt failed.
 #define STEPCAST_TRY(expression)                                \
   do {                                                          \
     if (auto attempt = (expression); !attempt) {                \

@@ -59,7 +59,7 @@ Attempt<std::unique_ptr<runtime::Device>> GpuDevice::Make(const program::Program
 }
 
 Attempt<void> GpuDevice::Start(Job& job, CommunicatorCache& cache) {
-  // Until everything stands, whatever fails must not wait for other ranks on its way out.
+  // Until the device is complete, the destructor must not wait for other ranks.
   failed_ = true;
   STEPCAST_TRY(Check(cudaSetDevice(ordinal_), fmt::format("choosing GPU {}", ordinal_)));
   STEPCAST_TRY(MakeStreams());
@@ -85,7 +85,7 @@ Attempt<void> GpuDevice::Start(Job& job, CommunicatorCache& cache) {
   STEPCAST_TRY(Check(cudaMalloc(&stamps_, streams_.size() * sizeof(std::uint64_t)), doing));
   STEPCAST_TRY(Check(cudaMalloc(&step_values_, sizeof(StepValues)), doing));
   STEPCAST_TRY(Preload());
-  // No rank may begin to communicate while another one loads.
+  // No rank may begin to communicate while another one loads kernels.
   if (auto met = job.Barrier(); !met) return met;
   auto communicators = Communicators::Make(program_, job, cache);
   if (!communicators) return tl::make_unexpected(std::move(communicators).error());
@@ -128,7 +128,7 @@ Attempt<void> GpuDevice::MakeStreams() {
   return {};
 }
 
-// Launches what the program will launch, on operands that do not matter.
+// Launches every kernel of the program once, on operands that do not matter.
 Attempt<void> GpuDevice::Preload() {
   const char* doing = "loading kernels";
   Bytes largest;
@@ -151,13 +151,13 @@ Attempt<void> GpuDevice::Preload() {
       STEPCAST_TRY(Check(
           LaunchAttention(core, arenas_->input(core.type), scratch, streams_[multiplies]), doing));
     }
-    // The stamps are numbers as good as any.
+    // Uses the stamps as scratch space.
     STEPCAST_TRY(effects_->Preload(reinterpret_cast<float*>(stamps_)));
     STEPCAST_TRY(Check(StampTime(stamps_, streams_[0]), doing));
     STEPCAST_TRY(Check(Spin(Time(), nullptr, streams_[0]), doing));
     STEPCAST_TRY(Check(StoreStepValues(step_, step_values_, streams_[0]), doing));
     if (const std::byte* input = arenas_->input(plan_.traffic_type); input != nullptr) {
-      // Reads, and writes nothing.
+      // Only reads.
       STEPCAST_TRY(Check(LaunchTraffic({.input = input,
                                         .input_size = Bytes(256),
                                         .from = Bytes(0),
@@ -183,10 +183,10 @@ GpuDevice::~GpuDevice() {
     cudaStreamEndCapture(streams_[0], &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
   }
-  // What waits for a partner that is gone would never end.
+  // Work that waits for a lost partner would never end, so communicators are aborted.
   bool busy = failed_;
   for (cudaStream_t stream : streams_) busy = busy || cudaStreamQuery(stream) != cudaSuccess;
-  // NCCL ends a communicator, also by Abort, only when no graph refers to it any more.
+  // NCCL ends a communicator, even by Abort, only when no graph refers to it.
   graph_.reset();
   if (busy && communicators_ != nullptr) communicators_->Abort();
   cudaDeviceSynchronize();
@@ -211,7 +211,7 @@ Attempt<void> GpuDevice::Failed(Failure failure) {
   return tl::make_unexpected(std::move(failure));
 }
 
-// Waiting in a loop instead of in CUDA: a partner that is gone is noticed.
+// Polls instead of waiting in CUDA, so that a lost partner is noticed.
 Attempt<void> GpuDevice::WaitUntil(const std::function<cudaError_t()>& done, const char* doing) {
   const HostClock::time_point begin = HostClock::now();
   HostClock::time_point looked = begin;
@@ -223,7 +223,7 @@ Attempt<void> GpuDevice::WaitUntil(const std::function<cudaError_t()>& done, con
       return Failed(std::move(collected).error());
     }
     const HostClock::time_point now = HostClock::now();
-    // Steps wait often and briefly: at first without sleeping.
+    // Steps wait often and briefly, so the first 20 ms do not sleep.
     if (now - begin > std::chrono::milliseconds(20)) {
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
@@ -246,7 +246,8 @@ Attempt<void> GpuDevice::Allocate(Index buffer, std::uint16_t stream) {
   if (auto allocated = memory_->Allocate(buffer, stream); !allocated) {
     return Failed(std::move(allocated).error());
   }
-  // The training's state begins here; later allocations of a buffer find it begun.
+  // Training state gets its initial values at the buffer's first allocation, and keeps them at
+  // later ones.
   for (const program::StatePart& part : std::exchange(state_[buffer], {})) {
     const cudaError_t error =
         part.role == program::StateRole::kMoment
@@ -275,7 +276,7 @@ Attempt<void> GpuDevice::Record(Index event, std::uint16_t stream) {
 }
 
 Attempt<void> GpuDevice::Wait(Index event, std::uint16_t stream) {
-  // Of an earlier replay or of none: satisfied.
+  // The event belongs to an earlier replay or to none: it is satisfied.
   if (marks_[event] != (capturing_ ? Mark::kCaptured : Mark::kRecorded)) return {};
   clock_->Interrupt(stream);
   return Check(cudaStreamWaitEvent(streams_[stream], events_[event]), "waiting for an event");
@@ -396,7 +397,8 @@ Attempt<void> GpuDevice::LaunchProduct(const Kernel& kernel, const Work& work,
                                        std::uint16_t stream) {
   const Product& product = plan_.products[work.product];
   const std::byte* input = arenas_->input(product.input);
-  // Sums of so many random numbers stay small: gradients move parameters, but not far.
+  // Scales the product, a sum of k random numbers, so that gradients change parameters only
+  // slightly.
   double scale = 1.0 / static_cast<double>(product.k);
   std::byte* result = arenas_->output(stream) + work.output.count();
   if (work.product_effect != kNone) {
@@ -422,7 +424,7 @@ Attempt<void> GpuDevice::LaunchCopy(OperationId operation, const Instruction& in
   const program::CopyDirection direction = program_.copies[instruction.operand].direction;
   const std::uint16_t stream = instruction.stream;
   STEPCAST_TRY(effects_->Launch(work.first_batch, work.last_batch, operation, instruction, Step()));
-  // What is not an effect: from an arena or the host, to one or the host, piece by piece.
+  // Copies bytes that belong to no effect, between arenas or host memory, piece by piece.
   const bool from_host = direction == program::CopyDirection::kHostToDevice;
   const bool to_host = direction == program::CopyDirection::kDeviceToHost;
   const Bytes input_size = plan_.inputs[static_cast<int>(plan_.traffic_type)];
@@ -432,7 +434,7 @@ Attempt<void> GpuDevice::LaunchCopy(OperationId operation, const Instruction& in
   if (!to_host) piece = std::min(piece, plan_.outputs[stream]);
   for (Bytes done; done < work.read; done += piece) {
     const Bytes size = std::min(piece, work.read - done);
-    const bool whole = piece == work.read;  // then the plan's places have room
+    const bool whole = piece == work.read;  // the plan has space for the whole copy
     const std::byte* source =
         from_host ? arenas_->host()
                   : arenas_->input(plan_.traffic_type) + (whole ? work.first_operand.count() : 0);
@@ -461,7 +463,7 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
   const auto ranks = static_cast<std::int64_t>(
       program_.groups[program_.communicators[collective.communicator].group].ranks.size());
 
-  // Other effects keep their place before or after the communication.
+  // Other effects keep their order before or after the communication.
   STEPCAST_TRY(
       effects_->Launch(work.first_batch, work.batches_behind, operation, instruction, Step()));
   const CollectiveOperands operands = OperandsOf(
@@ -485,7 +487,7 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
         collective, elements, arenas_->input(collective.data_type) + work.first_operand.count(),
         arenas_->output(stream) + work.output.count(), streams_[stream]);
   }
-  // A group that was begun is ended in any case.
+  // Ends the group in any case.
   Attempt<void> ended = communicators_->End();
   if (!started) return started;
   if (!ended) return ended;
@@ -523,19 +525,19 @@ Attempt<void> GpuDevice::LaunchExchange(const Instruction& instruction) {
         message.bytes, effects_->At({.buffer = use.buffer, .offset = use.offset}),
         streams_[instruction.stream]);
   }
-  // A group that was begun is ended in any case.
+  // Ends the group in any case.
   Attempt<void> ended = communicators_->End();
   if (!started) return started;
   if (!ended) return ended;
   return EndTurn(exchange.communicator, instruction.stream);
 }
 
-// Of the step being issued.
+// The values of the step being issued.
 StepSource GpuDevice::Step() const {
   return {.now = step_, .on_device = capturing_ ? step_values_ : nullptr};
 }
 
-// Known numbers through every kind of collective that the program has.
+// Sends known numbers through every kind of collective in the program.
 Attempt<void> GpuDevice::CheckSums() {
   std::vector<std::tuple<CollectiveKind, Index, DataType, bool, int>> checked;
   for (const program::Collective& collective : program_.collectives) {
@@ -567,10 +569,10 @@ Time GpuDevice::Now() { return clock_->Now(); }
 
 Attempt<void> GpuDevice::BeginCapture() {
   STEPCAST_CHECK(!capturing_ && graph_ == nullptr, "a step is captured once");
-  // Times of what ran so far; the graph's own come after.
+  // Collects times so far; the graph's own times come later.
   STEPCAST_TRY(Synchronise());
   memory_->BeginCapture();
-  // Relaxed: buffers that the cache does not have are allocated on the way.
+  // Relaxed mode, because buffers missing from the cache are allocated during the capture.
   STEPCAST_TRY(Check(cudaStreamBeginCapture(streams_[0], cudaStreamCaptureModeRelaxed),
                      "beginning to capture a step"));
   capturing_ = true;
@@ -608,7 +610,7 @@ Attempt<void> GpuDevice::EndCapture() {
       captured, *clock_, [this](const std::function<cudaError_t()>& done, const char* waiting) {
         return WaitUntil(done, waiting);
       });
-  // Marks in the graph mean nothing outside.
+  // Events recorded in the graph mean nothing outside it.
   for (Mark& mark : marks_) mark = Mark::kNone;
   for (CommunicatorOrder& order : orders_) order.mark = Mark::kNone;
   if (auto places = memory_->EndCapture(); !places) return Failed(std::move(places).error());

@@ -31,26 +31,25 @@ namespace stepcast::runtime::cuda {
 
 // A program's device on one GPU.
 //
-// Streams are CUDA streams; those that only communicate or copy have the highest priority, as
-// frameworks give it. Operations are timed by events (operation_clock.h); effects are kernels on
-// the program's buffers (effect_launches.h), and all else works on operands of the device's own
+// Streams are CUDA streams. Streams that only communicate or copy have the highest priority, as in
+// frameworks. Operations are timed by events (operation_clock.h). Effects are kernels on the
+// program's buffers (effect_launches.h); all other work uses the device's own operands
 // (operand_arenas.h).
 //
-// Every kernel of the program is launched once when the device is made, before communicators are:
-// CUDA loads a kernel when it is launched first and waits for the GPU meanwhile, which would never
-// end beside a collective whose partner waits for this rank (CUDA C++ Programming Guide, "Lazy
-// Loading").
+// Every kernel of the program is launched once when the device is made, before communicators are.
+// CUDA loads a kernel at its first launch, and waits for the GPU meanwhile. That wait would never
+// end if a collective's partner waited for this rank (CUDA C++ Programming Guide, "Lazy Loading").
 //
-// A step can be captured and replayed as a CUDA graph. The waits of the host are left out then, and
-// waits for events of the step before: replays follow one another. After a capture nothing but
-// Replay, Synchronise, TakeTimes, Read and what only asks may be called (step_graph.h).
+// A step can be captured and replayed as a CUDA graph. The graph leaves out waits of the host and
+// waits for events of the previous step: replays run one after another. After a capture only
+// Replay, Synchronise, TakeTimes, Read and queries may be called (step_graph.h).
 //
-// While the host waits it looks after NCCL: a communicator that reports an error ends the wait with
-// a Failure, and all that is in flight is aborted when the device is destroyed.
+// While the host waits it polls NCCL. A communicator that reports an error ends the wait with a
+// Failure, and the destructor aborts all work in flight.
 class GpuDevice final : public runtime::Device {
  public:
-  // On GPU `ordinal`. All ranks of the job call this together. The program must outlive the device.
-  // `cache` outlives it.
+  // On GPU `ordinal`. All ranks of the job call this together. `program` and `cache` must outlive
+  // the device.
   static Attempt<std::unique_ptr<runtime::Device>> Make(const program::Program& program, Job& job,
                                                         int ordinal, const DeviceOptions& options,
                                                         CommunicatorCache& cache);
@@ -78,12 +77,12 @@ class GpuDevice final : public runtime::Device {
  private:
   using HostClock = std::chrono::steady_clock;
 
-  // Whether a mark in a stream (an event) stands, and whether in the graph that is being captured.
+  // Whether an event was recorded, and if so, whether in the graph that is being captured.
   enum class Mark : std::uint8_t { kNone, kRecorded, kCaptured };
 
   struct CommunicatorOrder {
     cudaEvent_t done = nullptr;  // the last collective
-    std::uint16_t stream = 0;    // it was issued on
+    std::uint16_t stream = 0;    // that it was issued on
     Mark mark = Mark::kNone;
   };
   GpuDevice(const program::Program& program, int rank, int ordinal, const DeviceOptions& options);
@@ -94,7 +93,7 @@ class GpuDevice final : public runtime::Device {
   Attempt<void> Failed(Failure failure);
   Attempt<void> WaitUntil(const std::function<cudaError_t()>& done, const char* doing);
 
-  // The parts of Launch.
+  // Launch, by kind of instruction.
   Attempt<void> LaunchAny(OperationId operation, const program::Instruction& instruction);
   Attempt<void> LaunchTimed(OperationId operation, const program::Instruction& instruction,
                             const Work& work, std::span<const program::Effect> effects);
@@ -105,10 +104,10 @@ class GpuDevice final : public runtime::Device {
                            const Work& work);
   Attempt<void> LaunchCollective(OperationId operation, const program::Instruction& instruction,
                                  const Work& work, std::span<const program::Effect> effects);
-  // Whether the communicator's last collective is on another stream.
+  // Whether the communicator's last collective is on another stream than `stream`.
   bool MustWaitFor(program::Index communicator, std::uint16_t stream) const;
   Attempt<void> LaunchExchange(const program::Instruction& instruction);
-  // The stream of the last operation on a communicator.
+  // Records that the communicator's last operation is on `stream`.
   Attempt<void> EndTurn(program::Index communicator, std::uint16_t stream);
   StepSource Step() const;
   Attempt<void> CheckSums();

@@ -1,5 +1,5 @@
-// The device on small programs written by hand. Without a GPU every test is skipped; what programs
-// of real scenarios do is tested in tests/training.
+// Tests the device with small programs written by hand. Without a GPU every test is skipped;
+// tests/training covers programs of real scenarios.
 #include "src/runtime/cuda/gpu_device.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ using program::TestProgram;
   const auto backend = MakeCudaBackend(); \
   if (!backend) GTEST_SKIP() << backend.error().message
 
-// Numbers the step's effects: instruction i of the step has those given for it.
+// Assigns effects to the step: instruction i gets `effects[i]`.
 void SetEffects(program::Program& program, const std::vector<std::vector<Effect>>& effects) {
   for (const std::vector<Effect>& own : effects) {
     program.data_flow.first.push_back(static_cast<Index>(program.data_flow.effects.size()));
@@ -55,8 +55,8 @@ TEST(GpuDevice, GivenKernelsLastAsLongAsGiven) {
   program.program().kernels[one].given = Milliseconds(2);
   program.Step().Run(0, one).Run(1, one).Run(0, one);
   for (const bool graph : {false, true}) {
-    // Two on one stream, one beside them: a step takes 4 ms and not 6, in one of a few tries on a
-    // host that others use, too.
+    // Two operations on one stream and one on another: a step takes 4 ms and not 6. One of a few
+    // tries suffices, since other processes may use the host.
     Time shortest = Seconds(1);
     for (int tries = 0; tries < 5 && shortest >= Milliseconds(3 * 5); ++tries) {
       const auto measured = Measure(**backend, program.program(), graph);
@@ -88,7 +88,7 @@ TEST(GpuDevice, EventsOrderStreams) {
       if (record.instruction == 0) first_end[record.step] = record.end;
       if (record.instruction == 3) second_start[record.step] = record.start;
     }
-    // Events are half a microsecond fine.
+    // Events have a resolution of half a microsecond.
     for (int s = 0; s < 4; ++s) EXPECT_GE(second_start[s] + Microseconds(2), first_end[s]);
   }
 }
@@ -111,8 +111,8 @@ TEST(GpuDevice, CopiesRunInAllDirections) {
   }
 }
 
-// One rank, one communicator used on two streams, every kind; values go from buffer to buffer, also
-// through another type on the way.
+// One rank and one communicator used on two streams, with every kind of collective. Values move
+// from buffer to buffer, also through another type.
 TEST(GpuDevice, CommunicatorsOfOneRankCommunicate) {
   STEPCAST_NEEDS_A_GPU();
   TestProgram program(2);
@@ -157,7 +157,7 @@ TEST(GpuDevice, CommunicatorsOfOneRankCommunicate) {
   }
 }
 
-// Buffers that another stream still uses are not given away: what it wrote stands until it is read.
+// A buffer that another stream still uses is not reused before it has been read.
 TEST(GpuDevice, MemoryInUseIsNotReused) {
   STEPCAST_NEEDS_A_GPU();
   for (const bool pool : {true, false}) {
@@ -171,7 +171,7 @@ TEST(GpuDevice, MemoryInUseIsNotReused) {
     const Index ready = program.AddEvent("ready");
     const Index done = program.AddEvent("done");
     program.Allocate(0, parameters).Allocate(0, result).Step();
-    // Stream 1 copies `first` out after a while; meanwhile stream 0 has a new buffer and fills it.
+    // Stream 1 copies `first` out after a delay. Meanwhile stream 0 gets a new buffer and fills it.
     program.Wait(0, done).Allocate(0, first).Run(0, slow);
     program.Record(0, ready).Wait(1, ready).RecordStream(1, first).Run(1, slow);
     program.Copy(1, CopyDirection::kDeviceToDevice, MiB(4)).Record(1, done).Release(first);

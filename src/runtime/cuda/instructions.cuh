@@ -7,28 +7,28 @@
 #include <cstdint>
 #include <cstring>
 
-// What kernels say in PTX, because CUDA C++ has no words for it. Compiled without nvcc, for tests
-// on the CPU, it is what tests/emulated_gpu has.
+// Instructions that kernels use as PTX, because CUDA C++ has no functions for them. Without nvcc,
+// in tests on the CPU, they come from tests/emulated_gpu.
 #ifndef __CUDACC__
 #include <emulated_instructions.h>
 #else
 namespace stepcast::runtime::cuda {
 
-// A block's dynamic shared memory.
+// The block's dynamic shared memory.
 __device__ inline unsigned char* DynamicShared() {
   extern __shared__ __align__(128) unsigned char shared[];
   return shared;
 }
 
-// Nanoseconds, the same for all of a GPU.
+// The GPU's clock in nanoseconds, the same on all its multiprocessors.
 __device__ inline std::uint64_t GlobalTimer() {
   std::uint64_t now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   return now;
 }
 
-// The instructions of a warp that a fused attention kernel is made of (PTX ISA, "Warp-level matrix
-// instructions"; compute capability 8.0 and later). In a fragment, lane l has g = l / 4 and
+// The warp instructions of a fused attention kernel (PTX ISA, "Warp-level matrix instructions";
+// compute capability 8.0 and later). In the positions of fragments below, lane l has g = l / 4 and
 // t = l % 4.
 
 // c += a b for a [16, 16], b [16, 8] and c [16, 8]:
@@ -59,9 +59,9 @@ __device__ inline void MultiplyAdd<__half>(float (&c)[4], const std::uint32_t (&
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Four matrices of 8 x 8 numbers of 16 bits from shared memory. Lanes 8 i to 8 i + 7 give the
-// addresses of the rows of matrix i; every lane gets row g, columns 2 t and 2 t + 1 of each, or,
-// transposed, column g, rows 2 t and 2 t + 1.
+// Loads four 8 x 8 matrices of 16-bit numbers from shared memory. Lanes 8 i to 8 i + 7 pass the
+// addresses of the rows of matrix i. Every lane gets row g, columns 2 t and 2 t + 1 of each matrix;
+// if transposed, column g, rows 2 t and 2 t + 1.
 template <bool kTransposed>
 __device__ inline void LoadMatrices(std::uint32_t (&to)[4], const void* row) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
@@ -78,7 +78,7 @@ __device__ inline void LoadMatrices(std::uint32_t (&to)[4], const void* row) {
   }
 }
 
-// 16 bytes into shared memory, beside what the thread does meanwhile; zeros unless `present`.
+// Starts an asynchronous copy of 16 bytes into shared memory; zeros unless `present`.
 __device__ inline void CopyAsync(void* shared, const void* global, bool present) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global),
@@ -86,7 +86,7 @@ __device__ inline void CopyAsync(void* shared, const void* global, bool present)
                : "memory");
 }
 __device__ inline void EndCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Until at most the latest kPending groups of copies are in flight.
+// Waits until at most the latest kPending groups of copies are in flight.
 template <int kPending>
 __device__ inline void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");

@@ -1,4 +1,4 @@
-// The kernels of a GPU against the host's own arithmetic. Without a GPU every test is skipped.
+// Compares GPU kernels with the host's own arithmetic. Without a GPU every test is skipped.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -73,7 +73,7 @@ std::vector<float> Numbers(std::int64_t count, std::uint32_t seed) {
   return numbers;
 }
 
-// Types, and whether the arrays begin where packs of four fit.
+// Types, and an offset of the arrays from the alignment of packs of four.
 using Types = std::tuple<DataType, DataType, int>;
 constexpr std::int64_t kCount = 100'003;  // elements; no multiple of four
 
@@ -190,7 +190,7 @@ TEST_P(Effects, GradientsAreBitExact) {
   }
 }
 
-// With a master copy where `state_type` is longer than the parameters'.
+// If `state_type` is wider than the parameters' type, there is a master copy.
 void ExpectUpdatesBitExact(DataType parameter_type, DataType gradient_type, DataType state_type,
                            std::int64_t odd) {
   const bool master = parameter_type != state_type;
@@ -245,7 +245,7 @@ TEST_P(Effects, UpdatesAreBitExact) {
   }
 }
 
-// More pieces than one launch takes, of all sizes: each does what it would alone.
+// More pieces than one launch takes, of all sizes: each has the result of a separate launch.
 TEST(Effects, PiecesOfOneLaunchAreEachTheirOwn) {
   STEPCAST_NEEDS_A_GPU();
   constexpr int kPieces = 131;
@@ -277,7 +277,7 @@ TEST(Effects, PiecesOfOneLaunchAreEachTheirOwn) {
   EXPECT_EQ(target.Bytes(), Narrowed(expected, DataType::kBf16));
 }
 
-// Sums of squares depend on the numbers alone, and several into one number are added up in order.
+// Sums of squares depend only on the numbers. Several sums into one number are added in order.
 TEST(Effects, SumsOfSquaresAreAddedUpInOrder) {
   STEPCAST_NEEDS_A_GPU();
   constexpr std::int64_t kLarge = 300'001;
@@ -351,14 +351,14 @@ TEST(SyntheticKernels, RandomOperandsAreNeverZeroAndStayFinite) {
   ASSERT_EQ(FillRandom(bytes.at(), Bytes(64000), DataType::kFp8, 1, nullptr), cudaSuccess);
   for (const std::byte value : bytes.Bytes()) {
     const int exponent = (static_cast<int>(value) >> 3) & 15;
-    ASSERT_GE(exponent, 4);  // 2^-3; 15 with all fraction bits would be no number
+    ASSERT_GE(exponent, 4);  // 2^-3; 15 with all fraction bits would be NaN
     ASSERT_LE(exponent, 7);
   }
 }
 
 TEST(SyntheticKernels, TrafficStaysInItsArenas) {
   STEPCAST_NEEDS_A_GPU();
-  // Guards of 4 KiB around the arena that is written.
+  // 4 KiB of guard bytes on both sides of the arena that is written.
   Array input(1 << 20);
   Array output(std::vector<std::byte>((1 << 20) + 8192, std::byte{0x77}));
   ASSERT_EQ(FillRandom(input.at(), MiB(1), DataType::kBf16, 1, nullptr), cudaSuccess);
@@ -401,7 +401,7 @@ TEST(SyntheticKernels, SpinLastsAsLongAsGiven) {
   cudaEventDestroy(end);
 }
 
-// Every layout, against three loops.
+// Compares every layout with a triple loop.
 TEST(Products, AreRowByRow) {
   STEPCAST_NEEDS_A_GPU();
   const std::int64_t m = 48, n = 80, k = 32;
@@ -443,9 +443,9 @@ TEST(Products, AreRowByRow) {
               size += 0.5 * std::fabs(static_cast<double>(x) * y);
             }
             const double expected = 0.5 * sum + before_it;
-            // bf16 has 8 bits of fraction, and the library may add up parts of the sum in it, as
-            // frameworks let it (on an H100 it does for this size). Parts are no larger than all
-            // terms together. Sums of 32 products in FP32 are far closer.
+            // bf16 has 8 bits of fraction. The library may sum partial results in bf16, as
+            // frameworks allow (on an H100 it does for this size). Partial sums are at most the sum
+            // of all magnitudes. Sums of 32 products in FP32 are far more accurate.
             ASSERT_NEAR(got[i * n + j], expected, output == DataType::kBf16 ? size / 128 : 1e-4)
                 << "layout " << static_cast<int>(layout) << " at " << i << ", " << j;
           }
@@ -455,7 +455,7 @@ TEST(Products, AreRowByRow) {
   }
 }
 
-// FP32 is not rounded to TF32, whose 10 bits of fraction would be seen.
+// FP32 is not rounded to TF32, whose 10 bits of fraction would show.
 TEST(Products, Fp32IsFp32) {
   STEPCAST_NEEDS_A_GPU();
   const Product product{.m = 64,
@@ -499,11 +499,11 @@ TEST(Products, WhatCannotBeMultipliedIsNamed) {
 struct Core {
   Attention attention;
   std::vector<float> q, k, v, dy;
-  // What it should give.
+  // The expected results.
   std::vector<double> y, log_sum_exp, row_sums, dq, dk, dv;
 };
 
-// Attention by its definition.
+// Attention computed from its definition.
 Core Reference(const Attention& a) {
   Core core;
   core.attention = a;
@@ -579,7 +579,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, FusedAttention,
                                          Attention{false, DataType::kFp16, 128, 256, 1, 1, true},
                                          Attention{false, DataType::kBf16, 64, 17, 3, 3, true}));
 
-// Numbers below 1 rounded to 8 bits of fraction, sums of some hundred of them.
+// Numbers below 1 rounded to 8 bits of fraction, summed over some hundred.
 TEST_P(FusedAttention, IsAttention) {
   STEPCAST_NEEDS_A_GPU();
   Attention attention = GetParam();

@@ -13,8 +13,8 @@ struct LaunchShape {
   cudaStream_t stream = nullptr;
 };
 
-// What kernel<<<shape>>>(arguments...) starts, in words that every C++ compiler reads, and with
-// what CUDA says of it.
+// The same as kernel<<<shape>>>(arguments...), in syntax that every C++ compiler accepts. Returns
+// CUDA's status.
 template <typename... Parameters, typename... Arguments>
 cudaError_t Launch(void (*kernel)(Parameters...), const LaunchShape& shape,
                    Arguments... arguments) {

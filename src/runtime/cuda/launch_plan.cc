@@ -21,7 +21,7 @@ using program::Opcode;
 using program::Program;
 
 constexpr std::int64_t kAlignment = 256;
-// Where a product's result may begin, as cuBLASLt's fast algorithms have it.
+// The alignment of a product's result that cuBLASLt's fast algorithms need.
 constexpr std::int64_t kOutputAlignment = 16;
 
 template <typename T>
@@ -73,7 +73,7 @@ DataType OutputType(const Kernel& kernel) {
   return kernel.data_type == DataType::kFp16 ? DataType::kFp16 : DataType::kBf16;
 }
 
-// Hands out places in an arena one after the other, and from the front again when it is full.
+// Allocates offsets in an arena one after another, and starts again from the front when it is full.
 class Walk {
  public:
   void Need(Bytes size) {
@@ -151,7 +151,7 @@ class Planner {
     work.first_batch = work.batches_behind = static_cast<Index>(plan_.batches.size());
     bool communicates = false;
     for (Index e = first_effect_; e < last_effect_;) {
-      // Up to what is done otherwise.
+      // Batches never contain a product's effect or a part of a collective.
       Index end = e;
       while (end < last_effect_ && end != work.product_effect &&
              effects[end].kind != EffectKind::kCollective) {
@@ -206,7 +206,7 @@ class Planner {
                     .input = InputType(kernel),
                     .output = OutputType(kernel),
                     .output_alignment = kAlignment};
-    // Tensor cores multiply fp8 in this layout alone; frameworks transpose beforehand.
+    // Tensor cores multiply fp8 only in this layout; frameworks transpose the operands beforehand.
     if (product.input == DataType::kFp8) product.layout = ProductLayout::kForward;
     if (gradients_ == GradientRule::kComputed) {
       for (Index e = first_effect_; e < last_effect_; ++e) {
@@ -215,7 +215,7 @@ class Planner {
             effect.elements != product.batch * product.m * product.n || !CanHold(effect, product)) {
           continue;
         }
-        // Buffers lie at multiples of 256 bytes and more.
+        // Buffers are aligned to at least 256 bytes.
         const std::int64_t offset = effect.target.offset.count();
         const std::int64_t alignment = std::gcd(kAlignment, offset);
         if (alignment < kOutputAlignment) continue;
@@ -237,7 +237,7 @@ class Planner {
     if (output) outputs_[stream].Need(Output(product));
   }
 
-  // cuBLASLt writes products of FP32 as FP32, of 16 bits as those or as FP32.
+  // cuBLASLt writes FP32 products as FP32, and 16-bit products as their own type or as FP32.
   static bool CanHold(const Effect& effect, const Product& product) {
     if (effect.target.type == DataType::kFp32) return true;
     if (product.input == DataType::kFp8) return effect.target.type == DataType::kBf16;
@@ -247,8 +247,8 @@ class Planner {
   void AddAttention(const Kernel& kernel, std::uint16_t stream, Work& work) {
     const Attention attention = AttentionOf(kernel);
     if (!attention.fused) {
-      // As much work as one of the products of queries and keys has within the mask; the scores'
-      // place is taken by one matrix for all heads, which stays in the cache.
+      // As much work as one product of queries and keys has within the mask. One matrix for all
+      // heads, which stays in the cache, replaces the scores.
       const int products = attention.backward ? 5 : 2;
       const std::int64_t flops_by_key =
           2 * products * attention.heads * attention.sequence * attention.head_size;
@@ -283,12 +283,12 @@ class Planner {
       work.read -= update ? UpdateBytes(effect, adamw, false) : ReadBy(effect);
       work.written -= update ? UpdateBytes(effect, adamw, true) : WrittenBy(effect);
     }
-    // Less than zero: see ShareExcess.
+    // A negative value is handled by ShareExcess.
   }
 
-  // An optimizer's chain of kernels has one update, which moves more than the one kernel that it is
-  // attached to. The kernels before it then move as much less, so that the chain moves what it
-  // should.
+  // An optimizer's chain of kernels has a single update effect, attached to one kernel. It moves
+  // more bytes than that kernel, so the kernels before it move fewer. The chain's total is
+  // unchanged.
   void ShareExcess(const std::vector<Instruction>& instructions, std::vector<Work>& works) const {
     for (std::size_t i = 0; i < works.size(); ++i) {
       Bytes read = std::max(Bytes(0) - works[i].read, Bytes(0));
@@ -342,7 +342,7 @@ class Planner {
     return work;
   }
 
-  // What effects do not name is communicated from stand-in to stand-in.
+  // Data without effects is communicated between stand-ins.
   Work CollectiveWork(const Instruction& instruction) {
     const program::Collective& collective = program_.collectives[instruction.operand];
     const auto ranks = static_cast<std::int64_t>(
@@ -363,7 +363,7 @@ class Planner {
         staging += AlignedInArena(BytesOf(parts.received, collective.data_type));
       }
     }
-    // A rest of less than an element of each rank is rounding.
+    // Less than an element for each rank is a rounding error.
     if (work.read < Bytes(SizeOf(collective.data_type) * ranks)) work.read = Bytes(0);
     work.written = work.read;
     input(collective.data_type).Need(work.read);

@@ -46,7 +46,7 @@ Kernel Memory(std::int64_t read, std::int64_t written) {
           .written = Bytes(written)};
 }
 
-// The kernels of a causal attention core as lowering makes them.
+// The kernel of a causal attention core as lowering makes it.
 Kernel Core(bool backward, std::int64_t sequences, std::int64_t s, std::int64_t heads,
             std::int64_t key_heads, std::int64_t d, std::int64_t e = 2) {
   const std::int64_t rows = sequences * s * heads;
@@ -70,7 +70,7 @@ Kernel Core(bool backward, std::int64_t sequences, std::int64_t s, std::int64_t 
   return kernel;
 }
 
-// Attaches effects to the program's last step instruction; those without any come first.
+// Attaches effects to the program's last step instruction; earlier instructions have none.
 void AddEffects(program::Program& program, std::vector<Effect> effects) {
   auto& flow = program.data_flow;
   flow.first.resize(program.step.size(), static_cast<Index>(flow.effects.size()));
@@ -103,7 +103,8 @@ TEST(LaunchPlan, EqualProductsAreSearchedOnce) {
   const LaunchPlan plan = MakeLaunchPlan(program.program(), GradientRule::kComputed);
   EXPECT_EQ(plan.products.size(), 1u);
   EXPECT_EQ(plan.step[2].product, 0u);
-  // But each has operands of its own: 8 x 32 and 32 x 16 numbers of 2 bytes, 512 and 1024 bytes.
+  // Each product has its own operands: 8 x 32 and 32 x 16 numbers of 2 bytes are 512 and 1024
+  // bytes.
   EXPECT_EQ(plan.step[0].second_operand, Bytes(512));
   EXPECT_EQ(plan.step[1].first_operand, Bytes(1536));
   EXPECT_EQ(plan.inputs[static_cast<int>(DataType::kBf16)], Bytes(3 * 1536));
@@ -124,7 +125,7 @@ TEST(LaunchPlan, AWeightGradientIsWrittenWhereTheProgramHasIt) {
   EXPECT_TRUE(computed.products[0].add);
   EXPECT_EQ(computed.products[0].output_alignment, 16);  // 48 = 3 x 16
   EXPECT_EQ(computed.outputs[0], Bytes(0));
-  // Small integers are not what a product computes: it writes elsewhere.
+  // A product does not compute small integers, so it writes elsewhere.
   const LaunchPlan integers = MakeLaunchPlan(program.program(), GradientRule::kSmallIntegers);
   EXPECT_EQ(integers.step[0].product_effect, kNone);
   EXPECT_EQ(integers.outputs[0], Bytes(16 * 32 * 2));
@@ -180,9 +181,9 @@ TEST(LaunchPlan, AChainOfOptimizerKernelsMovesWhatItShould) {
   TestProgram program(1);
   const Index all = program.AddBuffer("all", KiB(64));
   program.Step();
-  // 100 FP32 parameters: two kernels that read 8 and write 4 bytes of each, then the one that has
-  // the update. That reads parameter, gradient and two moments, 16 bytes, and writes 12, but says
-  // 12 and 4: 400 bytes more read, 800 more written.
+  // 100 FP32 parameters. Two kernels read 8 and write 4 bytes for each; the third one has the
+  // update. The update reads parameter, gradient and two moments, 16 bytes, and writes 12, but its
+  // kernel states 12 and 4. It reads 400 bytes more and writes 800 more.
   std::vector<std::pair<int, int>> moved = {{8, 4}, {8, 4}, {12, 4}};
   for (const auto& [read, written] : moved) {
     Kernel kernel = Memory(read * 100, written * 100);
@@ -256,7 +257,7 @@ TEST(LaunchPlan, AttentionWithoutAFusedKernelIsAsMuchMultiplication) {
   EXPECT_EQ(product.input, DataType::kFp32);
 }
 
-// The one operation of a program with this kernel alone.
+// The only operation of a program with this kernel.
 struct Only {
   LaunchPlan plan;
   Work work;
@@ -279,7 +280,7 @@ TEST(LaunchPlanOfAttention, HasTheShapesOfModels) {
   }
 }
 
-// Heads of 80 (GPT-3 2.7B) have no fused kernel; nor has FP32, nor a window.
+// Heads of 80 (GPT-3 2.7B) have no fused kernel, nor do FP32 or windows.
 TEST(LaunchPlanOfAttention, IsProductsOfTheSameWorkWhereNoneIsFused) {
   Kernel window = Core(true, 1, 1024, 32, 8, 128);
   window.n = 512;
@@ -295,7 +296,7 @@ TEST(LaunchPlanOfAttention, IsProductsOfTheSameWorkWhereNoneIsFused) {
   }
 }
 
-// Whatever the shape: operands that fit into the kernel's bytes.
+// For any shape, the operands fit into the kernel's bytes.
 RC_GTEST_PROP(AttentionLaws, BytesAreKept, ()) {
   const auto sequences = *rc::gen::inRange<std::int64_t>(1, 9);
   const auto s = *rc::gen::inRange<std::int64_t>(1, 65) * 64;
@@ -305,7 +306,7 @@ RC_GTEST_PROP(AttentionLaws, BytesAreKept, ()) {
   const bool backward = *rc::gen::arbitrary<bool>();
   const Kernel kernel = Core(backward, sequences, s, heads, key_heads, d);
   const Attention attention = PlanOf(kernel).plan.attentions.at(0);
-  // Rounding apart, stand-ins are no larger than what the kernel reads and writes.
+  // Apart from rounding, stand-ins are no larger than the bytes that the kernel reads and writes.
   RC_ASSERT(InputOf(attention) <= kernel.read + Bytes(6 * 256));
   RC_ASSERT(OutputOf(attention) <= kernel.written + Bytes(4 * 256));
 }

@@ -1,5 +1,5 @@
-// Prints the GPUs that CUDA shows to this process, one a line: name, memory in MiB. Exits 1, with
-// the reason, when there is none. For scripts that must know what stepcast will see.
+// Prints the GPUs that CUDA shows to this process, one per line: name, memory in MiB. Exits with 1
+// and the reason if there is none. For scripts that need stepcast's view of the GPUs.
 
 #include <cstdio>
 

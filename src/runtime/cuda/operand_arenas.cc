@@ -54,7 +54,7 @@ OperandArenas::~OperandArenas() {
 }
 
 Attempt<OperandArenas::Arena> OperandArenas::MakeArena(Bytes planned) {
-  // The places of a step begin anywhere in the first `least_` of it.
+  // A step may begin at any offset in the first `least_` bytes.
   auto begin = Allocate(planned > Bytes(0) && planned < least_ ? planned + least_ : planned);
   if (!begin) return tl::make_unexpected(std::move(begin).error());
   return Arena{*begin, planned};

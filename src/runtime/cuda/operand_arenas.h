@@ -14,16 +14,16 @@
 #include "src/runtime/device.h"
 
 // A GPU's memory for operands and results that the program does not name (launch_plan.h), and for
-// what the libraries want besides.
+// the workspaces of libraries.
 //
-// Both arenas come from memory and not from the cache: as much of them as four caches hold is
-// walked through, from step to step; a graph has fixed places.
+// Operands and results come from memory and not from the cache. If a step uses less than four
+// caches of an arena, each step starts at another offset. A graph has fixed addresses.
 namespace stepcast::runtime::cuda {
 
 class OperandArenas {
  public:
-  // On GPU `ordinal`, which is the current one. `plan` outlives the arenas. The operands are random
-  // numbers; they are there when this returns.
+  // On GPU `ordinal`, which must be the current one. `plan` must outlive the arenas. Operands are
+  // random numbers, written when this returns.
   static Attempt<std::unique_ptr<OperandArenas>> Make(const LaunchPlan& plan,
                                                       std::span<const cudaStream_t> streams,
                                                       int ordinal, std::uint64_t seed);
@@ -31,7 +31,8 @@ class OperandArenas {
   OperandArenas& operator=(const OperandArenas&) = delete;
   ~OperandArenas();
 
-  // Where the plan's places begin in a step; nullptr where it has none.
+  // Selects the step's offset. Below, the addresses at which the plan's offsets begin, or nullptr
+  // if the plan has no such arena.
   void BeginStep(std::uint32_t step) { step_ = step; }
   const std::byte* input(DataType type) const {
     return inputs_[static_cast<std::size_t>(type)].At(step_, least_);
@@ -44,7 +45,7 @@ class OperandArenas {
   Bytes size() const { return size_; }
 
  private:
-  // As large as the plan wants it, and `least` more where it wants less than that.
+  // Has the size of the plan, and `least` more if the plan's size is less than that.
   struct Arena {
     std::byte* begin = nullptr;
     Bytes planned;

@@ -15,8 +15,8 @@ namespace {
 
 constexpr auto kBf16 = static_cast<std::size_t>(DataType::kBf16);
 
-// A product of small matrices on the first of two streams: its operands and its result would stay
-// in the cache. From step to step they lie elsewhere, until four caches of them were used.
+// A product of small matrices on the first of two streams, whose operands and result would stay in
+// the cache. They move from step to step, over a range of four caches.
 TEST(OperandArenas, SmallOperandsAreWalkedThrough) {
   const Inventory inventory = ListDevices();
   if (inventory.devices.empty()) GTEST_SKIP() << inventory.no_devices_because;
@@ -55,7 +55,7 @@ TEST(OperandArenas, SmallOperandsAreWalkedThrough) {
   for (cudaStream_t stream : streams) cudaStreamDestroy(stream);
 }
 
-// What is larger than that lies where it lies: a step itself walks through it.
+// Larger arenas do not move, since the step itself walks through them.
 TEST(OperandArenas, LargeOperandsStay) {
   const Inventory inventory = ListDevices();
   if (inventory.devices.empty()) GTEST_SKIP() << inventory.no_devices_because;

@@ -10,7 +10,7 @@
 namespace stepcast::runtime::cuda {
 namespace {
 
-// What cudaEventElapsedTime gives has FP32 milliseconds.
+// cudaEventElapsedTime returns milliseconds in FP32.
 Time FromMilliseconds(float milliseconds) {
   return Picoseconds(std::llround(static_cast<double>(milliseconds) * 1e9));
 }
@@ -29,13 +29,14 @@ OperationClock::~OperationClock() {
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
 }
 
-// The event's own time is known from the anchor before it.
+// The event's own time is known relative to the previous anchor.
 Attempt<void> OperationClock::SetAnchor() {
   const bool first = anchor_ == nullptr;
   Attempt<cudaEvent_t> next = TakeEvent();
   if (!next) return tl::make_unexpected(std::move(next).error());
-  // The event lies between two looks at the host's clock. Of three tries the narrowest counts;
-  // without an anchor before, nothing tells how far tries lie apart.
+  // The event lies between two readings of the host's clock. Of three tries the narrowest interval
+  // counts. Without a previous anchor there is one try, since the distance between tries is
+  // unknown.
   HostClock::duration narrowest = HostClock::duration::max();
   HostClock::time_point best_host;
   Time best_device, last_device;
@@ -51,8 +52,8 @@ Attempt<void> OperationClock::SetAnchor() {
       recorded = Check(cudaEventElapsedTime(&passed, anchor_, *next), "setting the clock");
     }
     if (!recorded) break;
-    // Later tries record the same event anew, so its time is that of the last one; the middle of
-    // the narrowest interval tells how host and device differ.
+    // Later tries record the same event again, so its time is that of the last try. The middle of
+    // the narrowest interval gives the offset between host and device.
     const Time at = anchor_time_ + FromMilliseconds(passed);
     if (after - before < narrowest) {
       narrowest = after - before;
@@ -76,8 +77,8 @@ Attempt<void> OperationClock::SetAnchor() {
 Time OperationClock::Now() const { return anchor_time_ + Since(anchor_host_); }
 
 Attempt<cudaEvent_t> OperationClock::TakeEvent() {
-  // Those of what is done, or, if nothing is, new ones: some at a time, so that the device is asked
-  // seldom.
+  // Reuses events of completed operations. If there are none, makes several new ones, so that the
+  // device is queried rarely.
   if (free_events_.empty()) STEPCAST_TRY(CollectDone());
   constexpr int kSome = 64;
   for (int i = 0; free_events_.empty() || (0 < i && i < kSome); ++i) {
@@ -94,8 +95,8 @@ Attempt<cudaEvent_t> OperationClock::TakeEvent() {
 Attempt<OperationClock::Timed> OperationClock::Begin(OperationId operation, std::uint16_t stream) {
   Timed timed{.operation = operation};
   if (cudaEvent_t before = ends_[stream].event; before != nullptr) {
-    // Of a stream that is idle by now it would tell when it became so. In a graph an operation
-    // follows the one before.
+    // If the stream is idle by now, its last event would say when it became idle, not when this
+    // operation began. In a graph, operations follow one another.
     const cudaError_t state = capturing_ ? cudaErrorNotReady : Answered(cudaEventQuery(before));
     if (state == cudaErrorNotReady) {
       pending_[ends_[stream].operation - collected_].lent = true;
@@ -129,7 +130,7 @@ Attempt<void> OperationClock::End(Timed timed, std::uint16_t stream) {
 }
 
 Attempt<void> OperationClock::Record(cudaEvent_t event, std::uint16_t stream) {
-  // In a capture an ordinary record is an edge of the graph and not a point in time.
+  // During a capture, an ordinary record is an edge of the graph and not a point in time.
   return Check(capturing_
                    ? cudaEventRecordWithFlags(event, streams_[stream], cudaEventRecordExternal)
                    : cudaEventRecord(event, streams_[stream]),
@@ -149,7 +150,7 @@ Attempt<void> OperationClock::CollectDone() {
     if (timed.ready != timed.start) free_events_.push_back(timed.ready);
     if (!timed.lent) {
       free_events_.push_back(timed.end);
-      // Not to be lent any more.
+      // The event must not be lent any more.
       for (StreamEnd& end : ends_) {
         if (end.event == timed.end) end.event = nullptr;
       }
@@ -203,7 +204,7 @@ void OperationClock::CountReplay(std::size_t operations, std::uint32_t step) {
 
 std::vector<OperationTimes> OperationClock::Take() {
   std::vector<OperationTimes> times = std::exchange(times_, {});
-  // They stand in order of issue.
+  // They are in order of issue.
   std::stable_sort(times.begin(), times.end(),
                    [](const auto& a, const auto& b) { return a.end < b.end; });
   return times;

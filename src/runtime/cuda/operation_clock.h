@@ -12,59 +12,59 @@
 #include "src/runtime/device.h"
 #include "src/runtime/progress.h"
 
-// When operations began and ended on a GPU, by CUDA events (half a microsecond fine). The clock's
-// zero is an event recorded when it was made. Host and device are brought together by SetAnchor, to
-// within some microseconds; in between they may drift by some millionths.
+// Measures when operations began and ended on a GPU, with CUDA events (resolution: half a
+// microsecond). Time zero is an event recorded when the clock was made. SetAnchor aligns host and
+// device to some microseconds; between anchors they may drift by some millionths.
 //
-// Every operation is timed by an event behind it and one in front of it, which is the one behind
-// the operation before as long as the stream has not reached that when the host issues this one and
-// has nothing to wait for in between; a collective by a third, in front of its wait for the
-// communicator, if it has one. An event costs the host about a microsecond and the stream about as
-// much between two operations, which otherwise follow one another a little closer: measured steps
-// of very small kernels are longer by it.
+// Every operation has an event after it and an event before it. The event before is the one after
+// the previous operation, if the stream has not reached it when the host issues this operation and
+// no wait lies between. A collective that waits for its communicator has a third event, before that
+// wait. An event costs the host and the stream about a microsecond each, so steps of very small
+// kernels measure longer.
 namespace stepcast::runtime::cuda {
 
 class OperationClock {
  public:
-  // An operation whose times are not known yet. `ready` may be `start`, and the first of the two
-  // the `end` of the operation before in the stream.
+  // An operation whose times are not known yet. `ready` may equal `start`, and the earlier of the
+  // two may be the `end` of the stream's previous operation.
   struct Timed {
     OperationId operation;
     cudaEvent_t ready = nullptr, start = nullptr, end = nullptr;
-    bool lent = false;  // `end` is also another one's beginning
+    bool lent = false;  // another operation's beginning is this `end`
   };
 
-  // `streams` outlive the clock.
+  // `streams` must outlive the clock.
   explicit OperationClock(std::span<const cudaStream_t> streams);
   OperationClock(const OperationClock&) = delete;
   OperationClock& operator=(const OperationClock&) = delete;
   ~OperationClock();
 
-  // The device must be idle. Requires the first call before any other one.
+  // Requires an idle device. Must be called before any other method.
   Attempt<void> SetAnchor();
   Time Now() const;
 
-  // The operation is issued next. After Begin the stream may be made to wait, which Waited says:
-  // the operation is ready before and starts after it.
+  // Call Begin just before the operation is issued. If the stream must wait after Begin, call
+  // Waited: the operation is ready before the wait and starts after it.
   Attempt<Timed> Begin(OperationId operation, std::uint16_t stream);
   Attempt<void> Waited(Timed& timed, std::uint16_t stream);
   Attempt<void> End(Timed timed, std::uint16_t stream);
-  // Something that is not timed was issued: what comes next does not begin where the last ended.
+  // Call this when untimed work was issued: the next operation does not begin at the previous one's
+  // end.
   void Interrupt(std::uint16_t stream) { ends_[stream] = {}; }
 
-  // Takes the times of what is done, in order of issue, and tells `progress` how far the device is.
+  // Collects the times of completed operations, in order of issue, and updates `progress`.
   Attempt<void> CollectDone();
-  // All that was issued is done.
+  // Collects all times. Requires that all issued work is done.
   Attempt<void> CollectAll();
-  // The same, if it is a while since the last time and there is a callback.
+  // Calls CollectDone if it was not called for a while and there is a callback.
   Attempt<void> CollectNowAndThen();
   std::vector<OperationTimes> Take();  // by their ends
   // Null: no callback.
   void ReportTo(Progress* progress) { progress_ = progress; }
 
-  // Between BeginCapture and EndCapture operations become part of a graph, whose events record
-  // times at every replay. EndCapture gives them out, in order of issue; Collect takes the times of
-  // one that a replay, which is done, has run.
+  // Between BeginCapture and EndCapture, operations become part of a graph, whose events record
+  // times at every replay. EndCapture returns the operations in order of issue. Collect takes an
+  // operation's times from a completed replay.
   void BeginCapture() { capturing_ = true; }
   std::vector<Timed> EndCapture();
   Attempt<void> Collect(const Timed& timed);
@@ -75,10 +75,10 @@ class OperationClock {
 
  private:
   using HostClock = std::chrono::steady_clock;
-  // A stream's last operation, if nothing came after it.
+  // The stream's last operation, if nothing was issued after it.
   struct StreamEnd {
     cudaEvent_t event = nullptr;
-    std::uint64_t operation = 0;  // counted over all of the device's
+    std::uint64_t operation = 0;  // counted over the whole device
   };
 
   Attempt<void> Record(cudaEvent_t event, std::uint16_t stream);
@@ -90,7 +90,7 @@ class OperationClock {
   std::vector<cudaEvent_t> events_;    // all of them
   std::vector<cudaEvent_t> free_events_;
   std::deque<Timed> pending_;    // in order of issue
-  std::uint64_t collected_ = 0;  // operations before those
+  std::uint64_t collected_ = 0;  // operations before those of pending_
   std::vector<StreamEnd> ends_;  // by stream
   std::vector<OperationTimes> times_;
   Progress* progress_ = nullptr;

@@ -15,17 +15,17 @@ struct alignas(sizeof(T) * kElements) Pack {
 };
 
 inline constexpr int kThreads = 256;
-inline constexpr int kPack = 4;  // elements: 16 bytes of FP32
+inline constexpr int kPack = 4;  // elements; 16 bytes in FP32
 
-// Enough blocks that every thread has one item, but no more than what a GPU runs at once several
-// times over; threads then loop.
+// The number of blocks that gives each thread one item, but at most several times what a GPU runs
+// at once. Beyond that, threads loop.
 inline unsigned BlocksFor(std::int64_t items) {
   constexpr std::int64_t kMostBlocks = 8192;
   return static_cast<unsigned>(
       std::clamp<std::int64_t>((items + kThreads - 1) / kThreads, 1, kMostBlocks));
 }
 
-// Whether packs of kPack elements of this size may begin here.
+// Whether packs of kPack elements of this size may begin at `address`.
 inline bool PacksFit(const void* address, std::int64_t element_size) {
   return reinterpret_cast<std::uintptr_t>(address) % (kPack * element_size) == 0;
 }
@@ -37,13 +37,14 @@ inline __device__ std::int64_t ItemStride() {
   return static_cast<std::int64_t>(gridDim.x) * blockDim.x;
 }
 
-// A thread's part of an array: every `stride`th item from `first` on.
+// A thread's part of an array: every `stride`th item, beginning with `first`.
 struct Share {
   std::int64_t first, stride;
 };
 
-// `body(count, i)` for the share's packs of kPack elements, which begin at element i, where they
-// are `packed`; with a count of one for single elements, and for those that fill no pack.
+// Calls `body(count, i)` for the share's part of the array. If `packed`, it gets packs of kPack
+// elements from element i on. Otherwise, and for the last elements that fill no pack, it gets
+// single elements.
 template <typename Body>
 __device__ void ForPacks(Share share, std::int64_t elements, bool packed, const Body& body) {
   const std::int64_t packs = packed ? elements / kPack : 0;
@@ -55,16 +56,17 @@ __device__ void ForPacks(Share share, std::int64_t elements, bool packed, const 
   }
 }
 
-// Several pieces of work for one launch, each for blocks of its own. They are the kernel's argument
-// and, as all of those, at most 4 KiB.
+// Several pieces of work in one launch, each with its own blocks. It is the kernel's argument, so
+// it has at most 4 KiB, the limit for arguments.
 template <typename Piece>
 struct Pieces {
   static constexpr int kMost = 48;
   Piece at[kMost];
-  unsigned first_block[kMost + 1];  // of each, and the end
+  unsigned first_block[kMost + 1];  // of each piece, then the end
   int count;
 
-  // The block's own piece, the block's number among those of the piece, and how many these are.
+  // The piece of the calling block, the block's number within the piece, and the piece's number of
+  // blocks.
   struct Own {
     int piece;
     unsigned block, blocks;

@@ -41,7 +41,7 @@ Attempt<void> Set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t
                "describing a matrix product");
 }
 
-// A matrix with columns one behind the other, `batch` times; stride 0: the same one.
+// A column-major matrix, `batch` times; stride 0 means that the batch shares it.
 Attempt<void> MakeLayout(cublasLtMatrixLayout_t& layout, DataType type, std::int64_t rows,
                          std::int64_t columns, std::int64_t batch, bool shared) {
   const char* doing = "describing a matrix";
@@ -74,7 +74,7 @@ Attempt<std::unique_ptr<Products>> Products::Make(const std::vector<Product>& pr
   std::unique_ptr<Products> made(new Products);
   if (products.empty()) return made;
   STEPCAST_TRY(Check(cublasLtCreate(&made->handle_), "starting cuBLASLt"));
-  // Prepare may fail with a plan half made, which the destructor frees.
+  // If Prepare fails halfway, the destructor frees the partial plan.
   made->plans_.reserve(products.size());
   for (const Product& product : products) STEPCAST_TRY(made->Prepare(product));
   return made;
@@ -90,8 +90,8 @@ Products::~Products() {
   if (handle_ != nullptr) cublasLtDestroy(handle_);
 }
 
-// Rows one behind the other are, to cuBLASLt, the transposed matrix. So it computes the transposed
-// result [n, m] out of the transposed operands in the other order:
+// A row-major matrix is, to cuBLASLt, the transposed matrix. cuBLASLt therefore computes the
+// transposed result [n, m] from the transposed operands in the other order:
 //                    second operand, its A          first operand, its B
 //   kForward         [n, k] is to it [k, n], to     [m, k] is to it [k, m]
 //                    be transposed
@@ -115,7 +115,7 @@ Attempt<void> Products::Prepare(const Product& p) {
         Failure{fmt::format("the cuda backend has no products in {}", Name(p.input))});
   }
   if (p.input == DataType::kFp8) {
-    // As frameworks have it: sums in the tensor core's own precision.
+    // As in frameworks: sums have the tensor core's own precision.
     const std::int8_t fast = 1;
     STEPCAST_TRY(Set(plan.operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, fast));
   }

@@ -10,24 +10,24 @@
 #include "src/runtime/cuda/launch_plan.h"
 #include "src/runtime/device.h"
 
-// Matrix products by cuBLASLt. What runs a product of a shape is looked for once, by cuBLASLt's
-// heuristics, when the device is made. FP32 is multiplied as FP32, not as TF32.
+// Matrix products with cuBLASLt. The algorithm for a shape is chosen once, by cuBLASLt's
+// heuristics, when the device is made. FP32 products use FP32 arithmetic, not TF32.
 namespace stepcast::runtime::cuda {
 
 class Products {
  public:
-  // The workspace that a stream which multiplies has: what NVIDIA advises for Hopper.
+  // The workspace of each stream that runs products, as NVIDIA recommends for Hopper.
   static constexpr Bytes kWorkspace = MiB(32);
 
-  // For the current device. A shape that cuBLASLt cannot multiply there (fp8 before Ada and
-  // Hopper, or with sizes that are not multiples of 16) is a Failure that names it.
+  // For the current device. Fails, naming the shape, if cuBLASLt cannot multiply it there (fp8
+  // before Ada and Hopper, or with sizes that are not multiples of 16).
   static Attempt<std::unique_ptr<Products>> Make(const std::vector<Product>& products);
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
   ~Products();
 
-  // result = scale first second, or += where the product says so. `workspace` has kWorkspace bytes
-  // and belongs to the stream.
+  // result = scale * first * second, or result += if the product adds. `workspace` has kWorkspace
+  // bytes and belongs to the stream.
   Attempt<void> Run(program::Index product, float scale, const void* first, const void* second,
                     void* result, void* workspace, cudaStream_t stream) const;
 
@@ -35,7 +35,7 @@ class Products {
   struct Plan {
     Product product;
     cublasLtMatmulDesc_t operation = nullptr;
-    // By cuBLASLt's names, which are for columns one behind the other: A is our second operand.
+    // cuBLASLt's names, for column-major matrices: A is the second operand here.
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
     cublasLtMatmulAlgo_t algorithm{};
   };

@@ -20,7 +20,7 @@ StepGraph::~StepGraph() {
 
 Attempt<void> StepGraph::Instantiate(const std::vector<OperationClock::Timed>& operations) {
   for (const bool own_events : {false, true}) {
-    // Kept before it is made, so that what is half made is freed, too.
+    // Stored before it is made, so that a partial instance is freed too.
     STEPCAST_TRY(Make(instances_.emplace_back(), operations, own_events));
   }
   return {};
@@ -63,7 +63,7 @@ Attempt<void> StepGraph::Make(Instance& instance,
 
 Attempt<void> StepGraph::Replay(std::uint32_t step, const std::function<Attempt<void>()>& prepare,
                                 cudaStream_t stream) {
-  // The one that ran before the last.
+  // Use the instance that ran before the last one.
   instances_.push_back(std::move(instances_.front()));
   instances_.pop_front();
   Instance& instance = instances_.back();

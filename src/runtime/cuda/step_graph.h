@@ -11,30 +11,30 @@
 #include "src/runtime/cuda/operation_clock.h"
 #include "src/runtime/device.h"
 
-// A captured step as a CUDA graph in two instances, which record their times in different events:
-// one replay's are read while the next runs.
+// A captured step as a CUDA graph with two instances. The instances record times in different
+// events, so one replay's times are read while the next replay runs.
 namespace stepcast::runtime::cuda {
 
 class StepGraph {
  public:
-  // Returns when the query does, or with a failure.
+  // Returns when `done` succeeds, or with a failure.
   using Wait =
       std::function<Attempt<void>(const std::function<cudaError_t()>& done, const char* doing)>;
 
-  // Takes `graph` over. `clock` outlives it.
+  // Takes ownership of `graph`. `clock` must outlive the object.
   StepGraph(cudaGraph_t graph, OperationClock& clock, Wait wait)
       : graph_(graph), clock_(clock), wait_(std::move(wait)) {}
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;
-  // A replay that runs goes on and is freed at its end.
+  // A running replay continues, and is freed when it ends.
   ~StepGraph();
 
-  // To be called first, once: `operations` are those of the capture.
+  // Must be called first, once. `operations` are those of the capture.
   Attempt<void> Instantiate(const std::vector<OperationClock::Timed>& operations);
-  // Enqueues what `prepare` does and the step, on the stream that the capture began on.
+  // Enqueues the work of `prepare` and then the step, on the stream on which the capture began.
   Attempt<void> Replay(std::uint32_t step, const std::function<Attempt<void>()>& prepare,
                        cudaStream_t stream);
-  // Takes the times of all replays, the earlier first.
+  // Collects the times of all replays, in order.
   Attempt<void> Collect();
 
  private:

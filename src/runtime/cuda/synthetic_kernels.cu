@@ -17,7 +17,7 @@ __global__ void FillKernel(T* at, std::int64_t elements, std::uint32_t seed) {
   }
 }
 
-// e4m3: any sign and fraction, exponents from -3 to 0.
+// e4m3: any sign and fraction, with exponents from -3 to 0.
 __global__ void FillFp8Kernel(std::uint8_t* at, std::int64_t elements, std::uint32_t seed) {
   for (std::int64_t i = FirstItem(); i < elements; i += ItemStride()) {
     const std::uint32_t hash = values::Mix(seed ^ values::ElementHash(i));
@@ -27,7 +27,7 @@ __global__ void FillFp8Kernel(std::uint8_t* at, std::int64_t elements, std::uint
 
 constexpr int kInFlight = 4;  // loads of 16 bytes that a thread has in flight
 
-// A chunk is what a block reads and writes at a time.
+// A chunk is the data that a block reads and writes at a time.
 struct Span {
   std::int64_t packs = 0;      // in all
   std::int64_t per_chunk = 0;  // at most
@@ -67,8 +67,8 @@ __global__ void TrafficKernel(const uint4* input, Span read, uint4* output, Span
       output[Wrapped(written.first + i, written.arena)] = seen;
     }
   }
-  // What was read must be of use to something, or the compiler leaves the loads out. All four
-  // words at once have these values about never, and then `output` has room for them.
+  // The data read must affect the output, or the compiler would remove the loads. All four words
+  // practically never have these values at once; `output` has space in that case.
   if (written.arena > 0 && seen.x == 0x9e3779b9u && seen.y == 0x7f4a7c15u &&
       seen.z == 0xf39cc060u && seen.w == 0x5cedc834u) {
     output[0] = seen;
@@ -82,7 +82,7 @@ __global__ void SpinKernel(std::uint64_t duration, const std::uint64_t* since) {
   for (;;) {
     const std::uint64_t passed = GlobalTimer() - begin;
     if (passed >= duration) return;
-    // Sleeps for as long as it is told, or up to twice that.
+    // __nanosleep sleeps for up to twice the given time.
     const std::uint64_t left = duration - passed;
     if (left > 4000) __nanosleep(left / 4 < 100000 ? static_cast<unsigned>(left / 4) : 100000u);
   }
@@ -117,15 +117,15 @@ cudaError_t LaunchTraffic(const Traffic& traffic, cudaStream_t stream) {
                .first = traffic.to.count() / 16,
                .arena = traffic.output_size.count() / 16};
   if (read.packs == 0 && written.packs == 0) return cudaSuccess;
-  // As many chunks as let each of a block's threads move a few packs of the larger side.
+  // The number of chunks for which each of a block's threads moves a few packs of the larger side.
   const std::int64_t larger = std::max(read.packs, written.packs);
   const std::int64_t chunks =
       std::max<std::int64_t>(1, (larger + kInFlight * kThreads - 1) / (kInFlight * kThreads));
   read.per_chunk = (read.packs + chunks - 1) / chunks;
   written.per_chunk = (written.packs + chunks - 1) / chunks;
-  // A block for each chunk, so that the GPU walks through the arenas once: a block that went on to a
-  // chunk further on could come back, around the end of an arena, to where it has just been, which is
-  // in the cache (an H100 then reads 5 TB/s).
+  // One block per chunk, so that the GPU walks through the arenas once. A block with several chunks
+  // could wrap around the end of an arena to data that it has just read. That data is in the cache
+  // (an H100 then reads 5 TB/s).
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(chunks, 0x7fffffff));
   return Launch(TrafficKernel, {blocks, kThreads, 0, stream},
                 static_cast<const uint4*>(traffic.input), read, static_cast<uint4*>(traffic.output),

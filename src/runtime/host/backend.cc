@@ -25,7 +25,7 @@ namespace {
 using program::Index;
 using program::kNone;
 
-// What this machine can still give, shared among the ranks on it.
+// The free memory of this machine, divided among its ranks.
 Bytes FreeMemory(int local_ranks) {
   std::ifstream file("/proc/meminfo");
   std::string key;
@@ -57,7 +57,7 @@ Attempt<std::unique_ptr<HostDevice>> HostDevice::Make(const program::Program& pr
   const Bytes free = FreeMemory(place.local_ranks);
   Attempt<KernelWork> work = KernelWork::Make(
       program, free, options.seed ^ (std::uint64_t{0x9e3779b97f4a7c15} * (place.rank + 1)));
-  // Every rank tells how it went, so that none goes on without another.
+  // Every rank reports its result, so that none continues without another.
   const auto told = [&](const Attempt<void>& own) -> Attempt<void> {
     const Attempt<std::vector<std::string>> all =
         job.Gather(own ? std::string() : own.error().message);
@@ -80,7 +80,7 @@ Attempt<std::unique_ptr<HostDevice>> HostDevice::Make(const program::Program& pr
   if (!work) own = tl::unexpected(work.error());
   if (const Attempt<void> all = told(own); !all) return tl::unexpected(all.error());
 
-  // A machine whose memory is promised twice ends processes at will, without a word.
+  // On a machine that overcommits memory, the kernel kills processes without a message.
   Bytes limit = free - work->size();
   if (options.memory_limit > Bytes(0)) limit = std::min(limit, options.memory_limit);
   std::unique_ptr<HostDevice> device(
@@ -173,7 +173,7 @@ Attempt<void> HostDevice::Allocate(Index buffer, std::uint16_t stream) {
                                                                     : "; the system gives no more"),
                 true});
   }
-  // The memory may still be in use by work that is queued on this stream.
+  // Queued work on this stream may still use the memory.
   for (const program::StatePart& part : std::exchange(state_[buffer], {})) {
     streams_->Issue(stream, OperationId{},
                     [part, target = At(part.place), seed = options_.seed](Time&) -> Attempt<void> {
@@ -200,8 +200,8 @@ std::byte* HostDevice::At(const program::Elements& elements) const {
   return data + elements.offset.count();
 }
 
-// Addresses are taken now, in host order: the buffer may be gone, and its memory another's, when
-// the stream comes to the operation.
+// Addresses are taken now, in host order. When the stream reaches the operation, the buffer may
+// have been released and its memory reused.
 std::vector<BoundEffect> HostDevice::EffectsOf(OperationId operation) const {
   std::vector<BoundEffect> bound;
   const program::DataFlow& flow = program_.data_flow;
@@ -291,7 +291,7 @@ void HostDevice::LaunchKernel(OperationId operation, const program::Instruction&
         Bytes written = kernel.written;
         for (const BoundEffect& bound : effects) {
           const bool optimizer = bound.effect.kind == program::EffectKind::kUpdate;
-          // An optimizer does all its kernel does.
+          // An optimizer's effects move all the bytes of its kernel.
           read = optimizer ? Bytes(0) : read - Bytes(BytesMoved(bound.effect) / 2);
           written = optimizer ? Bytes(0) : written - Bytes(BytesMoved(bound.effect) / 2);
         }
@@ -398,7 +398,7 @@ Attempt<void> HostDevice::Record(Index event, std::uint16_t stream) {
 Attempt<void> HostDevice::Wait(Index event, std::uint16_t stream) {
   const std::uint64_t call = wait_calls_++;
   const Position until = events_[event];
-  // A stream is never behind itself.
+  // A stream need not wait for itself.
   if (until.issued > 0 && until.stream != stream) streams_->IssueWait(stream, until, call);
   return {};
 }
@@ -439,7 +439,7 @@ Attempt<std::vector<float>> HostDevice::Read(const program::Elements& from, std:
 
 namespace {
 
-// Each has some threads of its own, and systems grant a process some ten thousand.
+// Each rank has some threads, and systems allow a process some ten thousand.
 constexpr int kMostThreadRanks = 1024;
 
 std::string CpuModel() {
@@ -485,7 +485,7 @@ class HostBackend : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> MakeHostBackend() {
-  // Loading it may set variables. Without the library, what needs products says so.
+  // Loading OpenBLAS may set environment variables. If it is missing, products report that later.
   (void)Blas::Load();
   return std::make_unique<HostBackend>();
 }

@@ -19,27 +19,27 @@
 
 namespace stepcast::runtime::host {
 
-// A rank on CPU cores: a thread for each stream, kernels as kernel_work.h says, layers with given
-// times as sleeps, effects on real memory, collectives through a transport. What an operation does,
-// in this order:
+// A rank on CPU cores. Each stream is a thread. Kernels do the work of kernel_work.h, layers with
+// given times sleep, effects work on real memory, and collectives use a transport. The work of an
+// operation, in order:
 //
 //   given time         its effects; then it sleeps until its time is over
 //   matrix products,   their work; then the effects
 //   attention
-//   memory-bound,      the effects; then the rest of the bytes that they say they move
+//   memory-bound,      the effects; then the rest of the kernel's bytes
 //   optimizer, copies
-//   collectives        the effects, the collective itself among them; without one, the same
+//   collectives        the effects, including the collective itself; without effects, the same
 //                      number of scratch bytes
-//   exchanges          the bytes of the program's buffers that its uses name
+//   exchanges          the bytes of the buffers named by its uses
 //
-// It cannot capture steps.
+// It does not support capture of steps.
 class HostDevice : public Device {
  public:
   // All ranks of the job call this together.
   static Attempt<std::unique_ptr<HostDevice>> Make(const program::Program& program, Job& job,
                                                    const DeviceOptions& options);
-  // After a failure, or with work in the queues: drops what has not begun, tells the partners, and
-  // waits for what runs.
+  // After a failure, or with work in the queues: drops work that has not begun, tells the partners,
+  // and waits for running work.
   ~HostDevice() override;
 
   Attempt<void> Allocate(program::Index buffer, std::uint16_t stream) override;
@@ -90,9 +90,9 @@ class HostDevice : public Device {
   std::optional<MemoryPool> pool_;
 };
 
-// Step programs on CPUs: ranks are threads of this process, or processes that mpirun started
-// (MpiSession must run then, when devices are made). See backend.h for what operations do. The first
-// call may set OPENBLAS_CORETYPE (blas.h): before the process has threads that read variables.
+// Step programs on CPUs. Ranks are threads of this process, or processes started by mpirun;
+// MpiSession must run when devices are made. The first call may set OPENBLAS_CORETYPE (blas.h), so
+// make it before other threads read environment variables.
 std::unique_ptr<Backend> MakeHostBackend();
 
 }  // namespace stepcast::runtime::host

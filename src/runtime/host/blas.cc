@@ -13,8 +13,8 @@ namespace {
 constexpr const char* kLibrary = "libopenblas.so.0";
 constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
 
-// Kernels that use what this CPU has, where OpenBLAS took those of a CPU without AVX; null if its
-// choice is right.
+// The kernels for this CPU, if OpenBLAS chose those of a CPU without AVX; null if its choice is
+// right.
 const char* BetterCore(std::string_view chosen) {
 #if defined(__x86_64__)
   for (const char* old : {"Prescott", "Core2", "Penryn", "Dunnington", "Nehalem", "Atom",
@@ -36,7 +36,7 @@ const char* BetterCore(std::string_view chosen) {
 
 Attempt<Blas> Blas::Open() {
   static_assert(std::is_same_v<blasint, int>, "OpenBLAS with 32-bit dimensions");
-  // One thread computes for one stream; OpenBLAS must not start threads of its own.
+  // Each stream computes on its own thread, so OpenBLAS must not start threads.
   if (const char* const threads = std::getenv("OPENBLAS_NUM_THREADS");
       threads == nullptr || std::string_view(threads) != "1") {
     setenv("OPENBLAS_NUM_THREADS", "1", 1);

@@ -4,19 +4,19 @@
 
 #include "src/runtime/device.h"
 
-// Matrix products by OpenBLAS, loaded when it is first asked for: stepcast starts without it, and
-// the kernels that it takes are settled while it is loaded. OpenBLAS chooses them by the CPU's
-// model and falls back to very old ones for a model that is newer than itself; Load corrects that
-// by what the CPU can do, unless OPENBLAS_CORETYPE is set.
+// Matrix products with OpenBLAS, which is loaded on first use; stepcast starts without it. OpenBLAS
+// chooses its kernels while it is loaded, by the CPU's model. For models newer than itself it falls
+// back to very old kernels. Load corrects this from the CPU's features, unless OPENBLAS_CORETYPE is
+// set.
 namespace stepcast::runtime::host {
 
 class Blas {
  public:
-  // The library, on one thread for each call. Fails when there is none. The first call may change
-  // the environment, so it comes before other threads; any thread may make the others.
+  // The library, with one thread per call. Fails if it is not installed. The first call may change
+  // the environment, so it must come before other threads; later calls are thread-safe.
   static Attempt<const Blas*> Load();
 
-  // c = a b, all row-major and dense: a is m x k, b is k x n. Any number of threads at once.
+  // c = a b, all row-major and dense: a is m x k, b is k x n. Thread-safe.
   void Multiply(int m, int n, int k, const float* a, const float* b, float* c) const;
 
   // "OpenBLAS 0.3.21 ..., kernels SkylakeX"

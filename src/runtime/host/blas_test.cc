@@ -11,7 +11,7 @@ TEST(Blas, MultipliesRowMajorMatrices) {
   const auto blas = Blas::Load();
   ASSERT_TRUE(blas.has_value()) << blas.error().message;
   constexpr int kM = 3, kN = 2, kK = 4;
-  // Small whole numbers: exact in any order of summation.
+  // Small integers: exact in any order of summation.
   std::vector<float> a(kM * kK), b(kK * kN), c(kM * kN, -1.0f);
   for (int i = 0; i < kM * kK; ++i) a[i] = static_cast<float>(i - 5);
   for (int i = 0; i < kK * kN; ++i) b[i] = static_cast<float>(3 - i);

@@ -6,24 +6,24 @@
 
 namespace stepcast::runtime::host {
 
-// The host device's clock: CLOCK_MONOTONIC, counted from the clock's making, so that it fits into
-// Time however long the machine has been up.
+// The host device's clock: CLOCK_MONOTONIC, counted from the creation of the clock, so that it fits
+// into Time for any uptime of the machine.
 class Clock {
  public:
   Clock();
 
   Time Now() const;
 
-  // Sleeps: takes no core, and wakes up a few tens of microseconds late at most when a core is free
-  // (see PrepareThread). Returns at once when `end` has passed.
+  // Sleeps without using a core. Wakes up at most a few tens of microseconds late if a core is free
+  // (see PrepareThreadForPreciseSleep). Returns at once if `end` has passed.
   void SleepUntil(Time end) const;
 
  private:
   std::int64_t epoch_nanoseconds_;
 };
 
-// To be called once by each thread that sleeps: without it the kernel may end sleeps 50 us late, to
-// save power.
+// Each thread that sleeps calls this once. Otherwise the kernel may end sleeps 50 us late to save
+// power.
 void PrepareThreadForPreciseSleep();
 
 }  // namespace stepcast::runtime::host

@@ -18,7 +18,7 @@ TEST(Clock, NeverWakesUpEarly) {
 TEST(Clock, CountsFromItsMaking) {
   const Clock clock;
   EXPECT_GE(clock.Now(), Time());
-  // What has passed is not waited for; the machine may have been up for longer than Time can hold.
+  // A time in the past returns at once. The machine may have been up for longer than Time can hold.
   clock.SleepUntil(Time());
   EXPECT_LT(clock.Now(), Seconds(3600));
 }

@@ -28,7 +28,7 @@ void Convert(const std::byte* from, DataType from_type, std::byte* to, DataType 
   });
 }
 
-// What a member gives in a check: -1, 0 or 1, so that sums over 256 members are exact in bf16.
+// A member's values in a check: -1, 0 or 1, so that sums over 256 members are exact in bf16.
 float Known(int position, std::int64_t element) {
   return static_cast<float>((element * 7 + position * 5 + element / 11) % 3 - 1);
 }
@@ -114,7 +114,7 @@ Attempt<void> Communicator::CheckSums(const program::Collective& collective, int
     return tl::unexpected(Failure{"the host backend has no collectives in fp8"});
   }
   Attempt<void> right = CheckOnStaging(collective, position);
-  // As large as the largest collective; not kept for steps that may not need it.
+  // Frees the staging memory, which has the size of the largest collective; steps may not need it.
   for (std::vector<std::byte>& memory : staging_) std::vector<std::byte>().swap(memory);
   return right;
 }

@@ -15,8 +15,9 @@
 
 namespace stepcast::runtime::host {
 
-// A program's communicator on one rank: runs its collectives and exchanges in host order, whatever
-// streams they were issued on. The host thread takes a ticket for each; streams come with them.
+// A program's communicator on one rank. It runs collectives and exchanges in host order, whatever
+// streams they are issued on. The host thread takes a ticket for each, which the stream then
+// presents.
 class Communicator {
  public:
   Communicator(std::unique_ptr<Channel> channel, int members);
@@ -28,24 +29,24 @@ class Communicator {
   };
 
   std::uint64_t TakeTicket() { return issued_++; }
-  // Waits for the ticket's turn; false when the communicator was closed.
+  // Waits for the ticket's turn. Returns false if the communicator was closed.
   bool AwaitTurn(std::uint64_t ticket);
-  // In turn. Converts on the way, through memory of its own, where a side has another type than
-  // the collective. `elements` are those of the whole.
+  // Requires the turn. Converts a side that has another type than the collective, in memory of its
+  // own. `elements` are those of the whole.
   Attempt<void> Run(const program::Collective& collective, std::int64_t elements, Side source,
                     Side target);
-  // In turn: a collective without values, on memory of its own that is not zero.
+  // Requires the turn. Runs a collective without values, on memory of its own that is not zero.
   Attempt<void> RunEmpty(const program::Collective& collective);
-  // In turn.
+  // Requires the turn.
   Attempt<void> Exchange(std::span<const MessageCall> messages);
-  // The turn is over: the next one's begins.
+  // Ends the turn; the next ticket's turn begins.
   void EndTurn();
 
-  // No rank waits here any more.
+  // Wakes all waiting ranks; later waits return at once.
   void Close();
 
-  // Runs the collective on small whole numbers and looks at every element of the result. All
-  // members call this together, before the first ticket.
+  // Runs the collective on small integers and checks every element of the result. All members call
+  // this together, before the first ticket.
   Attempt<void> CheckSums(const program::Collective& collective, int position);
 
  private:
@@ -59,7 +60,7 @@ class Communicator {
   std::condition_variable turn_;
   std::uint64_t finished_ = 0;
   bool closed_ = false;
-  std::vector<std::byte> staging_[2];  // for the one whose turn it is
+  std::vector<std::byte> staging_[2];  // used by the ticket whose turn it is
 };
 
 }  // namespace stepcast::runtime::host

@@ -12,7 +12,7 @@
 namespace stepcast::runtime::host {
 namespace {
 
-// A communicator of one member whose channel does what the test says.
+// A communicator of one member with a scripted channel.
 class FakeChannel : public Channel {
  public:
   explicit FakeChannel(std::function<void(const CollectiveCall&)> run) : run_(std::move(run)) {}
@@ -76,7 +76,7 @@ TEST(Communicator, ConvertsWhereASideHasAnotherType) {
                               CopyWhole(call);
                             }),
                             1);
-  // 1 + 2^-10 is between two bf16 numbers and rounds to 1.
+  // 1 + 2^-10 lies between two bf16 numbers and rounds to 1.
   std::vector<float> source{1.0f + 0x1p-10f, -3.0f};
   std::vector<float> target(2, 0.0f);
   ASSERT_TRUE(communicator

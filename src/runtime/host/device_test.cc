@@ -49,7 +49,7 @@ TEST(HostDevice, AGivenKernelTakesItsTimeAndStreamsOverlap) {
     EXPECT_LE(record.issued, record.end);
     if (record.step != 0) continue;
     if (record.instruction == 0) first_end = record.end;
-    // Of the two that follow, each waits for the first only.
+    // Each of the next two waits only for the first.
     if (record.instruction == 3) {
       EXPECT_GE(record.start, first_end);
     }
@@ -83,7 +83,7 @@ TEST(HostDevice, MeasuresWhatBuffersHave) {
   const auto measured = RunAlone(program.program());
   ASSERT_TRUE(measured.has_value()) << measured.error().message;
   EXPECT_EQ(measured->memory.peak, Bytes(21'000));
-  // One page and five; the second step takes over what the first released.
+  // One page and five; the second step reuses the memory that the first released.
   EXPECT_EQ(measured->memory.reserved, Bytes(6 * 4096));
   ASSERT_EQ(measured->timeline.memory.size(), 4u);
   EXPECT_EQ(measured->timeline.memory[0].instruction, 0u);
@@ -91,8 +91,8 @@ TEST(HostDevice, MeasuresWhatBuffersHave) {
   EXPECT_EQ(measured->timeline.memory[3].step, 1u);
 }
 
-// What a stage receives is what its neighbour has sent, step for step; the message is the same in
-// both ranks' records, and starts when the later of the two is there.
+// In each step, a stage receives the data that its neighbor has sent. The message is the same in
+// both ranks' records, and starts when the later rank is ready.
 TEST(HostDevice, MessagesMoveBytes) {
   auto jobs = MakeThreadJobs(2);
   std::vector<program::Timeline> timelines(2);
@@ -151,7 +151,7 @@ TEST(HostDevice, MessagesMoveBytes) {
   }
 }
 
-// A message of other bytes than its receiver takes ends both ranks.
+// If the two ends of a message have different sizes, both ranks end.
 TEST(HostDevice, AMessageWithEndsThatDifferIsNamed) {
   auto jobs = MakeThreadJobs(2);
   std::vector<std::string> said(2);
@@ -182,7 +182,7 @@ TEST(HostDevice, AMessageWithEndsThatDifferIsNamed) {
       << said[1];
 }
 
-// Two ranks, of which one fails before a collective: the other is told instead of waiting.
+// Two ranks, one of which fails before a collective: the other gets a failure instead of waiting.
 TEST(HostDevice, ARankThatFailsDoesNotLeaveItsPartnersWaiting) {
   auto jobs = MakeThreadJobs(2);
   std::vector<std::string> said(2);

@@ -14,7 +14,7 @@
 namespace stepcast::runtime::host {
 namespace {
 
-// Attention runs as products of this shape: the block of a fused kernel, head dimension 64.
+// The shape of the products that replace attention: a fused kernel's block with head dimension 64.
 constexpr int kBlockM = 128, kBlockN = 128, kBlockK = 64;
 
 struct Need {
@@ -90,7 +90,7 @@ Attempt<KernelWork> KernelWork::Make(const program::Program& program, Bytes limi
     work.blas_ = *blas;
   }
 
-  // Cache lines, so that no two streams share one.
+  // Rounds up to cache lines, so that no two streams share one.
   const auto aligned = [](std::int64_t floats) { return (floats + 15) / 16 * 16; };
   work.operands_ = aligned(largest.operands);
   std::int64_t total = work.operands_;
@@ -118,8 +118,8 @@ Attempt<KernelWork> KernelWork::Make(const program::Program& program, Bytes limi
   if (memory == MAP_FAILED) return refuse("the system gives no more memory");
   work.memory_ = static_cast<float*>(memory);
   const std::uint32_t hash = values::SeedHash(seed);
-  // Again and again the same numbers, a prime of them so that no two rows of a matrix are alike: to
-  // make each anew would take seconds a gigabyte, in which the run would seem to hang.
+  // The numbers repeat with a prime period, so that no two rows of a matrix are alike. To generate
+  // each number would take seconds per gigabyte, and the run would seem to hang.
   constexpr std::int64_t kNumbers = 1'048'573;
   const std::int64_t made = std::min(total, kNumbers);
   for (std::int64_t i = 0; i < made; ++i) work.memory_[i] = values::RandomOperand(hash, i);
@@ -162,8 +162,8 @@ void KernelWork::Attend(const Kernel& kernel, std::uint16_t stream) const {
 }
 
 void KernelWork::MoveBytes(Bytes read, Bytes written, std::uint16_t stream) const {
-  // The part that is both read and written is copied; the rest is summed up or filled in. Windows
-  // are at least as long as the shorter of kWindow and what any kernel of this stream wants.
+  // Bytes that are both read and written are copied; the rest is summed or filled. A window is at
+  // least the shorter of kWindow and the largest kernel of this stream.
   const auto* source = reinterpret_cast<const char*>(memory_);
   auto* target = reinterpret_cast<char*>(memory_ + first_result_[stream]);
   const std::int64_t source_window = std::min(operands_ * 4, kWindow.count());
@@ -189,7 +189,7 @@ void KernelWork::MoveBytes(Bytes read, Bytes written, std::uint16_t stream) cons
     std::memset(target, 0x3e, static_cast<std::size_t>(bytes));
     left_to_write -= bytes;
   }
-  // The compiler may not leave the reading out.
+  // Keeps the compiler from removing the reads.
   asm volatile("" : : "r"(sum) : "memory");
 }
 

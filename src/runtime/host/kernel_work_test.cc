@@ -37,12 +37,12 @@ TEST(KernelWork, ProductsAreOfRandomNumbers) {
   int zeros = 0;
   for (int i = 0; i < 20 * 30; ++i) {
     ASSERT_TRUE(std::isfinite(result[i]));
-    // 40 products of numbers below 1.
+    // The sum of 40 products of numbers below 1.
     ASSERT_LT(std::abs(result[i]), 40.0f);
     zeros += result[i] == 0 ? 1 : 0;
   }
   EXPECT_EQ(zeros, 0);
-  // Two operands and a result, in cache lines.
+  // Two operands and a result, rounded up to cache lines.
   EXPECT_GE(work->size(), Bytes(4 * (20 * 40 + 40 * 30 + 20 * 30)));
 }
 

@@ -16,10 +16,10 @@ namespace stepcast::runtime::host {
 namespace {
 
 constexpr std::int64_t kPageSize = 4096;
-// The file that all memory is mapped from. A process may have some 65,000 mappings, so that this
-// is enough for a TB.
+// The size of the file that all memory is mapped from. A process may have some 65,000 mappings, so
+// this is enough for 1 TB.
 constexpr std::int64_t kFile = 16 << 20;
-// As many numbers are drawn; the file repeats them.
+// The count of distinct numbers; the file repeats them.
 constexpr std::int64_t kNumbers = 1 << 16;
 constexpr std::int64_t kTable = kNumbers * sizeof(std::uint16_t);
 static_assert(kFile % kTable == 0);
@@ -37,8 +37,8 @@ const std::vector<std::uint16_t>& Numbers() {
   return numbers;
 }
 
-// A file in memory that goes with the process; -1 where the system has none, or lets the process
-// write none that large (`ulimit -f`).
+// An anonymous file in memory. Returns -1 if the system has none, or does not let the process write
+// one of that size (`ulimit -f`).
 int MakeFile() {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < static_cast<rlim_t>(kFile))
@@ -76,7 +76,7 @@ std::byte* MapRandomPages(std::int64_t size, std::uint64_t seed) {
   constexpr std::int64_t kPages = kFile / kPageSize;
   std::int64_t from = static_cast<std::int64_t>(seed % kPages) * kPageSize;
   if (file < 0) return MapFilled(size, from);
-  // The addresses first, so that the pieces lie behind one another.
+  // Reserves the addresses first, so that the pieces are contiguous.
   void* const reserved = mmap(nullptr, static_cast<std::size_t>(size), PROT_NONE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) return nullptr;
@@ -97,7 +97,8 @@ std::byte* MapRandomPages(std::int64_t size, std::uint64_t seed) {
 
 namespace {
 
-// Blocks are whole pages; large ones whole MiB, so that buffers of nearly equal size share them.
+// Block sizes are whole pages, and whole MiB if large, so that buffers of nearly equal size can
+// share blocks.
 constexpr std::int64_t kPage = 4096;
 constexpr std::int64_t kLarge = 1 << 20;
 
@@ -128,7 +129,7 @@ std::optional<MemoryPool::Block> MemoryPool::TakeCached(std::int64_t size, std::
   if (stream >= cached_.size()) return std::nullopt;
   auto& blocks = cached_[stream];
   const auto found = blocks.lower_bound(size);
-  // A block is not split, so a much larger one is left for a buffer that needs it.
+  // Blocks are not split, so a much larger block is left for a buffer that needs it.
   if (found == blocks.end() || found->first > size + size / 4) return std::nullopt;
   Block block = std::move(found->second);
   blocks.erase(found);
@@ -166,7 +167,7 @@ std::optional<MemoryPool::Refusal> MemoryPool::Allocate(program::Index buffer, s
   ReturnFinished();
   std::optional<Block> block = TakeCached(size, stream);
   if (!block) {
-    // What is cached counts as well: its pages may be there.
+    // Cached blocks count too, since their pages may be in use.
     std::byte* data = nullptr;
     if (reserved_ + Bytes(size) <= limit_ + Bytes(kLarge)) data = MapRandomPages(size, seed_);
     if (data == nullptr) {

@@ -74,7 +74,7 @@ TEST_F(MemoryPoolTest, CountsWhatBuffersHaveAndWhatIsHeldForThem) {
   ASSERT_FALSE(pool.Allocate(b, 0, wait_));
   EXPECT_EQ(pool.in_use(), Bytes(1'000));
   EXPECT_EQ(pool.peak(), Bytes(5'000));
-  // Two pages for the first; the second is too small to take them over and gets one of its own.
+  // The first needs two pages. The second cannot reuse them and gets one page.
   EXPECT_EQ(pool.reserved(), Bytes(3 * 4096));
 }
 

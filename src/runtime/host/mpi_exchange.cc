@@ -11,10 +11,10 @@
 namespace stepcast::runtime::host {
 namespace {
 
-// As in mpi_ring.cc.
+// The same as in mpi_ring.cc.
 constexpr std::int64_t kPieceBytes = 60 << 10;
 constexpr int kMostPieces = 32;
-// Pieces that are sent before the peer has answered.
+// The number of pieces that are sent before the peer has answered.
 constexpr int kPiecesAhead = 2;
 constexpr long kPauseNanoseconds = 50'000;
 constexpr int kTag = 0;
@@ -60,7 +60,7 @@ Attempt<void> MpiExchange::Run(std::span<const MessageCall> messages) {
       if (result == MPI_SUCCESS) state.MPI_ERROR = MPI_SUCCESS;
       done = Complete(completed.back(), state);
     }
-    // Those that are over stand in no order.
+    // Completed requests are in no particular order.
     std::size_t kept = 0;
     for (std::size_t i = 0; i < pending_.size(); ++i) {
       if (pending_[i] == MPI_REQUEST_NULL) continue;
@@ -77,7 +77,7 @@ Attempt<void> MpiExchange::Run(std::span<const MessageCall> messages) {
   return done;
 }
 
-// The most that may be in flight at once.
+// Posts as many pieces as may be in flight at once.
 Attempt<void> MpiExchange::Post(std::size_t at) {
   for (;;) {
     Lane& lane = lanes_[at];

@@ -9,12 +9,12 @@
 
 #include "src/runtime/host/transport.h"
 
-// Messages by MPI. A message begins with its size, sent synchronously: the sender goes on when its
-// peer has come to the message, as NCCL's sends do, so that two sends that face each other stand
-// still here as they would there. The bytes follow in pieces that MPI sends at once
-// (mpi_ring.h says why); the first few go with the size, so that the answer costs no time. The last
-// one is sent synchronously, too, so that a message ends for both when it has arrived: a socket's
-// buffer takes whole messages, which NCCL's, beside networks a hundred times as fast, does not.
+// Messages by MPI. A message begins with its size, sent synchronously: the sender continues when
+// its peer has reached the message, as in NCCL. Two sends that face each other therefore deadlock
+// here as with NCCL. The bytes follow in pieces that MPI sends eagerly (see mpi_ring.h). The first
+// few go with the size, so that waiting for the answer costs no time. The last piece is synchronous
+// too, so that the message ends for both ranks when it has arrived. Otherwise a socket's buffer
+// would take whole messages, unlike NCCL's buffers.
 namespace stepcast::runtime::host {
 
 class MpiExchange {
@@ -25,12 +25,12 @@ class MpiExchange {
   Attempt<void> Run(std::span<const MessageCall> messages);
 
  private:
-  // Messages of one direction with one peer go one after the other.
+  // The messages of one direction with one peer, sent one after another.
   struct Lane {
     program::MessageDirection direction = program::MessageDirection::kSend;
     int peer = 0;
     std::deque<const MessageCall*> messages{};  // the first is in flight
-    std::int64_t size = 0;                      // its own, as sent; as received
+    std::int64_t size = 0;                      // its own size; sent or received
     bool begun = false;                         // its size has been posted
     bool open = false;                          // ... and has arrived
     std::int64_t posted = 0;                    // bytes
@@ -39,20 +39,20 @@ class MpiExchange {
   };
   struct Request {
     std::size_t lane = 0;
-    int bytes = 0;  // of the piece; -1: the size
+    int bytes = 0;  // of the piece; -1: the size message
   };
 
   Attempt<void> Post(std::size_t lane);
   enum class Piece : std::uint8_t { kSize, kInner, kLast };
   Attempt<void> PostPiece(std::size_t lane, void* data, int bytes, Piece piece);
   Attempt<void> Complete(const Request& request, const MPI_Status& status);
-  // Leaves no receive behind that would write into memory of others.
+  // Cancels open receives, which would write into released memory.
   void Cancel();
 
   MPI_Comm communicator_;
   std::vector<Lane> lanes_;
   std::vector<MPI_Request> pending_;
-  std::vector<Request> requests_;  // of `pending_`
+  std::vector<Request> requests_;  // the requests of `pending_`
 };
 
 }  // namespace stepcast::runtime::host

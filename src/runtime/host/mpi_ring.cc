@@ -13,12 +13,13 @@
 namespace stepcast::runtime::host {
 namespace {
 
-// What Open MPI's TCP sends at once is 64 KiB with its header (btl_tcp_eager_limit).
+// Open MPI's TCP sends messages of up to 64 KiB, header included, eagerly (btl_tcp_eager_limit).
 constexpr std::int64_t kPieceBytes = 60 << 10;
-// How many pieces are in flight at once: 1.9 MiB, which keeps a link of 1 Gbit/s busy through 15 ms
-// in which a rank does not get a core, and one of 100 Gbit/s through the latency of its messages.
+// The number of pieces in flight: 1.9 MiB. It keeps a link of 1 Gbit/s busy for 15 ms in which a
+// rank has no core, and a link of 100 Gbit/s during the latency of its messages.
 constexpr std::int64_t kSlots = 32;
-// Tags are piece numbers; MPI promises so many. Pieces so far apart are never in flight together.
+// Tags are piece numbers modulo this, the range that MPI guarantees. Pieces that far apart are
+// never in flight together.
 constexpr std::int64_t kTags = 32768;
 constexpr long kPauseNanoseconds = 50'000;
 
@@ -38,7 +39,7 @@ void AddSlices(const T* received, const T* own, T* sum, std::int64_t count, floa
   }
 }
 
-// What a ring of one member does.
+// A ring of one member copies.
 Attempt<void> CopyOf(const char* source, char* target, std::int64_t bytes) {
   if (source != target) std::memcpy(target, source, static_cast<std::size_t>(bytes));
   return {};
@@ -142,15 +143,15 @@ Attempt<void> MpiRing::Run(const Job& job) {
   return done;
 }
 
-// Puts the next piece into a slot.
+// Starts the next piece in a slot.
 Attempt<void> MpiRing::Begin(const Job& job, int slot) {
   slots_[slot] = {.piece = begun_++, .step = job.first_step, .outstanding = 0};
   return Post(job, slot);
 }
 
-// In step s of the reduction a member sends what it has summed up of the part that is s + 1 places
-// back, and receives that of the part behind it; after the last step it has its own. In step t of
-// the gather it passes on the part that is t places back.
+// In step s of the reduction, a member sends its partial sum of the part s + 1 places back, and
+// receives the part before that one. After the last step it has its own part. In step t of the
+// gather it forwards the part t places back.
 Attempt<void> MpiRing::Post(const Job& job, int slot) {
   const int step = slots_[slot].step;
   const bool reduces = step < members_ - 1;

@@ -8,52 +8,51 @@
 #include "src/base/data_type.h"
 #include "src/runtime/device.h"
 
-// Reductions and gathers around a ring, by MPI's point-to-point messages. MPI's own collectives
-// would do, but for two things. They choose among half a dozen algorithms by size and release, and
-// most send more than they must; a ring sends each byte (n - 1) / n times for each of the two
-// phases, which is what the textbook and NCCL do for large sizes. And while they wait they use up
-// the core that another rank's computation needs: with more ranks than cores, a waiting rank here
-// sleeps and looks again every 50 us.
+// Reductions and gathers around a ring, with MPI's point-to-point messages. MPI's own collectives
+// have two drawbacks. They choose among half a dozen algorithms by size and release, most of which
+// send more than necessary. A ring sends each byte (n - 1) / n times in each of the two phases, as
+// the textbook and NCCL do for large sizes. They also occupy a core while they wait. With more
+// ranks than cores, a waiting rank here sleeps and polls every 50 us instead.
 //
-// Parts go around in pieces, a slice of each part, which are in flight independently: while one
-// piece is added, others are on the wire. Pieces are small enough for MPI to send them at once.
-// What is larger it announces first, and the receiver's answer then queues on its own link behind
-// all that the ring has put there: a collective would take a third longer than its bytes, by how
-// much depending on what ran before.
+// Parts travel in pieces, a slice of each part, which are in flight independently: while one piece
+// is added, others are on the wire. Pieces are small enough for MPI's eager protocol. MPI announces
+// larger messages first, and the receiver's answer queues behind all ring traffic on its own link.
+// A collective would then take a third longer, by an amount that depends on what ran before.
 namespace stepcast::runtime::host {
 
 class MpiRing {
  public:
-  // Does not own the communicator, whose messages are its alone.
+  // Does not own the communicator, which must have no other messages.
   MpiRing(MPI_Comm communicator, int position, int members);
 
-  // Sums `source` (of all parts) over the members, so that each gets its own part into `result`,
-  // divided by their number if it is to be the average. The members' parts are the same share of
-  // the elements, rounded to whole ones. `result` may be the part's place in `source`; otherwise
-  // they do not overlap.
+  // Sums `source` (all parts) over the members; each member gets its own part in `result`. An
+  // average divides the sum by the number of members. Parts are equal shares of the elements,
+  // rounded to whole elements. `result` may be the part's place in `source`; otherwise the two must
+  // not overlap.
   Attempt<void> ReduceScatter(const char* source, char* result, std::int64_t elements,
                               DataType type, bool average);
-  // Each member has its part in `data`; all get all.
+  // Each member has its part in `data`; afterward all members have all parts.
   Attempt<void> AllGather(char* data, std::int64_t elements, std::int64_t bytes_per_element);
-  // The two, one piece going on to the second while another is still in the first.
+  // ReduceScatter and AllGather, pipelined: a piece enters the second phase while another is in the
+  // first.
   Attempt<void> AllReduce(const char* source, char* target, std::int64_t elements, DataType type,
                           bool average);
 
  private:
   struct Job {
-    const char* source = nullptr;  // what is summed, all parts
-    char* own = nullptr;           // where the own part's sum goes
+    const char* source = nullptr;  // all parts, to be summed
+    char* own = nullptr;           // where the own part's sum is stored
     char* gathered = nullptr;      // all parts
     std::int64_t elements = 0;
     std::int64_t element_bytes = 0;
     DataType type = DataType::kFp32;
     bool average = false;
-    int first_step = 0, last_step = 0;  // reduction: 0 to members - 2; gather: behind it
+    int first_step = 0, last_step = 0;  // reduction: 0 to members - 2; the gather follows
   };
   struct Slice {
     std::int64_t begin = 0, count = 0;  // elements
   };
-  // Where a piece in flight is kept.
+  // The state of a piece in flight.
   struct Slot {
     std::int64_t piece = 0;
     int step = 0;
@@ -64,7 +63,7 @@ class MpiRing {
   Attempt<void> Begin(const Job& job, int slot);
   Attempt<void> Post(const Job& job, int slot);
   void Complete(const Job& job, int slot);
-  // The elements of a part that belong to a piece.
+  // The elements of a part in a piece.
   Slice SliceOf(const Job& job, int part, std::int64_t piece) const;
   char* Scratch(int slot, int which) { return scratch_.data() + (2 * slot + which) * piece_bytes_; }
   int Part(int back) const { return ((position_ - back) % members_ + members_) % members_; }

@@ -18,7 +18,7 @@
 namespace stepcast::runtime::host {
 namespace {
 
-// MPI counts with int; larger broadcasts go in pieces.
+// MPI counts in int, so larger broadcasts are split.
 constexpr std::int64_t kLargestCount = std::int64_t{1} << 30;
 
 class MpiChannel : public Channel {
@@ -92,7 +92,7 @@ class MpiChannel : public Channel {
     return {};
   }
 
-  // As NCCL carries it out: one group of messages.
+  // As in NCCL: one group of messages.
   Attempt<void> AllToAll(const CollectiveCall& call) {
     const std::int64_t room = call.elements / members_, size = SizeOf(call.type);
     // A message that is sent is only read.

@@ -7,10 +7,10 @@
 
 namespace stepcast::runtime::host {
 
-// A transport by MPI, in which the job's ranks are those of MPI_COMM_WORLD: MpiSession must run.
-// All ranks of the job call this together. Each communicator of the program is one of MPI's own,
-// since MPI, too, runs the collectives of a communicator in order. Null when MPI does not run, was
-// not compiled in, or numbers the ranks differently.
+// A transport by MPI. The job's ranks are those of MPI_COMM_WORLD, and MpiSession must run. Each
+// communicator of the program is an MPI communicator, since MPI too runs a communicator's
+// collectives in order. Null if MPI does not run, was not compiled in, or numbers the ranks
+// differently. All ranks of the job call this together.
 Attempt<std::unique_ptr<Transport>> ConnectMpi(const Job& job);
 
 }  // namespace stepcast::runtime::host

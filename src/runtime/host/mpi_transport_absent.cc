@@ -1,6 +1,6 @@
 #include "src/runtime/host/mpi_transport.h"
 
-// What stands in for mpi_transport.cc under --define=mpi=false.
+// Replaces mpi_transport.cc under --define=mpi=false.
 namespace stepcast::runtime::host {
 
 Attempt<std::unique_ptr<Transport>> ConnectMpi(const Job& /*job*/) { return nullptr; }

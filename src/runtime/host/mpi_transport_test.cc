@@ -1,4 +1,4 @@
-// Without a launcher this test starts itself under mpirun; the ranks then run the checks.
+// Without a launcher this test starts itself under mpirun, and the ranks run the checks.
 #include "src/runtime/host/mpi_transport.h"
 
 #include <gtest/gtest.h>

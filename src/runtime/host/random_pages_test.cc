@@ -34,7 +34,7 @@ float FloatAt(const std::byte* data) {
   return value;
 }
 
-// Pages that this process came to for the first time.
+// The number of pages that this process has touched for the first time.
 long Faults() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -79,7 +79,7 @@ TEST(RandomPages, BeginElsewhereWithAnotherSeed) {
   EXPECT_NE(std::memcmp(one.data(), other.data(), 4096), 0);
 }
 
-// In a process of its own, for the limit and the file hold for a whole process.
+// Runs in a child process, since the limit and the file apply to a whole process.
 TEST(RandomPagesDeathTest, AreTheSameWhereAFileMayNotBeThatLarge) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const auto sum = [] {

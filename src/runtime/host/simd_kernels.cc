@@ -4,7 +4,7 @@
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 
-// AVX2 without FMA, which would round a product and a sum once for both. Sanitizers are not ready
+// AVX2 without FMA, which would round a product and a sum only once. Sanitizers are not initialized
 // when the loader chooses between such copies of a function.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)

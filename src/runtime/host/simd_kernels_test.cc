@@ -12,7 +12,7 @@
 namespace stepcast::runtime::host {
 namespace {
 
-// No multiple of any vector's length.
+// Not a multiple of any vector length.
 constexpr std::int64_t kCount = 1003;
 
 std::vector<float> Numbers(std::uint32_t seed) {
@@ -21,7 +21,8 @@ std::vector<float> Numbers(std::uint32_t seed) {
   return numbers;
 }
 
-// Bit by bit what the element's own function says; this file is compiled for no vectors.
+// Bit for bit the results of the function for one element; this file is compiled without vector
+// instructions.
 TEST(SimdKernels, GradientsAreThoseOfTheElements) {
   const std::vector<float> source = Numbers(1);
   for (const std::int64_t first : {std::int64_t{0}, (std::int64_t{1} << 32) - 500}) {

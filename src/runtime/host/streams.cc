@@ -46,7 +46,8 @@ void Streams::Push(std::uint16_t index, Item item) {
   std::unique_lock lock(mutex_);
   if (outstanding_ >= kRunAhead && !stopped_) {
     host_wants_room_ = true;
-    // A little more than one free place, so that host and streams do not take turns at every one.
+    // Waits for more than one free place, so that host and stream do not alternate at every
+    // operation.
     room_.wait(lock, [&] { return outstanding_ <= kRunAhead - kRunAhead / 8 || stopped_; });
     host_wants_room_ = false;
   }

@@ -18,35 +18,35 @@
 
 namespace stepcast::runtime::host {
 
-// A place in a stream's queue: everything that was issued on it before.
+// A position in a stream's queue: all work issued before it.
 struct Position {
   std::uint16_t stream = 0;
   std::uint64_t issued = 0;
 };
 
-// Streams on CPUs: each is a thread that runs what is queued on it, in order. Threads that have
-// nothing to do, or wait for each other, sleep. Issuing and waiting is for one thread, the host's.
+// Streams on CPUs. Each is a thread that runs its queue in order. Idle or waiting threads sleep.
+// Only the host thread may issue or wait.
 //
-// When work fails, nothing that has not begun is run any more; queues then empty at once, so that
-// no thread waits for ever.
+// After a failure, no further work begins. Queues then empty at once, so that no thread waits
+// forever.
 class Streams {
  public:
-  // Runs on the stream's thread. May set `start` to when the work itself began, if it had to wait
-  // for more than its stream.
+  // Runs on the stream's thread. May set `start` to the time when the work itself began, if it had
+  // to wait for more than its stream.
   using Work = std::function<Attempt<void>(Time& start)>;
 
-  // So many operations may be in the queues; then issuing waits, as it does for CUDA's.
+  // The number of queued operations at which issuing waits, as in CUDA.
   static constexpr std::uint64_t kRunAhead = 1024;
 
-  // `on_failure` is called once, by the thread whose work failed first.
+  // `on_failure` is called once, by the first thread whose work failed.
   Streams(const Clock& clock, int streams, std::function<void(const Failure&)> on_failure);
-  // Waits for what runs; what has not begun is dropped.
+  // Waits for running work; drops work that has not begun.
   ~Streams();
 
-  // Where operations are counted and the longest-running one is kept.
+  // Counts operations in `progress`, and keeps the longest-running one there.
   void ReportTo(Progress* progress);
 
-  // `operation` may be none (instruction kNone): then its times are not kept.
+  // With an `operation` whose instruction is kNone, no times are kept.
   void Issue(std::uint16_t stream, OperationId operation, Work work);
   // `call` numbers the wait for TakeWaits.
   void IssueWait(std::uint16_t stream, Position until, std::uint64_t call);
@@ -58,10 +58,10 @@ class Streams {
 
   // The first failure of any work.
   std::optional<Failure> failure() const;
-  // As if work had failed: drops what has not begun.
+  // Acts as if work had failed: drops work that has not begun.
   void Stop();
 
-  // Operations that ran since the last call, in order of (end, issue).
+  // The operations that ran since the last call, ordered by (end, issue).
   std::vector<OperationTimes> TakeTimes();
   std::vector<WaitTimes> TakeWaits();
 

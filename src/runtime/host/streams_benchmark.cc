@@ -1,4 +1,4 @@
-// What the host backend itself costs: the overheads that stand beside the work of a step.
+// Measures the overhead of the host backend, without the work of a step.
 
 #include <benchmark/benchmark.h>
 
@@ -14,8 +14,8 @@ namespace {
 
 Attempt<void> Nothing(Time& /*start*/) { return {}; }
 
-// An operation on one stream after another's on the other, tied by events: one thread finishes,
-// another wakes up. Time for each hand-over.
+// Operations alternate between two streams, ordered by events: one thread finishes, another wakes
+// up. Reports the time of each hand-over.
 void HandOver(benchmark::State& state) {
   constexpr int kHandOvers = 200;
   const Clock clock;
@@ -33,7 +33,7 @@ void HandOver(benchmark::State& state) {
 }
 BENCHMARK(HandOver)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
-// Operations on one stream: what each takes of the host thread and of the stream's.
+// Operations on one stream: the time that each takes on the host thread and on the stream's thread.
 void InARow(benchmark::State& state) {
   constexpr int kOperations = 1000;
   const Clock clock;
@@ -46,7 +46,7 @@ void InARow(benchmark::State& state) {
 }
 BENCHMARK(InARow)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
-// How late a sleep of 1 ms ends.
+// The delay after which a sleep of 1 ms ends.
 void SleepLateness(benchmark::State& state) {
   PrepareThreadForPreciseSleep();
   const Clock clock;

@@ -12,7 +12,7 @@
 namespace stepcast::runtime::host {
 namespace {
 
-// Holds work up until it is opened.
+// Blocks work until it is opened.
 class Gate {
  public:
   Streams::Work Work() {
@@ -81,12 +81,12 @@ TEST(Streams, TellsOfWaitsThatWereNotSatisfied) {
   streams.Issue(1, {1, 0}, [](Time&) -> Attempt<void> { return {}; });
   streams.IssueWait(1, held, 5);
   streams.WaitFor({1, 2});
-  // The stream comes to its second wait now.
+  // The stream reaches its second wait now.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   gate.Open();
   streams.WaitForAll();
   const std::vector<WaitTimes> waits = streams.TakeWaits();
-  // On a machine so busy that 20 ms were not enough there is none.
+  // There may be none if the machine is so busy that 20 ms were not enough.
   ASSERT_LE(waits.size(), 1u);
   if (!waits.empty()) {
     EXPECT_EQ(waits[0].call, 5u);

@@ -22,10 +22,10 @@
 namespace stepcast::runtime::host {
 namespace {
 
-// What all ranks share.
+// The state shared by all ranks.
 struct Hub;
 
-// Where the members of one communicator meet.
+// Synchronizes the members of one communicator.
 class Meeting {
  public:
   Meeting(Hub& hub, int members) : hub_(hub), calls_(static_cast<std::size_t>(members)) {}
@@ -42,12 +42,12 @@ class Meeting {
   Attempt<void> Meet();
   void Work(int position) const;
 
-  // A message that one end has posted, and its state. Both ends wait until it is over.
+  // A message that one end has posted, and its state. Both ends wait until it has moved.
   struct Posted {
     const MessageCall* call = nullptr;
     enum class State : std::uint8_t { kWaits, kMoves, kOver, kMismatched } state = State::kWaits;
   };
-  // The other end of a message, if it has been posted.
+  // Removes and returns the other end of a message, if it has been posted.
   Posted* Take(int from, int to, program::MessageDirection direction);
 
   Hub& hub_;
@@ -55,13 +55,13 @@ class Meeting {
   std::vector<CollectiveCall> calls_;  // by position
   int arrived_ = 0;
   std::uint64_t meetings_ = 0;
-  // [sender, receiver, direction]: in order, those whose other end has not been posted.
+  // [sender, receiver, direction]: posted messages without their other end, in order.
   std::map<std::tuple<int, int, program::MessageDirection>, std::deque<Posted*>> open_;
   std::condition_variable posted_;
 };
 
 struct Hub {
-  std::mutex mutex;  // guards all of this and the meetings' counts
+  std::mutex mutex;  // guards all members and the meetings' counts
   std::map<std::pair<std::string, std::vector<int>>, std::unique_ptr<Meeting>> meetings;
   std::optional<std::string> abandoned;
 };
@@ -92,7 +92,7 @@ Attempt<void> Meeting::Run(int position, const CollectiveCall& call) {
             other.root == call.root && other.loads == call.loads;
   }
   if (agree) Work(position);
-  // Buffers are others' to read until all are done.
+  // Other members may read this rank's buffers until all are done.
   if (Attempt<void> met = Meet(); !met) return met;
   if (!agree) {
     return tl::unexpected(
@@ -109,7 +109,7 @@ Meeting::Posted* Meeting::Take(int from, int to, program::MessageDirection direc
   return first;
 }
 
-// Posts all ends; the one that finds the other there moves the bytes.
+// Posts all ends; the later end of a message moves its bytes.
 Attempt<void> Meeting::Exchange(int position, std::span<const MessageCall> messages) {
   using program::MessageDirection;
   std::vector<Posted> own(messages.size());
@@ -142,7 +142,7 @@ Attempt<void> Meeting::Exchange(int position, std::span<const MessageCall> messa
     sender->state = receiver->state = Posted::State::kOver;
   }
   posted_.notify_all();
-  // Nothing of this call is others' to read once it returns.
+  // After this call returns, no other member may read its buffers.
   const auto is = [&](Posted::State state) {
     return std::any_of(own.begin(), own.end(), [=](const auto& one) { return one.state == state; });
   };
@@ -203,7 +203,7 @@ void Meeting::Work(int position) const {
   const std::int64_t size = SizeOf(call.type);
   switch (call.kind) {
     case CollectiveKind::kAllReduce: {
-      // Only this member reads or writes these elements of any buffer.
+      // Only this member accesses these elements of any buffer.
       const std::int64_t begin = call.elements * position / members;
       const std::int64_t end = call.elements * (position + 1) / members;
       values::WithStorageType(call.type, [&](auto storage) {
@@ -306,8 +306,7 @@ std::map<std::string, std::weak_ptr<Hub>>& Registry() {
 
 Attempt<std::unique_ptr<Transport>> ConnectThreads(Job& job) {
   const Place& place = job.place();
-  // Rank 0 puts a hub under a name that no other process has; a rank that finds it is in this
-  // process.
+  // Rank 0 registers the hub under a unique name. A rank that finds the name is in this process.
   std::shared_ptr<Hub> hub;
   std::string name;
   if (place.rank == 0) {

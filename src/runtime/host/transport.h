@@ -12,12 +12,12 @@
 #include "src/program/program.h"
 #include "src/runtime/device.h"
 
-// How collectives get from rank to rank on CPUs: through the memory that the threads of a process
-// share (thread_transport.h), or by MPI (mpi_transport.h).
+// Moves the data of collectives between ranks on CPUs: through memory shared by threads
+// (thread_transport.h), or by MPI (mpi_transport.h).
 namespace stepcast::runtime::host {
 
-// One rank's part in one collective: what program::EffectKind::kCollective says of sizes and of
-// collectives in place.
+// One rank's part in one collective. program::EffectKind::kCollective defines sizes and in-place
+// collectives.
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   DataType type = DataType::kFp32;
@@ -34,7 +34,7 @@ struct MessageCall {
   program::MessageDirection direction = program::MessageDirection::kSend;
   int peer = 0;  // position in the group
   std::int64_t bytes = 0;
-  std::byte* data = nullptr;  // sends leave it as it is
+  std::byte* data = nullptr;  // not changed by sends
 };
 
 // One rank's end of a communicator.
@@ -42,13 +42,13 @@ class Channel {
  public:
   virtual ~Channel() = default;
 
-  // Takes part in a collective; returns when this rank's buffers are its own again. Members call
-  // this in the same order, each for one collective at a time. Sums of whole numbers that the type
-  // holds exactly are exact; others may be rounded after each addition.
+  // Takes part in a collective. Returns when this rank may use its buffers again. Members call this
+  // in the same order, one collective at a time. Sums of integers that the type holds exactly are
+  // exact; others may be rounded after each addition.
   virtual Attempt<void> Run(const CollectiveCall& call) = 0;
-  // Sends and receives all of these at once; returns when all have moved. The k-th message to a
-  // member is the k-th that it receives from this one: of another size it is a Failure at one end
-  // at least. Messages to itself are matched in order, too.
+  // Sends and receives all messages at once; returns when all have arrived. The k-th message to a
+  // member is the k-th that it receives from this one. If their sizes differ, at least one end gets
+  // a Failure. Messages to itself are matched in order too.
   virtual Attempt<void> Exchange(std::span<const MessageCall> messages) = 0;
 };
 
@@ -56,13 +56,14 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  // All of `ranks` (this one among them; their order is the group's) call this together, with the
-  // same name; two communicators of the same ranks differ in their names.
+  // All of `ranks` call this together with the same `name`; this rank is one of them, and their
+  // order is the group's. Two communicators of the same ranks have different names.
   virtual Attempt<std::unique_ptr<Channel>> Open(const std::string& name,
                                                  const std::vector<int>& ranks) = 0;
 
-  // This rank takes part in nothing more. Where the transport can tell them, partners that wait for
-  // it get a Failure that says why; under MPI they wait until the run is ended. Any thread.
+  // Announces that this rank takes part in nothing more. Partners that wait for it get a Failure
+  // with the reason, if the transport can tell them. Under MPI they wait until the run is ended.
+  // Thread-safe.
   virtual void Abandon(const std::string& why) = 0;
 
   // "threads of one process", "Open MPI ..."

@@ -14,19 +14,19 @@
 namespace stepcast::runtime::host {
 namespace {
 
-// Whole numbers from -3 to 3: sums are exact in bf16 in any order.
+// Integers from -3 to 3: sums are exact in bf16 in any order.
 float Given(int member, std::int64_t element) {
   return static_cast<float>((element * 5 + member * 3) % 7 - 3);
 }
 
-// Large enough for a transport to send in pieces, and of no even number; ThreadSanitizer, which
-// looks at threads and not at pieces, would take minutes.
+// Large enough to be sent in pieces, and not a round number. ThreadSanitizer would take minutes,
+// and does not check pieces.
 #if defined(__SANITIZE_THREAD__)
 constexpr std::int64_t kManyElements = 10'001;
 constexpr std::int64_t kMoreElements = 10'003;
 #else
 constexpr std::int64_t kManyElements = 90'001;
-// More pieces than are in flight at once.
+// More pieces than may be in flight at once.
 constexpr std::int64_t kMoreElements = 600'001;
 #endif
 
@@ -68,7 +68,7 @@ std::string CheckOne(const Group& group, CollectiveKind kind, DataType type, std
     } else if (kind == CollectiveKind::kAllToAll) {
       const int from = program::AllToAllSender(group.position, static_cast<int>(i / part),
                                                static_cast<int>(members));
-      // What is not sent stays as it was.
+      // Elements that are not sent keep their values.
       const bool sent = i % part < ElementsSent(loads, part, type, from, group.position);
       expected = sent ? Given(group.ranks[static_cast<std::size_t>(from)], i) : 99.0f;
     } else {
@@ -89,14 +89,14 @@ std::string CheckOne(const Group& group, CollectiveKind kind, DataType type, std
   return "";
 }
 
-// What a member sends another one with its n-th message.
+// The bytes of the n-th message from one member to another.
 std::byte ByteOf(const Group& group, int from, int to, int number, std::int64_t at) {
   return static_cast<std::byte>(group.ranks[static_cast<std::size_t>(from)] * 31 + to * 7 +
                                 number * 3 + at % 251);
 }
 
-// An exchange of messages of these sizes to each of some members, which receive from members in the
-// same places on the other side.
+// Checks an exchange of messages of these sizes with members at these distances; each member
+// receives from the members at the opposite distances.
 std::string CheckExchange(const Group& group, const std::vector<int>& distances,
                           const std::vector<std::int64_t>& sizes) {
   using program::MessageDirection;
@@ -147,7 +147,7 @@ std::string CheckExchanges(const Group& group) {
       if (!wrong.empty()) return wrong;
     }
   }
-  // From the first to the last and on, without a group: each waits for the one before.
+  // Messages pass from the first member to the last one by one: each waits for the previous one.
   if (members == 1) return "";
   std::vector<std::byte> token(70'000);
   const auto size = static_cast<std::int64_t>(token.size());
@@ -170,7 +170,7 @@ std::string CheckExchanges(const Group& group) {
   return token.back() == static_cast<std::byte>(expected) ? "" : "a token came round wrong";
 }
 
-// Rows of experts whose loads are not even, there and back.
+// Checks an all-to-all of expert rows with uneven loads, in both directions.
 std::string CheckUneven(const Group& group) {
   const auto members = static_cast<std::int64_t>(group.ranks.size());
   for (const auto first : {AllToAllLoads::First::kReceivesMost, AllToAllLoads::First::kSendsMost}) {
@@ -218,7 +218,7 @@ std::string CheckGroup(const Group& group) {
 std::string CheckTransport(Transport& transport, int rank, int ranks) {
   std::vector<int> all, alternate;
   for (int r = 0; r < ranks; ++r) {
-    // From the last to the first: the group's order is not that of the ranks.
+    // In reverse, so that the group's order differs from the ranks' order.
     all.insert(all.begin(), r);
     if (r % 2 == rank % 2) alternate.push_back(r);
   }
@@ -232,7 +232,7 @@ std::string CheckTransport(Transport& transport, int rank, int ranks) {
     const auto found = std::find(members.begin(), members.end(), rank);
     groups.push_back({*channels.back(), members, static_cast<int>(found - members.begin())});
   }
-  // At the same time, each from a thread of its own.
+  // All groups at the same time, each on its own thread.
   std::vector<std::string> wrong(groups.size());
   std::vector<std::thread> threads;
   for (std::size_t g = 0; g < groups.size(); ++g) {

@@ -26,7 +26,7 @@ const T* As(const std::byte* data) {
   return reinterpret_cast<const T*>(data);
 }
 
-// target[i] = scale value(i), or more of it.
+// target[i] = scale * value(i), or += if `add`.
 template <typename Target, typename Value>
 void Store(Target* target, std::int64_t count, bool add, float scale, Value value) {
   if (add) {
@@ -127,8 +127,8 @@ void Move(const BoundEffect& bound) {
   });
 }
 
-// As values::UpdateRange; the arrays do not overlap, so the compiler may take several elements at a
-// time, which rounds the same.
+// Like values::UpdateRange, but the arrays must not overlap, so that the compiler can vectorize.
+// The rounding is the same.
 template <typename Optimizer, typename Parameter, typename Gradient, typename State>
 void UpdateAll(const Optimizer& optimizer, Parameter* parameters, const Gradient* gradients,
                State* states, std::int64_t stride, std::int64_t elements) {

@@ -6,11 +6,11 @@
 #include "src/program/data_flow.h"
 #include "src/runtime/device.h"
 
-// Effects of operations on the training's values, in memory: program/data_flow.h with the
-// arithmetic of runtime/values.
+// Executes effects on the training's values in memory: program/data_flow.h with the arithmetic of
+// runtime/values.
 namespace stepcast::runtime::host {
 
-// An effect and where its ranges lie in memory; null where the effect has none.
+// An effect and the addresses of its ranges; null if the effect has none.
 struct BoundEffect {
   program::Effect effect;
   std::byte* target = nullptr;
@@ -24,22 +24,22 @@ struct EffectContext {
   int micro_batch = 0;
   GradientRule gradients = GradientRule::kComputed;
   bool adamw = true;
-  // The result of the operation's matrix product, if it is one: gradients come from it under
-  // kComputed, over and over if it has fewer elements.
+  // The result of the operation's matrix product, if it has one. Under kComputed, gradients are
+  // taken from it, repeated if it has fewer elements.
   const float* product = nullptr;
   std::int64_t product_elements = 0;
 };
 
-// All but kCollective.
+// Executes every kind of effect except kCollective.
 void Apply(const BoundEffect& bound, const EffectContext& context);
 
-// The model's initial values, `elements` of them from `first_element` on, or zeros.
+// Writes the model's initial values, `elements` from `first_element` on, or zeros.
 void WriteInitial(const program::StatePart& part, std::byte* target, std::uint64_t seed);
 
-// Values as FP32.
+// Converts values to FP32.
 void ReadValues(const std::byte* source, DataType type, std::int64_t count, float* values);
 
-// Memory that the effect's target and source take up.
+// The bytes of the effect's target and source.
 std::int64_t BytesMoved(const program::Effect& effect);
 
 }  // namespace stepcast::runtime::host

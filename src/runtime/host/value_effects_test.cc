@@ -93,7 +93,7 @@ TEST(ValueEffects, ComputedGradientsOfProductsAreTheProduct) {
   Apply({effect, Raw(gradient), Raw(parameters), nullptr}, context);
   EXPECT_EQ(gradient, (std::vector<float>{101, 102, 103, 101, 102}));
 
-  // Without a product: the quadratic loss.
+  // Without a product, the gradient is that of the quadratic loss.
   effect.add = false;
   Apply({effect, Raw(gradient), Raw(parameters), nullptr}, {});
   EXPECT_EQ(gradient[3], values::QuadraticGradient(1, values::QuadraticSeed(0, 0), 3));
@@ -126,8 +126,8 @@ TEST(ValueEffects, TheOptimizerKeepsMasterCopyAndParameterTogether) {
   std::vector<values::Bf16> gradients(2, values::FromFp32<values::Bf16>(4.0f));
   std::vector<float> states{1, 1, 0, 0, 0, 0};
   Apply({effect, Raw(parameters), Raw(gradients), Raw(states)}, {});
-  // AdamW's first step: the parameter decays by learning rate x weight decay = 1e-5, then moves by
-  // the learning rate, 1e-3, against the gradient, whatever its size.
+  // The first step of AdamW: the parameter decays by learning rate x weight decay = 1e-5. Then it
+  // moves by the learning rate, 1e-3, against the gradient of any size.
   for (int i = 0; i < 2; ++i) {
     EXPECT_NEAR(states[i], 1 - 1e-5 - 1e-3, 1e-6);
     EXPECT_EQ(Widened(parameters)[i], values::ToFp32(values::FromFp32<values::Bf16>(states[i])));
@@ -136,9 +136,8 @@ TEST(ValueEffects, TheOptimizerKeepsMasterCopyAndParameterTogether) {
   }
 }
 
-// As above without a master copy: the parameters of 8 bits of mantissa are updated themselves. A
-// step of 1e-3 from 1 is less than half of what they can show, 2^-8, and is lost; one from 2^-4 is
-// not.
+// As above without a master copy: parameters with 8 bits of mantissa are updated directly. A step
+// of 1e-3 from 1 is less than half of their resolution, 2^-8, and is lost. A step from 2^-4 is not.
 TEST(ValueEffects, WithoutAMasterCopyParametersAndMomentsAreRounded) {
   Effect effect;
   effect.kind = EffectKind::kUpdate;

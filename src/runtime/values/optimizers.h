@@ -8,8 +8,8 @@
 #include "src/runtime/values/number_types.h"
 
 // The optimizers, element by element, as PyTorch's torch.optim.AdamW and SGD (momentum, dampening
-// 0) define them, in FP32. Each update of one element is a fixed sequence of rounded operations, so
-// every backend and every way to share the elements out gives the same bits.
+// 0) define them, in FP32. The update of an element is a fixed sequence of rounded operations.
+// Every backend and every partition of the elements therefore gives the same bits.
 namespace stepcast::runtime::values {
 
 inline constexpr double kLearningRate = 1e-3;
@@ -37,7 +37,7 @@ struct Sgd {
   float learning_rate = 0;
 };
 
-// `update` counts from 1. Host code: the powers are taken in double precision, once for all
+// `update` counts from 1. Host code only: powers are computed in double precision, once for all
 // elements.
 inline AdamW AdamWOf(std::int64_t update) {
   const auto count = static_cast<double>(update);
@@ -76,9 +76,9 @@ STEPCAST_HOST_DEVICE inline float Updated(const Sgd& optimizer, float parameter,
   return Add(parameter, -Multiply(optimizer.learning_rate, moments[0]));
 }
 
-// Updates element `i` of an array of parameters. `states` are arrays, `stride` elements after one
-// another: the moments, of the parameters' type; or FP32 ones beside shorter parameters, of which
-// the first is the master copy (parameters are then its rounded value).
+// Updates element `i` of an array of parameters. `states` holds arrays of `stride` elements. They
+// are the moments in the parameters' type, or FP32 states if the parameters have a shorter type. In
+// the second case the first array is the master copy, and parameters are its rounded values.
 template <typename Optimizer, typename Parameter, typename Gradient, typename State>
 STEPCAST_HOST_DEVICE inline void UpdateElement(const Optimizer& optimizer, Parameter* parameters,
                                                const Gradient* gradients, State* states,

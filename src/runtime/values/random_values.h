@@ -4,9 +4,8 @@
 
 #include "src/runtime/values/exact_arithmetic.h"
 
-// Values that look random and follow from an index alone, so that every rank and every backend
-// makes the same ones, any part of them, in any order. 32-bit operations only: loops over them
-// vectorise.
+// Pseudo-random values computed from an index only. Every rank and backend computes the same
+// values, for any part and in any order. Only 32-bit operations are used, so loops vectorize.
 namespace stepcast::runtime::values {
 
 // A bijective mixer of 32 bits (C. Wellons, "Prospecting for hash functions", 2018, lowbias32).
@@ -18,7 +17,7 @@ STEPCAST_HOST_DEVICE inline std::uint32_t Mix(std::uint32_t x) {
   return x ^ (x >> 16);
 }
 
-// What an element of the model contributes to a hash.
+// The contribution of a model element to a hash.
 STEPCAST_HOST_DEVICE inline std::uint32_t ElementHash(std::int64_t element) {
   const auto index = static_cast<std::uint64_t>(element);
   return static_cast<std::uint32_t>(index) * 0x9e3779b1u +
@@ -31,15 +30,15 @@ STEPCAST_HOST_DEVICE inline std::uint32_t SeedHash(std::uint64_t seed) {
 }
 
 // The initial value of a model element: an odd multiple of 1/2048 between -1/16 and 1/16. All
-// storage types hold it exactly, so a master copy and a 16-bit parameter start equal; none is zero.
-// `seed` is SeedHash of the run's seed.
+// storage types hold it exactly, so a master copy and a 16-bit parameter start equal. It is never
+// zero. `seed` is SeedHash of the run's seed.
 STEPCAST_HOST_DEVICE inline float InitialValue(std::uint32_t seed, std::int64_t element) {
   const std::uint32_t hash = Mix(seed ^ ElementHash(element));
   const std::int32_t odd = static_cast<std::int32_t>((hash >> 25) * 2) - 127;
   return Multiply(static_cast<float>(odd), 0x1p-11f);
 }
 
-// Input data, operands of products: between -1 and 1, never zero. `seed` as above.
+// Input data and operands of products: between -1 and 1, never zero. `seed` as above.
 STEPCAST_HOST_DEVICE inline float RandomOperand(std::uint32_t seed, std::int64_t index) {
   const std::uint32_t hash = Mix(seed ^ ElementHash(index));
   const std::int32_t odd = static_cast<std::int32_t>((hash >> 9) * 2 + 1) - (1 << 23);

@@ -35,8 +35,8 @@ TYPED_TEST(StorageType, WideningAndRoundingGivesEveryPatternBack) {
   }
 }
 
-// Between two neighbours of the short type lie three FP32 numbers of interest: just below the
-// middle, the middle, just above it. The middle goes to the even one.
+// Three FP32 numbers between two neighbors of the short type matter: just below the middle, the
+// middle, and just above it. The middle rounds to even.
 TYPED_TEST(StorageType, RoundsToNearestTiesToEven) {
   for (std::uint32_t bits = 0; bits < 0x7fff; ++bits) {
     const TypeParam low{static_cast<std::uint16_t>(bits)};
@@ -128,8 +128,8 @@ TEST(Gradients, SmallIntegersTakeAllNineValuesAlike) {
   for (const int c : count) EXPECT_NEAR(c, 1000, 160);
 }
 
-// Eight in nine of the gradients change with the lowest bit of the parameter, with the rank, the
-// step or the micro-batch.
+// Eight in nine of the gradients change with the parameter's lowest bit, the rank, the step or the
+// micro-batch.
 TEST(Gradients, SmallIntegersDependOnEverything) {
   const auto differing = [](auto one, auto other) {
     int count = 0;
@@ -169,7 +169,7 @@ TEST(Gradients, QuadraticTargetsOfAnElementHaveOneSignAndAreLarge) {
   EXPECT_TRUE(differ);
 }
 
-// torch.optim.AdamW by its definition, in double precision.
+// torch.optim.AdamW from its definition, in double precision.
 struct ReferenceAdamW {
   double parameter, first = 0, second = 0;
   void Update(double gradient, int update) {
@@ -201,7 +201,7 @@ TEST(Optimizers, AdamWFollowsItsDefinition) {
   for (int i = 0; i < kElements; ++i) EXPECT_NEAR(parameters[i], reference[i].parameter, 2e-7);
 }
 
-// The first update of AdamW moves by learning rate x sign, but for epsilon and decay.
+// The first AdamW update moves by learning rate x sign, apart from epsilon and decay.
 TEST(Optimizers, FirstAdamWUpdateMovesByTheLearningRate) {
   float parameter = 0.5f, states[2] = {0, 0};
   const float gradient = -3;
@@ -218,7 +218,8 @@ TEST(Optimizers, SgdAccumulatesMomentum) {
   EXPECT_FLOAT_EQ(parameter, 1 - 1e-3f * 2 - 1e-3f * (0.9f * 2 + 2));
 }
 
-// 9 + 16 + 144 = 169, whose root is 13: a limit of 6.5 halves what is there, one of 20 leaves it.
+// 9 + 16 + 144 = 169, whose root is 13. A limit of 6.5 halves the gradients; a limit of 20 keeps
+// them.
 TEST(Clipping, BringsTheNormDownToTheLimit) {
   const std::vector<Bf16> gradients = {FromFp32<Bf16>(3), FromFp32<Bf16>(-4), FromFp32<Bf16>(12)};
   const double sum = SumOfSquares(gradients.data(), 3);
@@ -233,7 +234,7 @@ TEST(Clipping, BringsTheNormDownToTheLimit) {
   EXPECT_EQ(ToFp32(Clipped(gradients[2], 0.5f)), 6.0f);
 }
 
-// With a shorter type the master copy is what is updated, and the parameter is its rounded value.
+// With a shorter type, the master copy is updated and the parameter is its rounded value.
 TEST(Optimizers, ShortParametersAreTheRoundedMasterCopy) {
   constexpr std::int64_t kElements = 33;
   std::vector<float> wide(kElements), wide_states(2 * kElements, 0.0f);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What src/runtime/cuda/instructions.cuh has as PTX, by the PTX ISA's description of it.
+// Emulates the PTX of src/runtime/cuda/instructions.cuh, after the PTX ISA.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -30,8 +30,8 @@ float OfPair(std::uint32_t pair, int which) {
   return values::ToFp32(T{static_cast<std::uint16_t>(pair >> 16 * which)});
 }
 
-// mma.m16n8k16: in a and c, a row's numbers lie in the four lanes from 4 (row % 8) on; in b, a
-// column's in those from 4 column on.
+// mma.m16n8k16: a row's numbers in a and c are in the four lanes from 4 (row % 8) on; a column's
+// numbers in b are in those from 4 column on.
 template <typename T>
 void MultiplyAdd(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
   struct Fragments {

@@ -39,7 +39,7 @@ def _flat(row: Mapping[str, Any], above: str = "") -> Dict[str, Any]:
         if isinstance(value, Mapping):
             if above == "" and key in ("resolved", "run"):
                 continue
-            # Settings have dotted keys of their own.
+            # Settings already have dotted keys.
             inside = "" if key == "set" else f"{above}{key}."
             figures.update(_flat(value, inside))
         elif not isinstance(value, list):

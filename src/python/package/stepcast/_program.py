@@ -34,13 +34,13 @@ class Program:
             os.register_at_fork(after_in_child=self._forget)
 
     def ask(self, question: Dict[str, Any]) -> Dict[str, Any]:
-        # Made outside of the lock: what is no JSON raises TypeError.
+        # Outside of the lock, since json.dumps may raise TypeError.
         line = json.dumps({"id": next(self._ids), **question})
         with self._lock:
             try:
                 reply = self._exchange(line)
             except BaseException:
-                # An answer that nobody read, as after Ctrl-C, would be taken for the next one's.
+                # An unread answer, as after Ctrl-C, would be taken for the next question's.
                 self._end()
                 raise
         if "mistakes" in reply:
@@ -69,7 +69,8 @@ class Program:
             self._end()
         if self._process is None:
             try:
-                # A session of its own: Ctrl-C ends the question here, and the process with it.
+                # In a new session, so that Ctrl-C reaches only this process, which then ends the
+                # child.
                 self._process = subprocess.Popen(
                     [path(), "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                     env={**os.environ, "STEPCAST_PROGRESS": "0"}, start_new_session=True)

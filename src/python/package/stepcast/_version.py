@@ -1,2 +1,2 @@
-# tools/release puts the version of the release here.
+# tools/release replaces this by the release's version.
 __version__ = "0.0.0"
