@@ -19,7 +19,7 @@
 namespace stepcast::topology {
 namespace {
 
-// The members of a group in one of its nodes.
+// The members of a group in one node.
 struct NodeMembers {
   int node = 0;
   std::size_t first = 0;  // where the node first appears in the group
@@ -206,9 +206,9 @@ Nodes::Hop Nodes::HopBetween(const NodeTraffic& from, const NodeTraffic& to, boo
   return hop;
 }
 
-// A ring leaves a unit where its next node lies in another one. Nodes that the group has not in the
-// unit are taken to leave it as often as its own: they belong to its siblings, whose rings run at
-// the same time.
+// A ring leaves a unit if its next node is in another unit. Nodes of the unit outside the group are
+// assumed to leave it as often as the group's own nodes: they belong to sibling groups whose rings
+// run at the same time.
 double Nodes::CollisionsOf(const std::vector<NodeMembers>& members, std::size_t channels) const {
   const Fabric& fabric = *fabric_;
   struct Unit {

@@ -26,8 +26,8 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-// Columns as wide as their widest cell, two spaces apart, indented; numbers of columns that
-// `right` names end together.
+// A table: each column as wide as its widest cell, two spaces apart, indented. Columns listed in
+// `right` are right-aligned.
 std::string Aligned(const std::vector<Row>& rows, std::span<const std::size_t> right) {
   std::vector<std::size_t> widths;
   for (const Row& row : rows) {
@@ -53,8 +53,8 @@ std::string Counted(int count, std::string_view one, std::string_view many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
-// The tree of a node's devices as PCIe and the links of GPUs to CPUs join them, from the CPUs down:
-// what `lstopo` shows of a machine.
+// The tree of a node's devices, from the CPUs down, as joined by PCIe and by links between GPUs and
+// CPUs. It is what `lstopo` shows of a machine.
 class DeviceTree {
  public:
   explicit DeviceTree(const NodeType& node_type)
@@ -263,7 +263,7 @@ std::string DrawFlat(const FlatCluster& flat) {
   return text + Aligned(rows, {});
 }
 
-// A star.
+// A star: every device linked to one switch.
 Graph GraphOf(const FlatCluster& flat) {
   Graph graph;
   graph.devices.push_back({DeviceKind::kLeafSwitch, -1, 0});

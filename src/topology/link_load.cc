@@ -15,7 +15,7 @@
 namespace stepcast::topology {
 namespace {
 
-// What a hop of the ring carries of the buffer.
+// The fraction of the buffer that one hop of the ring carries.
 std::optional<double> RingPart(CollectiveKind kind, int ranks) {
   const double others = static_cast<double>(ranks - 1) / ranks;
   const std::string_view name = Name(kind);

@@ -10,7 +10,7 @@
 namespace stepcast::topology {
 namespace {
 
-// The links that a route from `source` may take.
+// Selects the links that a route from `source` may take.
 LinkFilter UsableFrom(const Graph& graph, Vertex source, bool nvlink_only) {
   return [&graph, source, nvlink_only](const Link& link) {
     if (nvlink_only && link.kind != LinkKind::kNvLink) return false;
@@ -83,8 +83,8 @@ Route NodeRoutes::FromNic(int nic, int gpu) const {
   return route;
 }
 
-// Walks the shortest-path graph back from the target. At each device the arriving share divides
-// among the links on which it can have come, by their bandwidth.
+// Walks the shortest-path graph back from the target. At each device, the arriving fraction is
+// divided among the links of shortest routes, in proportion to their bandwidth.
 Route NodeRoutes::RouteTo(int gpu, Vertex target, const Distances& distance,
                           bool nvlink_only) const {
   STEPCAST_CHECK(distance[target] != kUnreachable, "there is a route between the devices");
