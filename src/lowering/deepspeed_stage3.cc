@@ -19,8 +19,8 @@
 #include "src/model/layer_work.h"
 
 namespace stepcast::lowering {
-// Modules as frameworks with hooks see them: a module's hooks run before the first and after the
-// last of its kernels. Only modules that have parameters of their own count.
+// A module as frameworks with hooks see it: its hooks run before its first kernel and after its
+// last. Only modules with parameters of their own count.
 
 struct ModuleRun {
   std::size_t first = 0, last = 0;  // operators

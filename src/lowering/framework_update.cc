@@ -13,8 +13,8 @@
 #include "src/plan/optimizer_states.h"
 
 namespace stepcast::lowering {
-// Updates by optimizers of other libraries than PyTorch, which go through the tensors in Python and
-// launch kernels of their own for each (plan::HasOwnKernels).
+// Updates by optimizers of libraries other than PyTorch. They loop over the tensors in Python and
+// launch kernels for each (plan::HasOwnKernels).
 
 // As WriteFrameworkUpdate.
 //  * adamw_8bit of bitsandbytes, and lion: one kernel a tensor, after which the host waits for the

@@ -25,18 +25,18 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-// Flat parameters are aligned to so many bytes (torch/distributed/fsdp/_flat_param.py).
+// Alignment of flat parameters in bytes (torch/distributed/fsdp/_flat_param.py).
 constexpr std::int64_t kAlignment = 16;
 
-// The parameters of a unit that are not trained, a flat parameter of their own: gathered and freed
-// with the others, without gradients.
+// The untrained parameters of a unit, in a flat parameter of their own. They are gathered and freed
+// with the trained ones and have no gradients.
 struct FrozenFlat {
   Range shard;
   Range low_precision;  // the shard in the type that is gathered, until that has been done
   Range full;
 };
 
-// One FullyShardedDataParallel'ed module.
+// A module wrapped in FullyShardedDataParallel.
 struct FlatUnit {
   std::vector<int> tensors;
   FlatLayout flat;

@@ -28,12 +28,12 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-// With the distributed optimizer a parameter starts at a multiple of 64 elements and a bucket ends
-// at a multiple of lcm(ranks, 128), so that parts are aligned (param_and_grad_buffer.py).
+// With the distributed optimizer, a parameter starts at a multiple of 64 elements, and a bucket
+// ends at a multiple of lcm(ranks, 128), so that parts are aligned (param_and_grad_buffer.py).
 constexpr std::int64_t kParameterAlignment = 64;
 constexpr std::int64_t kBucketAlignment = 128;
 
-// What belongs to a bucket of gradients, laid out alike.
+// The ranges that belong to a bucket of gradients, all with the same layout.
 struct BucketState {
   Range parameters;
   Range optimizer;                                   // of this rank's shard
@@ -45,7 +45,7 @@ struct BucketState {
   model::ParameterGroup group = model::ParameterGroup::kDense;
 };
 
-// The gradient that autograd makes of a tensor whose kernel does not add to the main gradient.
+// The gradient that autograd makes for a tensor whose kernel does not add to the main gradient.
 struct MadeGradient {
   Range range;
   bool exists = false;  // this micro-batch has contributed to it

@@ -19,8 +19,8 @@ using program::kNone;
 constexpr int kSteps = 5;
 constexpr std::size_t kConcurrentBatches = 3;
 
-// Matrices of one shape that are orthogonalised together. Of `elements` numbers this rank updates
-// rows or all.
+// Matrices of one shape that are orthogonalized together. This rank updates `elements` of their
+// numbers: some rows, or all.
 struct Matrices {
   std::int64_t count = 1, rows = 0, columns = 0;
   bool exchanged = false;
@@ -218,7 +218,7 @@ class Muon {
   const std::int64_t gradient_, momentum_, updated_, parameter_, product_;
 };
 
-// Matrices of which ranks have rows, in batches of as many of one shape as there are ranks.
+// Matrices of which each rank has some rows, in batches of as many of one shape as there are ranks.
 std::vector<Matrices> BatchesOf(const std::vector<Matrices>& exchanged, std::int64_t ranks) {
   std::vector<std::pair<Matrices, std::int64_t>> shapes;
   for (const Matrices& matrix : exchanged) {

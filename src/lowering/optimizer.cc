@@ -55,7 +55,7 @@ std::vector<UpdateKernel> LambUpdate(const plan::Training& training, std::int64_
 }
 
 // One entry per multi-tensor kernel: bytes read and written per element. Moments and temporaries
-// are of the type of what is updated.
+// have the type of the updated values.
 std::vector<UpdateKernel> ForeachUpdate(const plan::Training& training, Version torch,
                                         std::int64_t elements) {
   std::vector<UpdateKernel> kernels;

@@ -126,7 +126,7 @@ PartitionedParameters::PartitionedParameters(TrainingStep& step, Operations& ope
       overlap_(step.plan().data_parallel.overlap),
       type_(step.plan().training.parameter_dtype) {}
 
-// All ranks together sharing a copy is what there is without.
+// If all ranks share one copy, it is the primary one.
 bool PartitionedParameters::HasSecondary() const {
   return settings_.hpz_partition_size > 1 && settings_.hpz_partition_size < parts_.ranks;
 }
@@ -211,7 +211,7 @@ void PartitionedParameters::Fetch() {
   StartGather(fetched.prefetch);
 }
 
-// Asks for parameters: those of which there is a secondary copy apart from the others.
+// Requests parameters: those with a secondary copy separately from the others.
 void PartitionedParameters::StartGather(const Parameters& asked) {
   for (const bool secondary : {true, false}) {
     Parameters parameters;
@@ -224,8 +224,8 @@ void PartitionedParameters::StartGather(const Parameters& asked) {
   }
 }
 
-// The collective runs on NCCL's own stream. To a single rank parameters come one by one, each to
-// where it is read.
+// The collective runs on NCCL's own stream. For a single rank, each parameter is copied to the
+// place where it is read.
 void PartitionedParameters::StartGather(Gather& gather) {
   const bool alone = gather.parameters.size() == 1;
   const bool packed = static_cast<bool>(gather.packed);
@@ -283,7 +283,7 @@ void PartitionedParameters::StartGather(Gather& gather) {
   if (gather.staged && (packed || !alone)) operations_.Release(gather.staged);
 }
 
-// Brings offloaded parts to the device.
+// Copies offloaded parts to the device.
 void PartitionedParameters::Stage(StreamId stream, const Range& staged) {
   operations_.Allocate(stream, staged);
   offload_.ParametersInto(stream, staged.size());
@@ -323,7 +323,7 @@ PartitionedParameters::Gather& PartitionedParameters::GatherOf(const Parameters&
   return gather;
 }
 
-// Takes a parameter off the list of those in flight.
+// Removes a parameter from the list of those in flight.
 void PartitionedParameters::WaitFor(int tensor) {
   const auto found = in_flight_.find(tensor);
   if (found == in_flight_.end()) return;  // empty
@@ -335,8 +335,8 @@ void PartitionedParameters::WaitFor(int tensor) {
   fetches_.Record(builder_, gather_stream_);
 }
 
-// All parameters of the collective come out when the first one is waited for. For copies from the
-// host alone the host waits.
+// The first wait for a parameter unpacks all parameters of the collective. If they only came from
+// the host, the host waits.
 void PartitionedParameters::Complete(Gather& gather) {
   gather.complete = true;
   if (parts_.ranks == 1) {
@@ -375,8 +375,8 @@ void PartitionedParameters::Complete(Gather& gather) {
   }
 }
 
-// What the device may still be reading. A secondary copy is made of it first, every time, and the
-// host waits for that (_partition_param_sec).
+// Frees parameters that the device may still be reading. A secondary copy is made first, every
+// time, and the host waits for it (_partition_param_sec).
 void PartitionedParameters::Free(int index) {
   Tensor& tensor = tensors_[index];
   if (ReadInPlace() || Elements(index) == 0) return;
@@ -401,9 +401,10 @@ void PartitionedParameters::Free(int index) {
   if (still_read) StayBehind(tensor.full.elements);
 }
 
-// Memory that the device still reads cannot be used again. An allocator that has none left makes
-// the host wait for the device; without a model of that moment the host is held as soon as more
-// than max_live_parameters elements are freed and still read, far enough ahead to hide gathers.
+// Memory that the device still reads cannot be reused. A real allocator without free memory makes
+// the host wait for the device. That moment is not modeled. Instead the host waits as soon as more
+// than max_live_parameters elements are freed and still read, which leaves it far enough ahead to
+// hide gathers.
 void PartitionedParameters::StayBehind(std::int64_t elements) {
   if (spare_events_.empty()) {
     spare_events_.push_back(
@@ -429,7 +430,7 @@ void PartitionedParameters::Renew() {
   GatherPersistent();
 }
 
-// One collective each, all asked for at once; then the host waits.
+// One collective each, all launched at once; then the host waits.
 void PartitionedParameters::GatherPersistent() {
   if (persistent_.empty()) return;
   const StreamId compute = step_.compute();

@@ -19,7 +19,7 @@ Index AddTo(std::vector<T>& table, T entry) {
   return static_cast<Index>(table.size() - 1);
 }
 
-// Its place among the distinct ones of a table.
+// The index of an entry in a table of distinct entries.
 template <typename T, typename Same>
 Index Distinct(std::vector<T>& table, const T& entry, Same same) {
   const auto found =

@@ -24,7 +24,7 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-// A set of tensors that is reduced in one collective.
+// Tensors that are reduced in one collective.
 struct GradientBucket {
   Index name = kNone;  // a text
   Shard shard;

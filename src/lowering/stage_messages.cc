@@ -22,8 +22,8 @@ StageMessages::StageMessages(const Stage& stage, GroupOperations& groups, Progra
   STEPCAST_CHECK(stage.passes.size() == stage.slots.size(), "every pass has a slot");
 }
 
-// Communicators are made together by their members: all stages make them in one order, that of the
-// legs' ends.
+// The members of a communicator create it together, so all stages create them in the same order:
+// that of the legs' ends.
 void StageMessages::MakeLegs() {
   std::set<std::pair<int, int>> ends;
   for (const Stage::Chunk& chunk : stage_.chunks) {

@@ -318,8 +318,8 @@ void TrainingStep::EndPass(ShardingStrategy& strategy) {
   }
 }
 
-// Contributions to come: those of the pass, and one where another chunk of the stage has the
-// tensor, too, and its pass of the micro-batch comes later.
+// Counts the contributions to come: those of the pass, plus one if another chunk of the stage also
+// has the tensor and its pass of the micro-batch comes later.
 void TrainingStep::BeginGradients() {
   for (int layer = chunk().first_layer; layer < chunk().end_layer; ++layer) {
     for (const int tensor : model().layers[layer].tensors) {
@@ -580,7 +580,7 @@ void TrainingStep::WriteWeights(ShardingStrategy& strategy, int layer, Turn turn
   strategy.AfterBackward(layer);
 }
 
-// What this layer contributes to a tied tensor, until it is added to the others'.
+// This layer's contribution to a tied tensor, until it is added to the others'.
 void TrainingStep::BeginContributions(int layer) {
   contributions_.clear();
   for (const int tensor : model().layers[layer].tensors) {

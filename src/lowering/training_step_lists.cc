@@ -1,4 +1,4 @@
-// How a layer's list of operations is written: the kernels, collectives and waits of one pass.
+// Writes a layer's operation list: the kernels, collectives and waits of one pass.
 #include <algorithm>
 #include <cstddef>
 #include <functional>
@@ -140,8 +140,8 @@ void TrainingStep::WriteKernel(const ListRun& run, std::size_t i) {
   for (const model::ValueId value : operation.ends) builder_.Release(BufferOf(value, run.layer));
 }
 
-// The first and the last kernel name the parameters and, in backward, what has been kept: with
-// stream order in between, that is enough for the validator to see every hazard of the layer.
+// The first and the last kernel name the parameters and, in backward, the kept values. Together
+// with stream order, this lets the validator see every hazard of the layer.
 void TrainingStep::UseWhatTheLayerReads(const ListRun& run) {
   const LayerReads& reads = layer_reads_[run.layer];
   UseReads(reads.first, reads.parameters);

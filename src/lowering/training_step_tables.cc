@@ -1,5 +1,5 @@
-// The tables of the program: what layers, tensors and lists of operations have in them, before any
-// pass is written.
+// The program-table entries of layers, tensors and operation lists, made before any pass is
+// written.
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -15,7 +15,7 @@ namespace stepcast::lowering {
 
 using program::Category;
 
-// `sample`: the first layer that does it; null if none does.
+// `sample`: the first layer with this work; null if there is none.
 void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sample) {
   Work& entries = entries_.emplace_back();
   entries.forward = AddOperations(work.forward, Issuer::kModule);
