@@ -4,7 +4,7 @@
 #include "fmt/format.h"
 #include "src/model/architecture.h"
 
-// Which architectures can be built.
+// Checks whether an architecture can be built.
 namespace stepcast::model {
 namespace {
 
@@ -30,7 +30,7 @@ class Faults {
   std::vector<ArchitectureFault> faults_;
 };
 
-// Families whose tensors have no names for norms of queries and keys.
+// Families that have no tensor names for norms of queries and keys.
 bool NamesNoHeadNorms(Family family) {
   return family == Family::kGpt2 || family == Family::kMpt || family == Family::kPhi3 ||
          family == Family::kGemma2 || family == Family::kGptj || family == Family::kGptNeox ||
@@ -137,7 +137,7 @@ void CheckEncoder(const Architecture& a, Faults& faults) {
   }
 }
 
-// What a family's code cannot express.
+// Reports fields that the family's code cannot express.
 void CheckFamily(const Architecture& a, Faults& faults) {
   const auto refuse = [&](const char* field, const char* value) {
     faults.Add(field, fmt::format("the family {} has no {} '{}'", Name(a.family), field, value),
@@ -184,7 +184,8 @@ void CheckFamily(const Architecture& a, Faults& faults) {
   }
 }
 
-// A token takes `per_token` experts from `groups_per_token` of `groups` equal groups.
+// Checks that a token's `per_token` experts can come from `groups_per_token` of `groups` equal
+// groups.
 void CheckExpertGroups(const Experts& experts, Faults& faults) {
   if (experts.groups == 0 && experts.groups_per_token == 0) return;
   if (experts.groups < 1 || experts.count % experts.groups != 0) {
@@ -205,7 +206,7 @@ void CheckExpertGroups(const Experts& experts, Faults& faults) {
   }
 }
 
-// Families that have no dense models.
+// Whether all models of the family have experts.
 bool HasExpertsAlways(Family family) {
   return family == Family::kMixtral || family == Family::kGptOss || family == Family::kGlm4Moe ||
          family == Family::kLlama4 || family == Family::kOlmoe;
@@ -285,7 +286,7 @@ void CheckFurtherTokens(const Architecture& a, Faults& faults) {
   }
 }
 
-// What only some families have beside their blocks' layers.
+// Checks of features that only some families have.
 void CheckParallelResidual(const Architecture& a, Faults& faults) {
   const std::int64_t norms = a.parallel_residual_norms;
   const bool side_by_side = TypicalOf(a.family).parallel_residual_norms > 0;
@@ -313,7 +314,7 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
   }
 }
 
-// Attention of a described block, whose dimensions count.
+// Checks attention of a described block by its dimensions.
 void CheckDescribedAttention(const Architecture& a, Faults& faults) {
   if (a.heads % a.kv_heads != 0) {
     faults.Add("mixers", fmt::format("kv_heads must divide heads: {} and {}", a.kv_heads, a.heads),
@@ -408,7 +409,7 @@ void CheckDescribedFeedForward(const Architecture& a, Faults& faults) {
   }
 }
 
-// What is impossible about blocks of several kinds. Their readers have checked each number.
+// Errors in blocks of several kinds. The file readers have checked each number.
 std::vector<ArchitectureFault> CheckDescribed(const Architecture& a) {
   Faults faults;
   bool counts = faults.Within("pattern", a.layers, kMostLayers);

@@ -11,14 +11,14 @@
 #include "src/model/layer_operators.h"
 #include "src/model/operator_name.h"
 
-// The core of attention: what lies between queries, keys and values and its output.
+// The attention core: the computation from queries, keys and values to the output.
 namespace stepcast::model {
 namespace {
 
 using Value = LayerTape::Value;
 
-// The counts of a long sequence's score matrix can leave 64 bits. Such a batch fits nowhere, so
-// its exact count has no use; these bounds leave room to add up over all layers.
+// The counts of a long sequence's score matrix can exceed 64 bits. Such a batch fits nowhere, so
+// its exact count does not matter. These bounds leave room for sums over all layers.
 constexpr std::int64_t kMostFlops = std::int64_t{1} << 58;
 constexpr std::int64_t kMostScoreBytes = std::int64_t{1} << 47;
 
@@ -31,9 +31,9 @@ std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
 std::int64_t Flops(std::int64_t a, std::int64_t b) { return Capped(a, b, kMostFlops); }
 Bytes ScoreBytes(std::int64_t a, std::int64_t b) { return Bytes(Capped(a, b, kMostScoreBytes)); }
 
-// Whether Megatron-LM's fused softmax takes scores of so many heads, those of all sequences
-// together, and of a sequence of s (megatron/model/fused_softmax.py, is_kernel_available; a thread
-// block takes four heads, or eight of up to 128 tokens).
+// Whether Megatron-LM's fused softmax accepts this number of heads (over all sequences) and a
+// sequence length of s (megatron/model/fused_softmax.py, is_kernel_available). A thread block takes
+// four heads, or eight of up to 128 tokens.
 bool FusedSoftmaxTakes(std::int64_t heads, std::int64_t s) {
   constexpr std::int64_t kShortest = 16, kLongest = 4096, kTwoInAWarp = 128;
   return s > kShortest && s <= kLongest && s % 4 == 0 && heads % (s <= kTwoInAWarp ? 8 : 4) == 0;
@@ -285,7 +285,7 @@ void LayerOperators::Deliver(const Core& core, std::string_view module, const Pi
   tape_->Deliver(core.value, gradients[2].value);
 }
 
-// Per head an s x n product over k; `n` and `k` are the sequence or the size of the heads.
+// An s x n product over k for each head; `n` and `k` are the sequence or the size of the heads.
 Kernel LayerOperators::ScoreProduct(std::string name, const AttentionShape& shape,
                                     std::int64_t size, std::int64_t n, std::int64_t k,
                                     ProductLayout layout) const {
@@ -333,7 +333,7 @@ Value LayerOperators::UncappedGradient(std::string_view module, Value gradient,
   return next(".cap.divide.dgrad", 1, {next(".cap.dgrad", 2, {d_tanh, caps.tanh})});
 }
 
-// The core as kernels that write the score matrix: products with what lies between them.
+// The core as separate kernels with the score matrix in memory.
 class LayerOperators::ScoreMatrixCore {
  public:
   ScoreMatrixCore(LayerOperators& operators, const Core& core, std::string_view module,
@@ -490,7 +490,7 @@ Value LayerOperators::ScoreMatrixCore::UpcastScaleMask(Value scores) {
   return masked;
 }
 
-// The sinks as a further column, and the largest score subtracted, by kernels of their own
+// Sinks as an additional column, and subtraction of the largest score, in separate kernels
 // (transformers, models/gpt_oss/modeling_gpt_oss.py, eager_attention_forward).
 Value LayerOperators::ScoreMatrixCore::AddSinks(Value scores) {
   const Value with_sinks = MakeValue(".sinks output", matrix_);
@@ -502,7 +502,7 @@ Value LayerOperators::ScoreMatrixCore::AddSinks(Value scores) {
   return subtracted;
 }
 
-// The compiled kernel adds the sinks and drops, too.
+// When compiled, one kernel also adds the sinks and applies dropout.
 Value LayerOperators::ScoreMatrixCore::Softmax(Value scores) {
   const std::vector<int> sinks = compiled_ ? shape_.sink_positions.all() : std::vector<int>();
   const Bytes read = ReadBySoftmax();
@@ -602,7 +602,7 @@ Value LayerOperators::ScoreMatrixCore::RawGradient(Value d_scores) const {
   return operators_->UncappedGradient(module_, d_scores, *caps_, matrix_, scores_);
 }
 
-// Of what the largest score was subtracted from, and of the scores without the sinks' column.
+// Gradients through the subtraction of the largest score and the removal of the sinks' column.
 Value LayerOperators::ScoreMatrixCore::SinksGradient(Value d_scores) const {
   tape_->RunBackward(OverScores(".subtract.dgrad", 1, matrix_, matrix_), {d_scores}, {d_scores});
   const Value d_masked = tape_->MakeScratch(matrix_);
@@ -619,7 +619,7 @@ Value LayerOperators::ScoreMatrixCore::UpcastScaleMaskGradient(Value d_scores) c
   return d_raw;
 }
 
-// Fused, the operands' gradients are of one size, and a copy joins them.
+// With one fused operand, its three gradients have one size, and a copy joins them.
 Value LayerOperators::ScoreMatrixCore::OperandGradient(std::string_view suffix, Value operand,
                                                        std::int64_t size, ProductLayout layout,
                                                        Value from) const {

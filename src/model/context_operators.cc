@@ -13,11 +13,11 @@
 #include "src/model/operator_name.h"
 #include "src/parallel/axis.h"
 
-// Attention over sequences whose tokens several ranks share out. Of n ranks' 2n chunks of a
-// sequence rank i has chunks i and 2n - 1 - i, so that under a causal mask all have as much to do.
-// What they do differs in shape: ring steps up to the i-th let all queries see half of another
-// rank's keys, the later ones half of the queries all of them. The rank in the middle stands for
-// all.
+// Attention over sequences whose tokens are divided among ranks. Each sequence has 2n chunks for n
+// ranks, and rank i has chunks i and 2n - 1 - i, so that under a causal mask all ranks have equal
+// work. The shape of the work differs. In ring steps up to the i-th, all queries attend to half of
+// another rank's keys; in later steps, half of the queries attend to all of them. The rank in the
+// middle represents all.
 //
 // Sources: transformer_engine/pytorch/attention/dot_product_attention/context_parallel.py;
 // torch/distributed/tensor/experimental/_context_parallel/_attention.py.
@@ -127,7 +127,7 @@ Operand LayerOperators::FlashOfParts(const Core& core, std::string_view module,
   return at_once ? GatheredAttention(core, module, shape) : RingAttention(core, module, shape);
 }
 
-// Attention over keys that go around the ranks.
+// Ring attention: attention over keys that are passed around the ranks.
 class LayerOperators::KeyRing {
  public:
   KeyRing(LayerOperators& operators, const Core& core, std::string_view module,
@@ -284,7 +284,8 @@ void LayerOperators::KeyRing::MergeInFp32(int step) {
   tape_->Run(memory(".to", 0, all, operators_->Size(y_)), {outputs_.front()}, {y_.value});
 }
 
-// Transformer Engine's merge: each step's output corrected by its share of all exponentials.
+// Transformer Engine's merge: each step's output is rescaled by its share of the total
+// exponentials.
 void LayerOperators::KeyRing::CorrectOutputs() {
   for (int step = 0; step < ranks_; ++step) {
     const BlockSizes sizes = SizesOfStep(step);
@@ -345,7 +346,7 @@ void LayerOperators::KeyRing::RunStepBackward(int step, bool first, Value dy,
   AddGradient(name + ".dgrad.add_keys", first, sizes.keys, dk, sums.keys);
 }
 
-// The first contribution is copied.
+// The first contribution is copied; later ones are added.
 void LayerOperators::KeyRing::AddGradient(const std::string& name, bool first, Bytes bytes,
                                           Value contribution, Value sum) const {
   const Bytes wide = InGradientType(bytes);
@@ -378,8 +379,7 @@ Operand LayerOperators::RingAttention(const Core& core, std::string_view module,
   return KeyRing(*this, core, module, shape).Record();
 }
 
-// Attention over keys that are gathered: the rank's two chunks of queries, each with the keys up to
-// it.
+// Attention over gathered keys: the rank's two chunks of queries, each with all keys up to it.
 class LayerOperators::GatheredKeys {
  public:
   GatheredKeys(LayerOperators& operators, const Core& core, std::string_view module,

@@ -9,10 +9,10 @@
 namespace stepcast::model {
 namespace {
 
-// Floating-point operations of an element that is turned.
+// Floating-point operations per rotated element.
 constexpr std::int64_t kTurnFlops = 3;
 
-// The second of two modules that are one product and have one weight, which is the first's.
+// The second of two modules that form one product with one weight, which is the first module's.
 LinearModule Also(std::string_view name, std::int64_t out, bool frozen) {
   return {name, out, {.frozen = frozen}};
 }

@@ -13,8 +13,8 @@ namespace {
 
 using Value = LayerTape::Value;
 
-// Floating-point operations per element of the kernels that memory bounds; they matter only where
-// a device has little arithmetic for its bandwidth.
+// Floating-point operations per element of memory-bound kernels. They matter only for a device with
+// little arithmetic for its bandwidth.
 constexpr std::int64_t kNormFlops = 7, kRotaryFlops = 3, kGeluFlops = 9, kSiluFlops = 5,
                        kSquaredReluFlops = 2, kTanhFlops = 5, kSigmoidFlops = 4;
 
@@ -202,7 +202,7 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
   return y;
 }
 
-// To the kernels every head is a row of its own.
+// The kernels treat every head as a row.
 Operand LayerOperators::NormOfHeads(Operand x, std::string_view module, std::int64_t head_size,
                                     ModulePositions parameters) {
   const std::int64_t heads = x.width / head_size;

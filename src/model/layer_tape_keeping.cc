@@ -2,7 +2,7 @@
 
 #include "src/model/layer_tape.h"
 
-// Which values of a layer live on for its backward, and which operators run again.
+// Decides which values of a layer are kept for its backward, and which operators run again.
 namespace stepcast::model {
 
 void LayerTape::DropGradientOfInput() {
@@ -61,11 +61,11 @@ std::vector<ValueId> LayerTape::BegunBy(std::size_t op, Lifetime lifetime,
 
 namespace {
 
-// Of collectives, those of pytorch/torchtitan's list (v0.2.0 torchtitan/models/*/infra/
-// parallelize.py; @b5bcd76 torchtitan/distributed/activation_checkpoint.py): reduce_scatter_tensor,
-// all_to_all_single, and dispatch and combine of DeepEP and HybridEP. All-gathers and all-reduces
-// run again, but for what ranks tell one another of their experts' rows, an all_to_all_single
-// there.
+// Whether selective_op keeps the collective's result. The list is pytorch/torchtitan's (v0.2.0
+// torchtitan/models/*/infra/parallelize.py; @b5bcd76
+// torchtitan/distributed/activation_checkpoint.py): reduce_scatter_tensor, all_to_all_single, and
+// dispatch and combine of DeepEP and HybridEP. All-gathers and all-reduces run again, except the
+// exchange of row counts, which is an all_to_all_single there.
 bool OutcomeStays(const GroupOperation& group) {
   return group.collective == CollectiveKind::kReduceScatter ||
          group.collective == CollectiveKind::kAllToAll ||

@@ -5,8 +5,8 @@
 #include "src/base/check.h"
 #include "src/model/layer_tape.h"
 
-// Backward in another order than autograd's: in two parts (LayerWork::backward_input,
-// ::backward_weight), told apart by what depends on what, or with weights' gradients delayed.
+// Reorders backward compared to autograd: in two parts (LayerWork::backward_input,
+// ::backward_weight), divided by data dependence, or with weight gradients delayed.
 namespace stepcast::model {
 
 class LayerTape::ReadLater {

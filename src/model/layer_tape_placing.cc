@@ -6,8 +6,8 @@
 #include "src/base/check.h"
 #include "src/model/layer_tape.h"
 
-// What a list's group operations and lanes make necessary: which values lie where, who waits for
-// whom, and buffers for what backward does not keep.
+// Completes a list for its group operations and lanes: the places of values, the waits, and buffers
+// for values that backward does not keep.
 namespace stepcast::model {
 namespace {
 
@@ -48,7 +48,7 @@ int LayerTape::LastWriter(std::span<const Recorded> list, Value value) {
   return Operation::kNoWait;  // the host has it from the pass before
 }
 
-// Goes through a list once. Values that no place is known of get buffers of their own in the work.
+// Goes through a list once. Values without a known place get buffers of their own in the work.
 class LayerTape::Placement {
  public:
   Placement(const LayerTape& tape, std::span<const Recorded> list, const Places& known,

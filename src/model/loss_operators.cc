@@ -8,7 +8,7 @@
 #include "src/model/operator_name.h"
 #include "src/parallel/axis.h"
 
-// Cross entropy of logits, whole or a rank's part of the words.
+// Cross entropy of logits, over the whole vocabulary or a rank's part.
 namespace stepcast::model {
 namespace {
 
@@ -92,7 +92,7 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
   }
 }
 
-// The 16-bit logits are not kept. In FP32 they are their own copy.
+// The 16-bit logits are not kept. FP32 logits are used without a copy.
 void LayerOperators::LossOfLogits::RecordInPlace() {
   const Bytes wide = WideBytes();
   const Value softmax =
@@ -123,7 +123,7 @@ void LayerOperators::LossOfLogits::RunInPlacePass(std::string_view suffix, Value
   }
 }
 
-// What is kept is no temporary of the backward, and its gradient lies where it does.
+// The kept value is not a temporary of the backward; its gradient overwrites it.
 void LayerOperators::LossOfLogits::RunInPlaceBackward() const {
   Kernel gradient = Fp32Kernel(".dgrad", elements(), WideBytes(), WideBytes());
   if (casts()) {
@@ -158,7 +158,7 @@ void LayerOperators::LossOfLogits::RecordFused() {
   });
 }
 
-// The sum of exponentials and the target's logit are added up by one all-reduce.
+// One all-reduce sums the exponentials and the target logit.
 void LayerOperators::LossOfLogits::RunFusedOverRanks(Value log_sum_exp) {
   const auto most = AgreedRow(".max", elements(), LogitsBytes(), RowBytes(), logits_.value);
   const Value sums = tape_->Make(Joined(module_, ".sum output"), 2 * RowBytes());

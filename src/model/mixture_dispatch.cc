@@ -1,5 +1,5 @@
-// Rows on their way to experts and back: a row for each token and expert (Dispatcher::kAllToAll),
-// or every rank's tokens at every other (kAllGather).
+// Exchange of rows with experts: a row for each token and expert (Dispatcher::kAllToAll), or every
+// rank's tokens on every other rank (kAllGather).
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,9 +16,9 @@ namespace {
 using Piece = LayerTape::Piece;
 using Pieces = std::vector<Piece>;
 
-// A sort of tokens by expert, in the place of a permutation's map.
+// Kernels of a sort of tokens by expert, which replaces a permutation's map.
 constexpr std::int64_t kSortKernels = 6;
-// Sums of the gathered counts: rows that go to and come from each rank, and rows of each expert
+// Kernels that sum the gathered counts: rows to and from each rank, and rows of each expert
 // (token_dispatcher.py, MoEAlltoAllTokenDispatcher.preprocess).
 constexpr std::int64_t kCountKernels = 6;
 
@@ -135,9 +135,9 @@ LayerTape::Value MixtureOperators::SortMap(std::string_view name, std::int64_t r
   return map;
 }
 
-// What the ranks send one another, and, where ranks have parts of the experts, what these gather of
-// it. With several experts, a copy brings the rows of each together; with one, the rank's own rows
-// are copied to the others.
+// The all-to-all of rows and, if ranks have parts of experts, the gather of its result. With
+// several experts, a copy groups the rows of each expert; with one, the rank's own rows are copied
+// next to the others'.
 class MixtureOperators::RowDispatch {
  public:
   RowDispatch(MixtureOperators& mixture, const Rows& permuted);
@@ -243,7 +243,7 @@ LayerTape::Value MixtureOperators::RowDispatch::GatherAllParts(const Dispatched&
                                operators.element_);
 }
 
-// Weights first, then rows.
+// The gradients of the weights come first, then those of the rows.
 void MixtureOperators::RowDispatch::RunBackward() const {
   if (!options().overlaps_passes) {
     for (std::size_t i = dispatched_.size(); i-- > 0;) {
@@ -291,7 +291,7 @@ MixtureOperators::Rows MixtureOperators::Dispatch(const Rows& permuted) {
   return RowDispatch(*this, permuted).Record();
 }
 
-// Rows in the order in which the ranks' parts were received, back to their ranks.
+// Sends rows, in the order in which the ranks' parts were received, back to their ranks.
 Operand MixtureOperators::Combine(const Operand& made, const Operand& x) {
   if (!divided()) return AddUpRows({made.value}, made.value, x);
   const std::int64_t received = exchanged_rows();
@@ -336,8 +336,8 @@ Operand MixtureOperators::Combine(const Operand& made, const Operand& x) {
   return AddUpRows(returned, ordered, x);
 }
 
-// The gradient of rows in FP32 that were multiplied by their weights, operation by operation; the
-// rows' own ends where it came from.
+// The gradient, operation by operation, of rows that were multiplied by their weights in FP32. The
+// rows' gradient replaces the input.
 void MixtureOperators::UnweighRows(Value rows, Value in_fp32, Value weights) {
   const std::int64_t count = sent_rows();
   const Bytes narrow = RowBytes(count), wide(count * width_ * kFp32Size);
@@ -354,8 +354,8 @@ void MixtureOperators::UnweighRows(Value rows, Value in_fp32, Value weights) {
   tape_.RunBackward(Small("mlp.combine.to_fp32.dgrad", wide, narrow), {scaled}, {rows});
 }
 
-// The rows of each token, added up. Its backward puts each row's gradient where the row came from,
-// and sends it there.
+// Sums the rows of each token. Its backward puts each row's gradient where the row came from and
+// sends it there.
 Operand MixtureOperators::AddUpRows(const Pieces& returned, Value gradients_of, const Operand& x) {
   const std::int64_t count = sent_rows();
   const Bytes rows = RowBytes(count), out = operators_.Size(x), sent = RowBytes(exchanged_rows());
@@ -412,8 +412,8 @@ Operand MixtureOperators::AddUpRows(const Pieces& returned, Value gradients_of, 
   return y;
 }
 
-// Every rank gets the tokens of all, with the probabilities and the map of chosen experts, and
-// takes the rows of its own experts.
+// Every rank gets all ranks' tokens, with the probabilities and the map of chosen experts, and
+// selects the rows of its own experts.
 MixtureOperators::Rows MixtureOperators::DispatchToAll(const Operand& x) {
   const std::int64_t ranks = options_.ranks * options_.tensor;
   const std::int64_t all = tokens_ * ranks;
@@ -466,8 +466,8 @@ MixtureOperators::Rows MixtureOperators::DispatchToAll(const Operand& x) {
   return rows;
 }
 
-// Rows are added up at their tokens' places, in the type of the probabilities, and the ranks' sums
-// are scattered.
+// Rows are summed into their tokens, in the type of the probabilities, and the ranks' sums are
+// scattered.
 Operand MixtureOperators::CombineFromAll(const Operand& made, const Operand& x) {
   const std::int64_t all = tokens_ * options_.ranks * options_.tensor;
   const DataType type = options_.router_type;

@@ -1,4 +1,4 @@
-// Tokens that are sent once to each node and rank (SendsTokensOnce).
+// Dispatch and combine if each token is sent once to each node and rank (SendsTokensOnce).
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -64,7 +64,7 @@ MixtureOperators::Reach MixtureOperators::neighbours() const {
           .multiprocessors = dispatch_multiprocessors()};
 }
 
-// Values in 8 bits, each 128 of them with an FP32 scale (deepep csrc/kernels/internode.cu).
+// 8-bit values with an FP32 scale for every 128 (deepep csrc/kernels/internode.cu).
 Bytes MixtureOperators::DispatchedBytes(std::int64_t tokens) const {
   constexpr std::int64_t kScaled = 128;
   if (!options_.dispatches_fp8) return RowBytes(tokens);
@@ -113,10 +113,10 @@ Pieces MixtureOperators::ExchangeOnce(bool forward, std::string_view name, const
 }
 
 // megatron/core/transformer/moe/fused_a2a.py and token_dispatcher.py, _DeepepManager: the indices
-// of the chosen experts, the layout, and dispatch, which the host follows until the counts are
-// there; a map of several kernels, and the rows, a token once for each of the rank's experts.
-// HybridEP's kernels lay the rows out as they come. Backward of dispatch is a combination, with the
-// layout that is known: no host waits.
+// of the chosen experts, the layout, and dispatch, during which the host waits for the counts. Then
+// a map of several kernels, and the rows, a token once for each of the rank's experts. HybridEP's
+// kernels lay out the rows as they arrive. Backward of dispatch is a combine with the known layout,
+// without host waits.
 MixtureOperators::Rows MixtureOperators::DispatchOnce(const Operand& x) {
   const bool deepep = options_.dispatcher == Dispatcher::kDeepEp;
   const Bytes scores(tokens_ * experts_.count * kFp32Size);

@@ -19,7 +19,7 @@
 namespace stepcast::model {
 namespace {
 
-// One of a pass's equal parts; what does not divide comes first.
+// The time of one of a pass's equal parts; the first part takes the remainder.
 Time PartOf(Time pass, std::size_t part, std::size_t parts) {
   const auto count = static_cast<std::int64_t>(parts);
   const std::int64_t share = pass.picoseconds() / count;
@@ -35,7 +35,7 @@ bool ExchangesRows(const ListedCommunication& c) {
   return c.collective == CollectiveKind::kAllToAll && c.axis == parallel::kExpert;
 }
 
-// What a listed collective takes and makes; the same value: in place.
+// The source and target of a listed collective; the same value if in place.
 std::pair<LayerTape::Value, LayerTape::Value> MessageOf(const ListedCommunication& c,
                                                         const WorkOptions& options,
                                                         LayerTape& tape) {
@@ -61,7 +61,7 @@ std::pair<LayerTape::Value, LayerTape::Value> MessageOf(const ListedCommunicatio
   }
 }
 
-// Of the collectives of a pass those among several ranks.
+// The collectives of a pass that involve several ranks.
 std::vector<ListedCommunication> Among(const std::vector<ListedCommunication>& communication,
                                        const WorkOptions& options) {
   std::vector<ListedCommunication> several;
@@ -71,7 +71,7 @@ std::vector<ListedCommunication> Among(const std::vector<ListedCommunication>& c
   return several;
 }
 
-// The passes of a listed layer, on a tape. A listed layer is one module.
+// Records the passes of a listed layer on a tape. A listed layer is one module.
 class ListedPasses {
  public:
   ListedPasses(const ListedLayer& layer, const WorkOptions& options)
@@ -201,7 +201,7 @@ void ListedPasses::RunBackward() {
           {});
 }
 
-// What is communicated belongs to the gradient of the input.
+// Communication belongs to the part for inputs.
 void ListedPasses::RunBackwardInParts() {
   const Time weights =
       layer_.backward_weight.value_or(Time::FromPicoseconds(layer_.backward.picoseconds() / 2));

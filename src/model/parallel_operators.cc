@@ -20,7 +20,7 @@ using Value = LayerTape::Value;
 
 constexpr parallel::AxisSet kTensor = parallel::Axis::kTensor;
 
-// Those of a collective, by Transformer Engine's defaults
+// Multiprocessors of a collective, by Transformer Engine's defaults
 // (transformer_engine/pytorch/module/base.py, initialize_ub: num_sm).
 constexpr int kUserBufferMultiprocessors = 16;
 
@@ -45,7 +45,7 @@ std::vector<LayerTape::Piece> LayerOperators::WithAgreedScale(bool forward, Valu
   return {part, scale};
 }
 
-// 8 bits are gathered as they lie, two numbers as one of 16.
+// 8-bit values are gathered in place, two as one 16-bit number.
 QuantizedCopies LayerOperators::Gatherable(bool forward, Value part, std::int64_t elements,
                                            const std::string& name) {
   if (!gathers_quantized()) return {.rows = part, .columns = part};

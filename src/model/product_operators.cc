@@ -63,7 +63,7 @@ void LayerOperators::RunProduct(bool forward, const Kernel& product, const Facto
   }
 }
 
-// One product of an input and the weights of a linear layer, or of several that share the input.
+// One product of an input with the weights of one or several linear layers.
 class LayerOperators::LinearProduct {
  public:
   // `rows`: of the product that ends a divided region, or null.

@@ -115,8 +115,8 @@ Kernel RecurrentOperators::Scan(std::string name, ScanKind scan, bool forward, s
           .steps = Steps(chunk)};
 }
 
-// One compiled block: norms of queries and keys, copies for the value heads that share a key head,
-// the decay and the strength.
+// One compiled block: norms of queries and keys, copies for value heads that share a key head, the
+// decay and the strength.
 RecurrentOperators::DeltaInputs RecurrentOperators::PrepareByHead(const Operand& convolved,
                                                                   const Operand& decay_beta) {
   const model::DeltaRule& delta = a_.delta;
@@ -225,8 +225,8 @@ Operand RecurrentOperators::GatedNorm(const Operand& y, const Operand& gate,
   return out;
 }
 
-// Queries, keys, values, decay by channel and strength of Kimi delta attention, and the gate of its
-// output.
+// Queries, keys, values, per-channel decay and strength of Kimi delta attention, and the gate of
+// its output.
 RecurrentOperators::DeltaInputs RecurrentOperators::KimiInputs(const Operand& x) {
   const model::DeltaRule& delta = a_.delta;
   const std::vector<LinearModule> modules = {Module(names_.delta_query, delta.keys()),

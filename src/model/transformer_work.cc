@@ -30,10 +30,10 @@
 namespace stepcast::model {
 namespace {
 
-// Generation of FlashAttention whose values may be narrower than its queries and keys.
+// First generation of FlashAttention that allows values narrower than queries and keys.
 constexpr int kFirstWithNarrowValues = 3;
 
-// Names of what the families' code writes without a module.
+// Names of operations that the families' code performs outside modules.
 struct CoreNames {
   std::string_view core, query_rotary, key_rotary, key_repeat, value_repeat;
   std::string_view attention_dropout, attention_residual, product, dropout, residual;
@@ -97,7 +97,7 @@ const CoreNames& CoreNamesOf(Family family) {
   return kLlamaCoreNames;
 }
 
-// Positions are those of parameters that are trained.
+// Positions count trained parameters only.
 template <typename Visit>
 void ForEachOf(const std::vector<ModuleParameter>& parameters, std::string_view module,
                const Visit& visit) {
@@ -124,8 +124,8 @@ ModulePositions Find(const std::vector<ModuleParameter>& parameters, std::string
   return positions;
 }
 
-// Of a name that is no module's, without a weight: what a module's product makes beside what bears
-// its name, or a norm without weights.
+// The positions of a module that may have no parameters, such as a norm without weights or a part
+// of another module's product.
 ModulePositions FindIfAny(const std::vector<ModuleParameter>& parameters, std::string_view module) {
   for (const ModuleParameter& parameter : parameters) {
     if (parameter.module == module) return Find(parameters, module);
@@ -133,7 +133,7 @@ ModulePositions FindIfAny(const std::vector<ModuleParameter>& parameters, std::s
   return {.frozen = true};
 }
 
-// Nothing: the module has none.
+// Empty: the module has no adapter.
 std::optional<AdapterModule> FindAdapter(const std::vector<ModuleParameter>& parameters,
                                          std::string_view module) {
   AdapterModule adapter{.name = module};
@@ -807,7 +807,7 @@ class Block {
   Operand gate_;  // of attention's output
 };
 
-// Chunks are documents to an attention core, where they divide the document.
+// The attention core treats chunks as documents, if they divide the document.
 WorkOptions WithinChunks(const Architecture& a, WorkOptions options, const LayerVariant& variant) {
   const std::int64_t chunk = a.attention_chunk;
   if (chunk <= 0 || variant.full_attention) return options;
@@ -856,7 +856,7 @@ std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options)
   return (words + multiple - 1) / multiple * multiple;
 }
 
-// Rows of each layer: of a table, and of a product of the embedding, normalised, added up. Blocks
+// Per-layer inputs: rows of a table plus a product of the embedding, normalized and summed. Blocks
 // read them for as long as the step needs their gradient.
 void AppendLayerRows(const Architecture& a, const WorkOptions& options,
                      const std::vector<ModuleParameter>& parameters, const Operand& x,
@@ -876,8 +876,9 @@ void AppendLayerRows(const Architecture& a, const WorkOptions& options,
   tape.OnBackward([&tape, rows] { tape.Deliver(rows.value, tape.MakeGradient(rows.value)); });
 }
 
-// A tower's layers, mergers and the rows that take words' places. One tensor holds what all layers
-// have of a module: the first layer's backward, which comes last, completes its gradient.
+// A tower's layers, mergers, and the rows that replace words'. One tensor holds a module's
+// parameters of all layers, so the first layer's backward, which comes last, completes its
+// gradient.
 class TowerWork {
  public:
   TowerWork(const Architecture& a, const Tower& tower, const WorkOptions& options,
@@ -1037,11 +1038,11 @@ int FindBias(const std::vector<ModuleParameter>& parameters, std::string_view mo
   return bias;
 }
 
-// Two losses: masked tokens, and whether the second segment follows the first, which the first
-// token of each sequence says (transformers/models/bert/modeling_bert.py, BertPreTrainingHeads;
-// megatron/core/models/bert/bert_model.py). Every rank of a tensor-parallel group has the whole of
-// what comes before the vocabulary. Finishes the tape while there are the operators that backward
-// refers to.
+// Two losses: of masked tokens, and of whether the second segment follows the first, predicted from
+// the first token of each sequence (transformers/models/bert/modeling_bert.py,
+// BertPreTrainingHeads; megatron/core/models/bert/bert_model.py). Every rank of a tensor-parallel
+// group has everything before the vocabulary. Finishes the tape while the operators that backward
+// refers to still exist.
 LayerWork EncoderHead(const Architecture& a, const WorkOptions& options,
                       const std::vector<ModuleParameter>& parameters, LayerOperators& operators,
                       Operand x, LayerTape& tape) {
@@ -1085,10 +1086,10 @@ LayerWork EncoderHead(const Architecture& a, const WorkOptions& options,
   return tape.Finish(std::nullopt, {.splits_backward = options.splits_backward});
 }
 
-// The module that predicts one token more, and its loss, as Megatron-Core runs them before the head
-// (megatron/core/transformer/multi_token_prediction.py @ d98e8a64ddf3): the next tokens' embeddings
-// and what the blocks have made, each normalised, are projected to one input of a block; a norm and
-// the head's product are behind it.
+// The module that predicts one more token, and its loss, which Megatron-Core runs before the head
+// (megatron/core/transformer/multi_token_prediction.py @ d98e8a64ddf3). The next tokens' embeddings
+// and the blocks' output are normalized and projected to the input of a block. A norm and the
+// head's product follow it.
 class FurtherTokens {
  public:
   FurtherTokens(const Architecture& a, const WorkOptions& options,
@@ -1167,8 +1168,8 @@ class FurtherTokens {
   Block block_;
 };
 
-// 8 and 4 bits are for the blocks: Transformer Engine's layers and torchao's filter leave the head
-// in 16 bits.
+// 8 and 4 bits apply to the blocks only: Transformer Engine's layers and torchao's filter leave the
+// head in 16 bits.
 LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
   WorkOptions options = WithoutQuantization(block_options);
   options.tensor_overlap = TensorOverlap::kNone;  // of blocks, too
