@@ -21,16 +21,16 @@ using network::CollectiveTraffic;
 using parallel::Meeting;
 using program::Index;
 
-// Equal for loads that differ by rounding; its last twenty bits are free.
+// Equal for loads that differ only by rounding: its last twenty bits are cleared.
 std::int64_t Rounded(double load) {
   constexpr std::int64_t kHalf = std::int64_t{1} << 19;
   return (std::bit_cast<std::int64_t>(load) + kHalf) & ~(2 * kHalf - 1);
 }
 
-// A pattern by which collectives load links.
+// The pattern in which a collective loads links.
 using Pattern = std::pair<std::string_view, CollectiveKind>;
 
-// Something that goes over links again and again: bytes at a price.
+// Recurring traffic: bytes at a price.
 struct Sending {
   Bytes bytes;
   const Demand* price = nullptr;
@@ -42,7 +42,7 @@ struct Calls {
   std::vector<Sending> sendings;
 };
 
-// What the ranks of a kind do in their groups of a layout.
+// The traffic of ranks of a kind in their groups of a layout.
 struct GroupCalls {
   std::vector<Pattern> patterns;
   std::vector<std::vector<Calls>> communicators;

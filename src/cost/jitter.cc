@@ -13,10 +13,10 @@ namespace {
 using program::Index;
 using program::Opcode;
 
-// The expected largest of so many standard normal numbers.
+// The expected largest of `count` standard normal numbers.
 double LargestOf(std::int64_t count) { return SlowestDevice(1, count) - 1; }
 
-// What each collective's ranks wait for one another, on average over its calls.
+// The time that each collective's ranks wait for one another, averaged over its calls.
 std::vector<double> MeanWaits(const program::Program& program, double jitter,
                               const Prices& prices) {
   std::vector<bool> computes(program.streams.size());

@@ -21,7 +21,7 @@ struct Point {
   Provenance provenance = Provenance::kMeasured;
 };
 
-// At `size`, between the points that ascend; beyond them that of the end.
+// The value at `size`, interpolated between ascending points; beyond the ends, that of the end.
 Point Between(const std::vector<Point>& points, std::int64_t size) {
   const auto above =
       std::lower_bound(points.begin(), points.end(), size,
@@ -56,7 +56,7 @@ Point AtSequence(const calibration::AttentionCurve& curve, std::int64_t sequence
   return point;
 }
 
-// Of the curves of one head size.
+// Interpolates over heads among the curves of one head size.
 Point AtHeads(const std::vector<Point>& by_heads, const Kernel& kernel, int multiprocessors) {
   Point point = Between(by_heads, kernel.batch);
   const auto filled = [&](std::int64_t heads) {
@@ -111,7 +111,7 @@ namespace {
 constexpr std::int64_t kWidest = 16;  // bytes
 constexpr std::int64_t kNarrowest = 2;
 
-// A matrix: which dimension its rows have, and which counts them.
+// A matrix: the dimension that its rows span, and the dimension that counts the rows.
 struct Matrix {
   std::int64_t Kernel::*row;
   std::int64_t Kernel::*rows;
@@ -129,14 +129,14 @@ std::array<Matrix, 2> OperandsOf(ProductLayout layout) {
   return {};
 }
 
-// The largest load, in bytes, that divides a row.
+// The largest load size in bytes that divides a row.
 std::int64_t LoadOf(std::int64_t row, std::int64_t element) {
   std::int64_t load = kWidest;
   while (load > kNarrowest && row * element % load != 0) load /= 2;
   return load;
 }
 
-// Zero: not known.
+// Zero if unknown.
 double BatchedRate(DataType type, const calibration::KernelCosts& costs, Version torch) {
   for (const calibration::UnalignedBatches& batches : costs.batched_unaligned) {
     if (torch >= batches.torch) return batches.rate[static_cast<std::size_t>(type)];
@@ -144,7 +144,7 @@ double BatchedRate(DataType type, const calibration::KernelCosts& costs, Version
   return 0;
 }
 
-// Of operands whose rows so many bytes divide.
+// For operands whose rows are divisible by `load` bytes.
 double OperandRate(std::int64_t load, const calibration::KernelCosts& costs) {
   if (load == kWidest || costs.gemm_unaligned == 0) return 1;
   if (load > kNarrowest && costs.gemm_unaligned_even != 0) return costs.gemm_unaligned_even;
@@ -153,7 +153,7 @@ double OperandRate(std::int64_t load, const calibration::KernelCosts& costs) {
                       std::log2(static_cast<double>(kWidest) / kNarrowest));
 }
 
-// Of a result whose rows so many bytes divide.
+// For a result whose rows are divisible by `load` bytes.
 double ResultRate(std::int64_t load, const calibration::KernelCosts& costs) {
   if (load == kWidest || costs.gemm_unaligned_result == 0) return 1;
   if (load == kNarrowest) return costs.gemm_unaligned_result;

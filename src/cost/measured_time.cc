@@ -13,10 +13,10 @@
 namespace stepcast::cost {
 namespace {
 
-// How many times as large as the point before the last point is, from which a rate is taken.
+// The rate beyond the last point is taken from a point that is this many times smaller.
 constexpr std::int64_t kApart = 4;
 
-// Where a value lies on an axis: between `low` and `low + 1`, `part` of the way in logarithms.
+// A position on an axis: between `low` and `low + 1`, at fraction `part` in logarithms.
 struct Place {
   std::size_t low = 0;
   double part = 0;

@@ -88,8 +88,8 @@ std::optional<CollectiveKind> TwinOf(CollectiveKind kind) {
   return std::nullopt;
 }
 
-// What the user's settings leave NCCL for a function, as curves state it: "" when they say nothing,
-// a name when they leave one algorithm; none when no curve can be like that.
+// The choice that the user's settings leave NCCL for a function, as curves state it: "" if they say
+// nothing, a name if they leave one algorithm. Nothing if no curve can match.
 std::optional<std::string> ForcedAlgorithm(const nccl::Overrides& overrides,
                                            nccl::Function function) {
   if (!overrides.protocols.is_default(function)) return std::nullopt;
@@ -125,8 +125,8 @@ Bandwidth Faster(Bandwidth bandwidth, double factor) {
       std::llround(static_cast<double>(bandwidth.bytes_per_second()) * factor));
 }
 
-// What NVLinks `speed` times as fast as NCCL takes them to be change. Across nodes rings and trees
-// have settled on what the cards carry, which faster NVLinks do not change.
+// The communicator with NVLinks `speed` times as fast as NCCL assumes. Across nodes, rings and
+// trees are limited by the cards, which faster NVLinks do not change.
 nccl::Communicator OverNvlinks(nccl::Communicator communicator, double speed) {
   nccl::Graphs& graphs = communicator.graphs;
   for (nccl::Graph* graph :
@@ -142,8 +142,8 @@ nccl::Communicator OverNvlinks(nccl::Communicator communicator, double speed) {
   return communicator;
 }
 
-// By how many doublings a size lies outside of the sizes at which a curve's data pass through one
-// mechanism, on a side on which the curve goes on with another one. Where the curve itself ends, 0.
+// The distance, in doublings, of a size from the sizes of a curve with one mechanism, on a side
+// where the curve continues with the other. 0 if the curve itself ends there.
 double OutsideOfMechanism(const std::vector<calibration::TimePoint>& points,
                           const std::vector<calibration::TimePoint>& others, double size) {
   if (others.empty()) return 0;
@@ -177,8 +177,7 @@ GroupShape ShapeOf(std::span<const int> ranks, int gpus_per_node) {
   return shape;
 }
 
-// An estimate is the algorithm that NCCL chooses and the time, in microseconds, that the tuning
-// model gives for it.
+// NCCL's chosen algorithm, and the tuning model's time for it in microseconds.
 struct NcclPricer::Estimate {
   const char* algorithm = "ring";
   std::optional<nccl::Algorithm> tuned;  // none: sends and receives
@@ -199,7 +198,7 @@ struct NcclPricer::Estimate {
   }
 };
 
-// An estimate, and its time with what was measured.
+// An estimate, and its time corrected by measurements.
 struct NcclPricer::Timed {
   Estimate estimate;
   double us = 0;

@@ -33,8 +33,8 @@
 #include "src/scenario/scenario.h"
 
 namespace stepcast::cost {
-// Kernels that were priced on one device by one profile, and what came out. Numbers name entries as
-// long as the memo lives.
+// Cached prices of kernels on one device with one profile. Entry numbers stay valid while the memo
+// lives.
 class KernelMemo {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
@@ -116,7 +116,7 @@ std::uint32_t KernelMemo::Add(const Kernel& kernel, const Demand& demand) {
   return number;
 }
 
-// A GPU with a profile, under a limit of power: what prices of kernels depend on beside the
+// A GPU with a profile and a power limit: everything that kernel prices depend on besides the
 // kernel.
 struct PricedDevice {
   static bool IsTextbook(const scenario::Scenario& scenario) {
@@ -309,9 +309,9 @@ void PriceKernels(Pricing& pricing, PricedDevice& device, double slowest) {
   }
 }
 
-// What the kernels of a micro-batch ask of a device: of all layers, forward, recomputation and
-// backward. `works`: model::BuildWork of the plan's options. The setting has no limit of power;
-// prices are found in `full_clock`, or added to it. Kernels without a price count for nothing.
+// The power-relevant times of a micro-batch's kernels: all layers, forward, recomputation and
+// backward. `works`: model::BuildWork of the plan's options. The setting has no power limit; prices
+// are looked up in, or added to, `full_clock`. Kernels without a price are ignored.
 MicroBatchDraw DrawOf(const scenario::Scenario& scenario, std::span<const model::LayerWork> works,
                       const KernelSetting& setting, KernelMemo& full_clock);
 

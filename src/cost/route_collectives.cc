@@ -26,7 +26,7 @@ using network::CollectiveTraffic;
 using network::Traffic;
 using program::Index;
 
-// Bisections of the rate at which messages are sent.
+// Number of bisections for the rate at which messages are sent.
 constexpr int kHalvings = 24;
 
 std::int64_t MessagesOf(const Traffic& traffic) {
