@@ -1,4 +1,4 @@
-// The grid of ranks, and the schedule of a pipeline.
+// Rules about the grid of ranks and a pipeline's schedule.
 #include <cstdint>
 #include <numeric>
 #include <string>

@@ -1,4 +1,4 @@
-// Ranks that have parts of each sequence.
+// Rules about context parallelism.
 #include <cstdint>
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-// The experts of a mixture: which ranks may share them out, and what goes with them.
+// Rules about the experts of a mixture: which ranks may divide them, and what they require.
 #include <cstdint>
 #include <optional>
 #include <string>

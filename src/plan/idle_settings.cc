@@ -28,7 +28,7 @@ bool ScalesLoss(const Plan& plan) {
 
 namespace {
 
-// The plan as it would be if FP16 were BF16.
+// The plan with BF16 instead of FP16.
 Plan WithoutFp16(Plan plan) {
   Training& training = plan.training;
   for (DataType* type :
@@ -39,8 +39,7 @@ Plan WithoutFp16(Plan plan) {
   return plan;
 }
 
-// Nothing is done for FP16 that is not done for BF16: no scaling of the loss, no search for
-// overflows. Both have 16 bits.
+// Whether FP16 behaves like BF16: no loss scaling and no overflow check. Both have 16 bits.
 bool TakesFp16AsBf16(const Plan& plan) {
   if (ScalesLoss(plan)) return false;
   const FrameworkStyle& style = StyleOf(plan.data_parallel.framework);
@@ -48,7 +47,7 @@ bool TakesFp16AsBf16(const Plan& plan) {
          (plan.data_parallel.zero_stage > 0 && plan.training.parameter_dtype != DataType::kFp16);
 }
 
-// PyTorch's frameworks cast between BF16 and FP16 in kernels of their own.
+// PyTorch's frameworks cast between BF16 and FP16 in separate kernels.
 bool CastsBetweenTypesOf16Bits(const Plan& plan) {
   if (!TraitsOf(plan.data_parallel.framework).of_pytorch) return false;
   const Training& training = plan.training;

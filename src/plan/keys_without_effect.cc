@@ -1,4 +1,4 @@
-// Settings that are given and change nothing: warnings, not mistakes.
+// Given settings that change nothing: warnings, not errors.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,7 +31,7 @@ void AppendDeepSpeedKeysWithoutEffect(const Request& request, std::vector<std::s
   append(kDeepSpeedOffload);
 }
 
-// Types, and how values are scaled in 8 bits.
+// Types, and scaling in 8 bits.
 void AppendTypesWithoutEffect(const Request& request, std::vector<std::string>& sentences) {
   if (request.tp_only_amax_red.value_or(false) &&
       (*request.precision != DataType::kFp8 ||

@@ -10,7 +10,7 @@
 #include "src/plan/legality.h"
 #include "src/plan/legality_rules.h"
 
-// Lengths of samples: what they cannot go with, and that every rule holds at each of them.
+// Rules about sample lengths: what they exclude, and that every rule holds for each length.
 namespace stepcast::plan {
 namespace {
 

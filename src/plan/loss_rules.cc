@@ -1,4 +1,4 @@
-// What a loss goes with that never has all logits.
+// Rules about losses that never hold all logits.
 #include <cstdint>
 
 #include "fmt/format.h"

@@ -1,4 +1,4 @@
-// States in the memory of the host.
+// Rules about states in host memory.
 #include <string_view>
 
 #include "fmt/format.h"

@@ -1,4 +1,4 @@
-// Optimizers: which framework has which, and what each needs.
+// Rules about optimizers: which frameworks support each, and its requirements.
 #include <cstdint>
 #include <string>
 #include <utility>

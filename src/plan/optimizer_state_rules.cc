@@ -1,4 +1,4 @@
-// Master weights and moments: what an optimizer can keep, and which framework has such a one.
+// Rules about master weights and moments, by optimizer and framework.
 #include <cstdint>
 #include <string>
 #include <string_view>

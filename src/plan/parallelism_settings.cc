@@ -12,7 +12,7 @@ using Given = ParallelismRequest;
 using Switch = SwitchSetting<Given, Parallelism>;
 using Count = CountSetting<Given, Parallelism>;
 
-// Generous: no machine is larger. The product of all five degrees stays inside 64 bits.
+// A generous limit: no machine is larger. The product of all five degrees fits in 64 bits.
 constexpr std::int64_t kMostRanks = 10'000'000;
 constexpr std::int64_t kMostOfAnAxis = 10'000;
 constexpr std::int64_t kMostVirtualStages = 64;

@@ -13,9 +13,9 @@
 namespace stepcast::plan {
 namespace {
 
-// torch.utils.checkpoint.set_checkpoint_early_stop: on since 2.1, where frameworks use PyTorch's
+// torch.utils.checkpoint.set_checkpoint_early_stop: on since 2.1 for frameworks that use PyTorch's
 // own checkpoints without reentrant autograd; checkpoint_sequential's are reentrant. DeepSpeed and
-// Megatron bring their own, which recompute the whole block.
+// Megatron have their own checkpoints, which recompute the whole block.
 bool StopsRecomputationEarly(const Request& request) {
   return TraitsOf(*request.framework).of_pytorch &&
          request.blocks_per_checkpoint.value_or(1) == 1 &&
@@ -36,21 +36,23 @@ model::Implementation DefaultRotary(const Request& request, bool compile) {
   return compile ? model::Implementation::kCompiled : StyleOf(*request.framework).layers.rotary;
 }
 
-// PyTorch's scaled_dot_product_attention prefers cuDNN's kernel on Hopper and Blackwell where cuDNN
-// is newer than 9.15 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
-// check_prefer_cudnn_attention), which its packages bring since 2.11 (huggingface/transformers pull
-// request 48163; seen on an H100). Of documents of varying lengths it runs FlashAttention's.
+// The attention kernel if none is requested.
+//
+// PyTorch's scaled_dot_product_attention prefers cuDNN's kernel on Hopper and Blackwell if cuDNN is
+// newer than 9.15 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
+// check_prefer_cudnn_attention). Its packages have that since 2.11 (huggingface/transformers pull
+// request 48163; seen on an H100). For documents of varying lengths it runs FlashAttention's.
 // Transformer Engine prefers cuDNN's on both
-// (transformer_engine/pytorch/attention/dot_product_attention/utils.py, get_attention_backend);
-// here on Blackwell alone, because on Hopper published runs differ in what they prefer.
+// (transformer_engine/pytorch/attention/dot_product_attention/utils.py, get_attention_backend).
+// Here it does so only on Blackwell, because published runs on Hopper differ.
 //
 // torchtitan's models with sinks, with values of another size than keys or with chunks run
-// FlexAttention (torchtitan/models/{gpt_oss,deepseek_v3,llama4} @ v0.2.0 to v0.2.2, whose
-// attn_type is "flex"; DeepSeek-V3 and Llama 4 @ b5bcd76, too). PyTorch's
-// scaled_dot_product_attention has no sinks: transformers' GPT-OSS runs its eager code. Transformer
-// Engine's only fused kernel with sinks is cuDNN's since 9.13.1
-// (transformer_engine/common/fused_attn/fused_attn.cpp, nvte_get_fused_attn_backend); packages of
-// PyTorch before 2.11 bring 9.10, and scores are in memory (NVIDIA-NeMo/RL issue 1685).
+// FlexAttention (torchtitan/models/{gpt_oss,deepseek_v3,llama4} @ v0.2.0 to v0.2.2, whose attn_type
+// is "flex"; DeepSeek-V3 and Llama 4 also @ b5bcd76). PyTorch's scaled_dot_product_attention has no
+// sinks, so transformers' GPT-OSS runs its eager code. Transformer Engine's only fused kernel with
+// sinks is cuDNN's since 9.13.1 (transformer_engine/common/fused_attn/fused_attn.cpp,
+// nvte_get_fused_attn_backend). Packages of PyTorch before 2.11 have 9.10, and scores are in memory
+// (NVIDIA-NeMo/RL issue 1685).
 model::Attention DefaultAttention(const Request& request, const ModelBlocks& model) {
   constexpr Version kPrefersCudnn{2, 11};
   const bool recent = request.torch.value_or(Software().torch) >= kPrefersCudnn;
@@ -87,10 +89,10 @@ DataType ParameterType(const Request& request) {
   return request.parameter_dtype.value_or(ComputeType(request.precision.value_or(DataType::kBf16)));
 }
 
-// torch/optim/adamw.py, sgd.py: states are zeros_like the parameter, and nothing else is kept.
-// LAMB is one that keeps FP32 values (NVIDIA/DeepLearningExamples' lamb_amp_opt, Apex's
-// FusedMixedPrecisionLamb). megatron/core/optimizer/__init__.py: since Transformer Engine 2.1 the
-// precision-aware optimizer keeps remainders beside BF16 parameters.
+// torch/optim/adamw.py, sgd.py: states are zeros_like the parameter, and nothing else is kept. LAMB
+// keeps FP32 values (NVIDIA/DeepLearningExamples' lamb_amp_opt, Apex's FusedMixedPrecisionLamb).
+// megatron/core/optimizer/__init__.py: since Transformer Engine 2.1, the precision-aware optimizer
+// keeps remainders for BF16 parameters.
 OptimizerStates OptimizerStatesOf(const Request& request) {
   const DataType parameters = ParameterType(request);
   const bool short_moments =
@@ -253,9 +255,9 @@ std::int64_t MicroBatchGroupOf(const Request& request, std::int64_t micro_batche
 
 namespace {
 
-// nanotron/models/base.py (build_model): a stage takes blocks until the weights up to there are
-// more than its part of all of them, the head's among these. Empty: a stage would have no block, or
-// the head come before the last stage.
+// nanotron/models/base.py (build_model): a stage takes blocks until the accumulated weights exceed
+// its part of the total, the head included. Empty: a stage would have no block, or the head would
+// come before the last stage.
 std::vector<std::int64_t> StagesOfEqualWeights(const ModelBlocks& model, std::int64_t stages) {
   const auto of_block = static_cast<double>(model.of_block);
   const double all =
@@ -310,8 +312,8 @@ model::ContextMethod ContextMethodOf(const Request& request) {
   return StyleOf(*request.framework).layers.context_method;
 }
 
-// megatron/training/arguments.py: expert_tensor_parallel_size is tensor_model_parallel_size, where
-// it is not given. Other frameworks do not divide experts.
+// megatron/training/arguments.py: expert_tensor_parallel_size defaults to
+// tensor_model_parallel_size. Other frameworks do not divide experts.
 std::int64_t ExpertTensorOf(const Request& request, bool mixture) {
   const bool divides =
       mixture && request.framework && StyleOf(*request.framework).layers.divides_experts;
@@ -327,7 +329,8 @@ model::ExpertImplementation ImplementationOf(const Request& request) {
 
 namespace {
 
-// Ranks that have different experts are neighbours, those with parts of the same ones between them.
+// Number of neighboring expert ranks on one node. Ranks with different experts are neighbors; those
+// with parts of the same experts are between them.
 std::int64_t ExpertNeighbours(const Request& request, std::int64_t parts) {
   const std::int64_t ranks = request.expert.value_or(1);
   if (!request.node_devices ||

@@ -1,4 +1,4 @@
-// Buckets, shards and hooks of data parallelism.
+// Rules about buckets, shards and hooks of data parallelism.
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -26,7 +26,7 @@ constexpr DecimalRange kRotaryShare = {0, 1};
 constexpr DecimalRange kCap = {0, 1e6};
 constexpr std::int64_t kMostRepeats = model::kMostLayers;
 
-// Mappings of parts by their names.
+// Parts by name.
 using Parts = std::map<std::string, Architecture, std::less<>>;
 
 class PartReader {
@@ -69,7 +69,7 @@ void ReadIndex(PartReader& part, bool latent, Architecture& a) {
   index.reader().Finish();
 }
 
-// `rotary`: the part of a head that positions turn; 0: they turn none.
+// `rotary`: the rotated part of a head; 0: none.
 void ReadRotary(PartReader& part, Architecture& a) {
   const double share =
       part.reader().ReadDecimal("rotary", Need::kOptional, kRotaryShare).value_or(1);
@@ -278,7 +278,7 @@ void ReadExperts(PartReader& part, Architecture& a) {
 
 enum class FeedForwardKind : std::uint8_t { kDense, kExperts, kParallel };
 
-// Both at once: what another part says of a dense layer, and of experts.
+// Combines a dense part and an experts part.
 void TakeBoth(const Architecture& dense, const Architecture& experts, Architecture& a) {
   a.feed_forward = dense.feed_forward;
   a.feed_forward_bias = dense.feed_forward_bias;
@@ -330,7 +330,7 @@ std::string KnownNames(const Parts& parts) {
   return names.empty() ? "there are none" : fmt::format("there are {}", names);
 }
 
-// What a block has of both lists of parts.
+// Combines a block's mixer and feed-forward parts.
 Architecture BlockOf(const Architecture& base, const Architecture* mixer,
                      const Architecture* feed_forward) {
   Architecture block = mixer != nullptr ? *mixer : base;
@@ -390,7 +390,7 @@ Letters ReadBlockKinds(MappingReader& reader, const Architecture& base, const Pa
   return letters;
 }
 
-// "(DDDF)*10": letters, groups, and how often the one before is repeated.
+// Parses "(DDDF)*10": letters, groups, and repetitions of the item before.
 class PatternParser {
  public:
   PatternParser(std::string_view text, const Letters& letters) : text_(text), letters_(letters) {}
@@ -466,8 +466,8 @@ std::vector<int> ReadPattern(MappingReader& reader, const Letters& letters) {
   return pattern;
 }
 
-// A module that predicts one token more: one block, or one that mixes alone and one that feeds
-// forward alone, which are one.
+// Reads a module that predicts one more token: one block, or a mixer block and a feed-forward block
+// that together are one.
 void ReadFurtherTokens(MappingReader& reader, const Letters& letters, Architecture& a) {
   auto fields = reader.ReadMapping("mtp", Need::kOptional);
   if (!fields) return;
@@ -491,7 +491,7 @@ void ReadFurtherTokens(MappingReader& reader, const Letters& letters, Architectu
   }
 }
 
-// What the whole model is asked for: that of the kinds that have it, of most blocks first.
+// Sets the model's top-level fields from the first kind that has them, most frequent kinds first.
 void TakeFromKinds(Architecture& a) {
   const auto take = [&a](const auto& has, const auto& copy) {
     for (const int kind : a.pattern) {
@@ -527,7 +527,7 @@ void TakeFromKinds(Architecture& a) {
   }
 }
 
-// `towers`: encoders of images. One without layers is none.
+// `towers`: image encoders. A tower without layers is ignored.
 void ReadTowers(MappingReader& reader, Architecture& a) {
   const auto towers = reader.ReadNode("towers", Need::kOptional, "a mapping of names");
   if (!towers) return;

@@ -26,7 +26,7 @@ bool HoldsData(const fs::path& folder) {
   return true;
 }
 
-// The data in a folder of runfiles, which has a folder for each workspace.
+// The data in a runfiles folder, which has a subfolder for each workspace.
 std::string DataIn(const fs::path& runfiles) {
   for (const char* workspace : {"stepcast", "__main__"}) {
     if (HoldsData(runfiles / workspace)) return (runfiles / workspace).string();
@@ -34,9 +34,9 @@ std::string DataIn(const fs::path& runfiles) {
   return "";
 }
 
-// The data beside the executable: Bazel's <binary>.runfiles; of an installation, share/stepcast
-// beside its bin/; without either, a binary in bazel-out has the execution root above it, whose
-// entries are links into the workspace.
+// The data next to the executable: Bazel's <binary>.runfiles; for an installation, share/stepcast
+// next to its bin/; otherwise, for a binary in bazel-out, the execution root above it, whose
+// entries link into the workspace.
 std::string DataBeside(const fs::path& executable) {
   if (std::string folder = DataIn(executable.string() + ".runfiles"); !folder.empty()) {
     return folder;
@@ -78,7 +78,7 @@ std::string Join(std::string_view folder, std::string_view path) {
   return fmt::format("{}{}{}", folder, folder.back() == '/' ? "" : "/", path);
 }
 
-// In quotes; a path is of use only as a whole.
+// Quotes a path without shortening it.
 std::string Whole(std::string_view path) { return Quoted(path, "'", path.size()); }
 
 }  // namespace

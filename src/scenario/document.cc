@@ -37,7 +37,7 @@ std::string Example(const Node& node, std::string_view value) {
   return fmt::format("'{}: {}'", key, value);
 }
 
-// What every scalar has in common; false after reporting.
+// Checks common to all scalars; false after reporting.
 bool IsScalar(const Node& node, std::string_view due, std::string_view example,
               Diagnostics& diagnostics) {
   if (node.kind() == NodeKind::kScalar) return true;
@@ -47,14 +47,14 @@ bool IsScalar(const Node& node, std::string_view due, std::string_view example,
   return false;
 }
 
-// Where nothing stands.
+// A node for an absent value.
 YamlTree Empty() {
   YamlNode node;
   node.position.file = std::make_shared<const std::string>();
   return std::make_shared<const YamlNode>(std::move(node));
 }
 
-// Notes that a value of this kind is asked for.
+// Records that a value of this kind is asked for.
 void Note(const Node& node, const SchemaValue& value) {
   if (node.schema() != nullptr) node.schema()->Take(value);
 }
@@ -153,8 +153,8 @@ std::optional<Node> ParseDocument(std::string_view text, const std::string& file
 
 namespace {
 
-// The digits of a whole number that is written otherwise: 1e9, 1_000, "8", 010, 8k. Nothing: it is
-// none that a double holds exactly.
+// The digits of a whole number in another notation: 1e9, 1_000, "8", 010, 8k. Nothing if a double
+// cannot hold it exactly.
 std::optional<std::int64_t> WholeNumber(std::string text) {
   constexpr double kMostExact = 9007199254740992;  // 2^53
   std::erase(text, '_');
@@ -169,7 +169,7 @@ std::optional<std::int64_t> WholeNumber(std::string text) {
   return static_cast<std::int64_t>(unit * value);
 }
 
-// Whether several numbers are meant: 1-8, 1:8, range(1, 8).
+// Whether the text denotes several numbers: 1-8, 1:8, range(1, 8).
 bool IsRange(std::string_view text) {
   if (text.starts_with("range(")) return true;
   const std::size_t sign = text.find_first_of("-:");
@@ -178,7 +178,7 @@ bool IsRange(std::string_view text) {
          IsDigit(text[sign + 1]);
 }
 
-// What to write in the place of what is no integer, or of one that is out of range.
+// Hint for a value that is not an integer, or is out of range.
 std::string IntegerHint(const Node& node, IntegerRange range) {
   const std::optional<std::int64_t> meant =
       node.kind() == NodeKind::kScalar ? WholeNumber(node.scalar()) : std::nullopt;

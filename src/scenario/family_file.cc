@@ -38,7 +38,7 @@ std::string StemOf(const std::string& file) {
   return name.substr(0, name.rfind('.'));
 }
 
-// Of a wrapper's type the section that holds the text model: "text_config".
+// For a wrapper's type: the section with the text model ("text_config").
 std::optional<std::string> SectionOf(const YamlNode& family, std::string_view type) {
   if (const YamlNode* types = Child(family, "model_types")) {
     for (const YamlTree& item : types->items) {
@@ -51,7 +51,7 @@ std::optional<std::string> SectionOf(const YamlNode& family, std::string_view ty
   return std::nullopt;
 }
 
-// A config.json seen through a family's file.
+// Evaluates a family's file on a config.json.
 class ConfigEvaluator {
  public:
   ConfigEvaluator(const formats::JsonObject& config, const Node& family, std::string section,
@@ -379,7 +379,7 @@ class ConfigEvaluator {
   std::shared_ptr<const std::string> file_;
 };
 
-// The keys that a family's file may have.
+// Checks for keys that a family's file may not have.
 void CheckKeys(const Node& family, Diagnostics& diagnostics) {
   MappingReader reader(family, diagnostics);
   reader.ReadNode("model_types", Need::kRequired, "a sequence of model types");

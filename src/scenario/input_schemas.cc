@@ -20,9 +20,9 @@ namespace {
 
 using Kind = SchemaValue::Kind;
 
-// Has a reader ask for all that it takes. What a document holds decides which way the reader goes:
-// `ways` are documents, in YAML, that lead it everywhere, one after the other; everything else is
-// missing in them, and what it says to that does not matter.
+// Runs a reader so that it asks for all keys that it accepts. A document's contents decide the
+// reader's path, so `ways` are YAML documents that together reach every path. Everything else is
+// missing in them, and the resulting mistakes are ignored.
 template <typename Read>
 void LetAsk(Read read, Schema& schema, std::initializer_list<const char*> ways) {
   for (const char* way : ways) {

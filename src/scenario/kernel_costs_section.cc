@@ -15,7 +15,7 @@
 namespace stepcast::scenario {
 namespace {
 
-// Whether the section holds measured times, next to which efficiencies may be missing.
+// Whether the section has measured times, which make efficiencies optional.
 bool HasMeasurements(const MappingReader& kernels) {
   for (std::string_view key : {"gemm_surface", "attention_forward_surface",
                                "attention_backward_surface", "memory_curve", "optimizer_curve"}) {
@@ -182,8 +182,8 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
   }
 }
 
-// `rates`, a file that `calibrate import atlas` made (calibration/rates): what it says counts where
-// the profile does not say otherwise.
+// `rates`: a file made by `calibrate import atlas` (calibration/rates). Its values apply unless the
+// profile has its own.
 void ReadRates(MappingReader& kernels, calibration::KernelCosts& costs, Diagnostics& diagnostics) {
   const auto named = kernels.ReadNode("rates", Need::kOptional, "a path");
   if (!named) return;
@@ -234,7 +234,7 @@ calibration::AttentionSurface ReadCores(MappingReader& by_type, std::string_view
   return surface;
 }
 
-// The values on an axis of a surface, each once, and where a value stands.
+// The distinct values on an axis of a surface.
 std::vector<std::int64_t> Axis(std::vector<std::int64_t> values) {
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
@@ -245,7 +245,7 @@ std::size_t PlaceOnAxis(const std::vector<std::int64_t>& axis, std::int64_t valu
   return static_cast<std::size_t>(std::lower_bound(axis.begin(), axis.end(), value) - axis.begin());
 }
 
-// Rows [m, n, k, time] in any order; they must fill the grid that their values span.
+// Rows [m, n, k, time] in any order; they must fill the grid of their values.
 calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view type,
                                      Diagnostics& diagnostics) {
   struct Point {
@@ -304,8 +304,7 @@ calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view ty
   return surface;
 }
 
-// `releases`, the oldest first: what is different with the libraries of each, over the costs
-// before.
+// `releases`, oldest first: the changes of each over the costs before.
 std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
                                                      const calibration::KernelCosts& before,
                                                      Diagnostics& diagnostics) {

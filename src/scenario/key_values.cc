@@ -14,10 +14,10 @@
 namespace stepcast::scenario {
 namespace {
 
-// Ranges with more values are mistakes.
+// Larger ranges are errors.
 constexpr std::int64_t kMostNumbers = 16;
 
-// What a reader says that gets this value for the key.
+// The reader's mistakes for this value of the key.
 Diagnostics Answers(std::string_view key, std::string_view value, const std::string& path,
                     std::vector<std::string> overrides, InputCache& cache) {
   const std::string option = fmt::format("{}={}", key, value);
@@ -36,7 +36,7 @@ const Diagnostic* Find(const Diagnostics& answers, std::string_view code) {
   return found == answers.end() ? nullptr : &*found;
 }
 
-// What stands between `before` and the value at the end of a reader's message.
+// The value between `before` and the end of a reader's message.
 std::optional<std::string_view> After(const Diagnostic* fault, std::string_view before) {
   if (fault == nullptr) return std::nullopt;
   const std::string_view message = fault->message;

@@ -12,13 +12,14 @@
 namespace stepcast::scenario {
 namespace {
 
-// The model's, if it has one.
+// The model's architecture, if it has one.
 const model::Architecture* ArchitectureOf(const Scenario& scenario) {
   return scenario.model == nullptr ? nullptr
                                    : std::get_if<model::Architecture>(&scenario.model->source);
 }
 
-// What tensor parallelism divides of blocks of several kinds, and what recurrent layers there are.
+// Adds the dimensions of blocks of several kinds that tensor parallelism divides, and their
+// recurrent layers.
 void AddKinds(const model::Architecture& architecture, plan::Facts& facts) {
   const auto divide = [&facts](const char* name, std::int64_t extent, std::int64_t columns = 1) {
     if (extent == 0) return;
@@ -116,7 +117,7 @@ void AddCluster(const Scenario& scenario, plan::Facts& facts) {
   for (const KindOfNode& kind : scenario.other_nodes) take_host(kind.cluster->node_type());
 }
 
-// In what the devices compute, all of them.
+// Adds the types that all devices can compute in.
 void AddComputes(const Scenario& scenario, plan::Facts& facts) {
   if (ArchitectureOf(scenario) == nullptr || !scenario.gpu.has_value()) return;
   facts.device = scenario.gpu->name;

@@ -40,13 +40,13 @@ using Contents = InputCache::Contents;
 
 namespace {
 
-// How positions in overrides begin.
+// Prefix of positions in overrides.
 constexpr std::string_view kOption = "--set ";
 
-// In the place of a number of nodes.
+// Value for the number of nodes if there is no cluster.
 constexpr std::int64_t kNoCluster = -1;
 
-// Orders mistakes as the user meets them: file by file, each from top to bottom.
+// Sorts mistakes by file and, within a file, by position.
 void SortByPosition(Diagnostics& diagnostics) {
   std::map<std::string, std::size_t> rank_of_file;
   for (const Diagnostic& diagnostic : diagnostics) {

@@ -26,16 +26,16 @@ using formats::CsvTable;
 constexpr std::string_view kOwnColumns[] = {"name",      "split",       "scenario",
                                             "step_time", "step_time_s", "tokens_per_s_per_gpu",
                                             "allocated", "reserved",    "driver"};
-// Each run is forecast, and a profile learns from a tenth of so many.
+// Limit of runs. Each is forecast, and a profile learns from at most a tenth as many.
 constexpr std::size_t kMostRuns = 10'000;
-// Of which a run has one.
+// A run has one of these columns.
 constexpr const char* kTimeColumns[] = {"step_time", "step_time_s", "tokens_per_s_per_gpu"};
-// Where settings stand in a scenario.
+// The sections of a scenario that settings may be in.
 constexpr std::string_view kSections[] = {"model",    "cluster",       "calibration",
                                           "software", "training",      "parallelism",
                                           "experts",  "data_parallel", "communication"};
 
-// "training.micro_batch_size" of "micro_batch_size"; what has a section already stays.
+// "training.micro_batch_size" for "micro_batch_size"; a key with a section is unchanged.
 std::string SettingOf(std::string_view column) {
   for (const CaseKey& key : kCaseKeys) {
     if (column == key.key) return fmt::format("{}.{}", key.section, key.name);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostSymbols = 100'000;
 
-// Writes repetitions out.
+// Expands repetitions.
 class Expansion {
  public:
   explicit Expansion(std::string_view layout) : layout_(layout) {}

@@ -20,18 +20,18 @@
 namespace stepcast::scenario {
 namespace {
 
-// yaml-cpp's parser recurses once per level; nothing this project reads is nearly as deep.
+// yaml-cpp's parser recurses once per level; no real input is nearly as deep.
 constexpr std::size_t kDeepest = 64;
 
-// Values of a document, many times those of any file that is read, so that 16 MiB of small ones do
-// not fill the memory.
+// Limit on a document's values, far above any real file, so that 16 MiB of small values do not fill
+// the memory.
 constexpr std::size_t kMostValues = 1'000'000;
 
-// How much of a text yaml-cpp may read before it says what is there: until an opened bracket is
-// closed it keeps some 250 times the text, for all that is in it might yet be a key.
+// How much of a text yaml-cpp may read before it emits events. Until an opened bracket is closed,
+// it keeps some 250 times the text, because everything in it might still be a key.
 constexpr std::size_t kFarthestAhead = std::size_t{1} << 20;
 
-// Thrown through yaml-cpp's parser to stop it; the Diagnostic is written before.
+// Thrown through yaml-cpp's parser to stop it, after the Diagnostic is written.
 struct Stop {};
 
 // Builds the tree from the parser's events. yaml-cpp's own Node would lose duplicate keys, quotes
@@ -211,9 +211,9 @@ class TreeBuilder final : public YAML::EventHandler {
   YamlTree root_;
 };
 
-// The text in blocks, the last with the mark for the end of a document behind it: yaml-cpp takes
-// the end of the text for the end of an open single quote, but the mark for what it is, a mistake
-// inside quotes. It puts back up to three of the first bytes, which must be of one block.
+// The text in blocks, with an end-of-document mark after the last. yaml-cpp accepts the end of the
+// text as the end of an open single quote, but reports the mark inside quotes. It puts back up to
+// three of the first bytes, which must be in one block.
 TextBlocks Blocks(std::string_view text) {
   constexpr std::size_t kBlock = std::size_t{1} << 16;
   const std::size_t before = text.size() / kBlock * kBlock;
@@ -227,7 +227,7 @@ TextBlocks Blocks(std::string_view text) {
   };
 }
 
-// The place after the last character, line ends at the end apart.
+// The position after the last character, ignoring line ends at the end.
 Location EndOf(std::string_view text, const std::string& file) {
   const std::size_t last = text.find_last_not_of("\r\n");
   if (last == std::string_view::npos) return {file, 1, 1};
@@ -238,8 +238,8 @@ Location EndOf(std::string_view text, const std::string& file) {
           static_cast<int>(text.size() - line_begin) + 1};
 }
 
-// Where a tab indents a line, down to the given one; YAML takes none there, and says so in the
-// following line or not at all.
+// The position of a tab used as indentation, down to the given line. YAML does not allow it, and
+// reports it only in the next line or not at all.
 std::optional<Location> TabAbove(std::string_view text, const Location& end) {
   std::size_t begin = 0;
   for (int line = 1; line <= end.line && begin < text.size(); ++line) {
@@ -253,7 +253,7 @@ std::optional<Location> TabAbove(std::string_view text, const Location& end) {
   return std::nullopt;
 }
 
-// The first line that is no comment is a TOML table, [model], or a key and its value, a = 1.
+// Whether the first line that is not a comment is a TOML table, [model], or a key and value, a = 1.
 bool IsToml(std::string_view text) {
   constexpr std::string_view kKey =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
