@@ -29,10 +29,10 @@
 #include "src/program/program.h"
 
 namespace stepcast::planner {
-// 128 bits in 32 hexadecimal digits of all that times and memory of a program depend on: streams,
-// operations by what they take and use, issue costs, events, buffers, and the order of everything.
-// Names, labels, and which kernel takes a time do not count. Equal for equal contents, and as good
-// as never for two that happen to differ.
+// 128 bits, as 32 hexadecimal digits, of everything that a program's times and memory depend on:
+// streams, operations with their demands and uses, issue costs, events, buffers, and all orders.
+// Names, labels and kernel identities do not count. Equal for equal contents; different contents
+// practically never collide.
 std::string DigestOf(const program::Program& program, const Repeated& repeated,
                      const cost::Prices& prices);
 
@@ -40,10 +40,10 @@ namespace {
 
 using program::Instruction;
 
-// Two chains of 64 bits with different odd factors; each step is a bijection of the chain for a
-// given number and of the number for a given chain (multiplication by an odd number, and a rotation
-// and shift that mix high bits into low ones), so that two contents that differ in one number
-// differ in both chains.
+// Two chains of 64 bits with different odd factors. Each step is a bijection of the chain for a
+// given number, and of the number for a given chain (multiplication by an odd number, and a
+// rotation and shift that mix high bits into low ones). Contents that differ in one number differ
+// in both chains.
 class Mixer {
  public:
   void Add(std::uint64_t number) {
@@ -194,8 +194,8 @@ struct MicroBatch {
   std::vector<ChunkWork> chunks;  // likewise, in the order of the layers
 };
 
-// What MicroBatch depends on: nothing else of a scenario may come into it. Shared inputs stand for
-// themselves while the key holds them.
+// Everything that MicroBatch depends on; it must not use anything else of a scenario. Shared inputs
+// are compared by identity while the key holds them.
 struct PricedWorkKey {
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
@@ -208,7 +208,7 @@ struct PricedWorkKey {
   }
 };
 
-// And what has no order.
+// The part of the key that has no order.
 struct WorkSettings {
   plan::Training training;
   plan::Parallelism parallelism;
@@ -230,13 +230,12 @@ WorkSettings SettingsOf(const Scenario& scenario) {
   return settings;
 }
 
-// The passes of a layer: forward; backward with recomputation; and the two parts of a backward that
-// is split, for inputs and for weights.
+// The passes of a layer: forward; backward with recomputation; and the two parts of a split
+// backward, for inputs and for weights.
 constexpr std::size_t kPasses = 4;
 using PassTimes = std::array<Time, kPasses>;
 
-// For each of the works, the time that its kernels take in each pass, by themselves and one after
-// the other.
+// For each work, the uncontended time of its kernels in each pass, one after the other.
 Result<std::vector<PassTimes>> TimesOf(const Scenario& scenario,
                                        const std::vector<model::LayerWork>& works) {
   const auto passes_of = [](const model::LayerWork& work) {
@@ -340,8 +339,9 @@ int FirstRankOf(const plan::Plan& plan, std::size_t stage) {
   return labels.FirstRank(static_cast<std::size_t>(label - distinct.begin()));
 }
 
-// How many micro-batches a stage's program is looked at with: three groups, each as large as those
-// of the schedule or as the pipeline is long, and as many as the plan has beside whole groups.
+// The number of micro-batches in the program used for a stage's bound: three groups, each as large
+// as the schedule's groups or the pipeline's length, plus the plan's micro-batches beyond whole
+// groups.
 std::int64_t MicroBatchesLookedAt(const plan::Plan& plan) {
   const plan::Parallelism& axes = plan.parallelism;
   constexpr std::int64_t kGroups = 3;
@@ -349,10 +349,10 @@ std::int64_t MicroBatchesLookedAt(const plan::Plan& plan) {
   return kGroups * group + plan.training.gradient_accumulation % group;
 }
 
-// Whether a stage speaks for others: the first and the last stage do, and of those between that
-// have the same layers the earliest. Settings of data parallelism treat the others of the same
-// layers alike, so that two plans which differ in such settings alone run alike where the programs
-// of these stages do.
+// Whether a stage represents others: the first and last stage do, and the earliest of the other
+// stages with the same layers. Settings of data parallelism affect stages with the same layers
+// alike, so two plans that differ only in such settings behave alike if the programs of these
+// stages do.
 bool SpeaksForOthers(const MicroBatch& micro_batch, const parallel::PipelineSchedule& schedule,
                      std::size_t stage) {
   if (stage == 0 || stage + 1 == schedule.stages.size()) return true;

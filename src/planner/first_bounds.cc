@@ -30,7 +30,7 @@ namespace {
 using model::Operation;
 using scenario::Scenario;
 
-// What one layer's work takes and keeps.
+// Time and memory of one layer's work.
 struct LayerFigures {
   // Its kernels, each alone, one after the other; and no less than that, with the collectives that
   // kernels wait for. `trailing`: from the last kernel until what the next layer waits for is
@@ -43,13 +43,13 @@ struct LayerFigures {
   bool continues_checkpoint = false;
 };
 
-// Of a micro-batch: each distinct layer's, and which of them each layer is.
+// Of a micro-batch: the figures of each distinct layer, and each layer's index among them.
 struct WorkFigures {
   std::vector<LayerFigures> layers;
   std::vector<int> of_layer;
 };
 
-// What these figures depend on beside the inputs that are shared.
+// What these figures depend on besides the shared inputs.
 struct WorkKey {
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
@@ -69,7 +69,7 @@ struct WorkKey {
   friend bool operator<(const WorkKey& a, const WorkKey& b) { return a.Tie() < b.Tie(); }
 };
 
-// What ranks have of the model's tensors, by layer: a tensor counts where it is used first.
+// A rank's tensors by layer; a tensor counts at its first use.
 struct ParameterFigures {
   std::vector<lowering::GroupElements> trained;
   std::vector<Bytes> frozen;
@@ -105,7 +105,7 @@ ParameterFigures ParametersOf(const Scenario& scenario) {
   return figures;
 }
 
-// Prices, in the order of the works' passes, of kernels and of the collectives inside of layers.
+// Prices of kernels and of collectives inside layers, in the order of the works' passes.
 class PassPricer {
  public:
   PassPricer(const Scenario& scenario, const std::vector<model::LayerWork>& works,
@@ -228,7 +228,7 @@ class PassPricer {
   std::size_t next_kernel_ = 0, next_collective_ = 0;
 };
 
-// Figures of layers that threads have worked out, for all threads of the process.
+// Figures of layers, shared by all threads of the process.
 class SharedWorks {
  public:
   using Entry = std::shared_ptr<const Result<WorkFigures>>;

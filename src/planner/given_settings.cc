@@ -16,7 +16,7 @@ using scenario::Scenario;
 
 constexpr std::string_view kTrainingSection = "training.";
 
-// The scenario's training with another word for a setting; as it is where the setting has no words.
+// The scenario's training with another word for a setting; unchanged if the setting has no words.
 plan::Training TrainingWith(const Scenario& scenario, const plan::TrainingSetting& setting,
                             std::string_view value) {
   plan::Training training = scenario.plan.training;

@@ -26,7 +26,7 @@ std::int64_t CountOf(const SweepAxis& axis) {
   return static_cast<std::int64_t>(axis.values.size());
 }
 
-// Whether the setting does something in plans of the layout.
+// Whether the setting has to be written for plans of the layout.
 bool IsSaid(const LayoutKey& row, const PlanPart& part, bool mixture) {
   if (!row.used(part.layout)) return false;
   if (row.kind != ParallelKind::kExpert) return true;
@@ -36,7 +36,7 @@ bool IsSaid(const LayoutKey& row, const PlanPart& part, bool mixture) {
          (part.layout.tensor > 1 || part.layout.expert_tensor > 1);
 }
 
-// Whether the value is that of scenarios that do not say it, whatever the framework.
+// Whether the value is the default for every framework.
 bool IsDefault(const LayoutKey& row, const Layout& layout) {
   const std::string_view key = row.key;
   if (key == "parallelism.schedule") {
@@ -47,7 +47,7 @@ bool IsDefault(const LayoutKey& row, const Layout& layout) {
   return row.text(layout) == row.text(Layout());
 }
 
-// What does nothing is as if nobody had said it.
+// Resets settings without effect to their defaults.
 Layout Normal(Layout layout) {
   for (const LayoutKey& row : LayoutKeys()) {
     if (!row.used(layout) || IsDefault(row, layout)) row.take(layout, kDefaultValue);

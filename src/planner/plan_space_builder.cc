@@ -38,7 +38,7 @@ constexpr const char* kAxes = "parallelism.";
 
 constexpr const char* kCompile = "training.compile";
 constexpr const char* kStageLayers = "parallelism.stage_layers";
-// Settings of layouts that have something to do in some of them alone.
+// Settings of layouts that have an effect only in some layouts.
 constexpr const char* kOfSomeLayouts[] = {"training.tensor_overlap",
                                           "parallelism.microbatch_group_size_per_vp_stage"};
 
@@ -56,7 +56,7 @@ std::vector<int> StagesOf(Framework framework) {
   return stages;
 }
 
-// The framework has the key, or it is none of the settings that some frameworks have.
+// Whether the framework has the key, or the key is not framework-specific.
 bool IsFor(Framework framework, std::string_view key) {
   const std::size_t dot = key.find('.');
   const std::string_view section = key.substr(0, dot);

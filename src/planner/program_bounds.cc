@@ -250,8 +250,7 @@ class Recurrence {
 
 using Shares = std::array<double, kResources>;
 
-// As the engine has them, in parts of 2^-24, rounded down, of the operation at the rate that it
-// reaches alone.
+// The engine's shares in units of 2^-24, rounded down, relative to the uncontended rate.
 Shares SharesOf(const Demand& demand) {
   constexpr double kWhole = 1 << 24;
   Shares shares{};
@@ -261,12 +260,12 @@ Shares SharesOf(const Demand& demand) {
   return shares;
 }
 
-// Operations of one communicator or stream, which run one at a time.
+// The operations of one communicator or stream, which run one at a time.
 struct Lane {
   std::map<Shares, double> work;  // seconds, by what it uses
 };
 
-// Operations of the compute stream by which resources they need all of, as a set of bits.
+// The resources that an operation of the compute stream needs completely, as a set of bits.
 using Class = unsigned;
 Class ClassOf(const Demand& demand) {
   Class needs = 0;
@@ -277,7 +276,7 @@ Class ClassOf(const Demand& demand) {
   return needs;
 }
 
-// By how much an operation with these shares slows one of the class.
+// The slowdown of an operation of the class by one with these shares.
 double Slowing(const Shares& shares, Class needs) {
   double most = 0;
   for (int r = 0; r < kResources; ++r) {
@@ -292,8 +291,8 @@ struct ComputeStream {
   std::map<Class, double> work;  // seconds
 };
 
-// What a lane's operations cost the compute stream at least, in seconds. `capacity` is how long
-// operations of a class can take.
+// The least cost, in seconds, of a lane's operations to the compute stream. `capacity`: time
+// available in operations of each class.
 double CostOfLane(const Lane& lane, const ComputeStream& compute,
                   const std::map<Class, double>& capacity) {
   double worst = 0;                // if all of it ran beside what it slows most
@@ -343,7 +342,7 @@ OperationCounts CountsOf(const Program& program, bool counts_collectives,
   return counts;
 }
 
-// A step's work on the compute stream, and beside it by communicator and stream.
+// A step's work on the compute stream, and concurrent work by communicator and stream.
 struct StepWork {
   ComputeStream compute;
   std::vector<Lane> beside;

@@ -17,13 +17,12 @@
 namespace stepcast::planner {
 namespace {
 
-// How many plans are worked on between two looks at what was found: fixed, so that what is pruned
-// does not depend on the threads.
+// Number of plans per round. It is fixed, so that pruning does not depend on the threads.
 constexpr std::size_t kRound = 16;
 
 using Finding = tl::expected<void, std::string>;
 
-// What a search is after when nothing fits: the plans that lack least.
+// What a search looks for if nothing fits: the plans that lack the least.
 enum class Want : std::uint8_t { kGoal, kNearest };
 
 class Searcher {

@@ -14,13 +14,13 @@ using program::Program;
 
 constexpr std::int64_t kPeriods[] = {1, 2};
 constexpr std::int64_t kLongestPeriod = 2;
-// The first, three of the longest periods, and the last.
+// The fewest micro-batches: the first, three of the longest periods, and the last.
 constexpr std::int64_t kFewest = 3 * kLongestPeriod + 2;
-// Where three or four events take turns, the next step meets those of the last micro-batch that it
-// meets in the whole program.
+// If three or four events alternate, the next step sees the same records of the last micro-batch as
+// in the whole program.
 constexpr std::int64_t kTurns = 12;
 
-// Where each micro-batch begins in the step; and its end.
+// The start of each micro-batch in the step, and the end of the last.
 std::vector<std::size_t> BeginsOfMicroBatches(const Program& program) {
   std::vector<std::size_t> begins;
   for (std::size_t i = 0; i < program.step.size(); ++i) {
@@ -30,7 +30,7 @@ std::vector<std::size_t> BeginsOfMicroBatches(const Program& program) {
   return begins;
 }
 
-// Whether each micro-batch between the first and the last is the one a period before it.
+// Whether each inner micro-batch equals the one a period before it.
 bool Repeats(const Program& program, const std::vector<std::size_t>& sources,
              const std::vector<std::size_t>& begins, std::size_t period) {
   const auto same = [&](std::size_t a, std::size_t b) {

@@ -53,8 +53,9 @@ class ThreadPool final : public WorkerPool {
   ThreadTeam team_;
 };
 
-// Messages between rank 0 and the workers. A worker's: results and how many more items it asks for.
-// Rank 0's: items; none means the end. A worker's last message, after that, is empty.
+// Messages between rank 0 and the workers. A worker sends results and the number of additional
+// items it wants; rank 0 sends items, or none at the end. The worker's last message, after that, is
+// empty.
 std::string ToBytes(const std::vector<std::pair<std::int64_t, std::string>>& entries,
                     std::int64_t requested) {
   ByteWriter writer;
@@ -90,7 +91,7 @@ Attempt<Entries> ToEntries(const Message& message) {
 
 constexpr std::chrono::microseconds kReceiveTimeout(1000);
 
-// As many of them as the system grants; throws std::system_error where it grants none.
+// Starts as many threads as the system allows; throws std::system_error if it allows none.
 template <typename Body>
 void StartThreads(int count, std::vector<std::thread>& threads, const Body& body) {
   threads.reserve(static_cast<std::size_t>(count));
@@ -104,7 +105,7 @@ void StartThreads(int count, std::vector<std::thread>& threads, const Body& body
   }
 }
 
-// At rank 0.
+// The pool at rank 0.
 class MpiPool final : public WorkerPool {
  public:
   MpiPool(Mailbox& mailbox, Work work, int threads)
@@ -223,7 +224,7 @@ class MpiPool final : public WorkerPool {
   ThreadTeam team_;  // of rank 0; destroyed first: its threads use the members above
 };
 
-// The threads of another rank: items in, results out.
+// The threads of another rank.
 class WorkerThreads {
  public:
   WorkerThreads(const Work& work, int threads) {
