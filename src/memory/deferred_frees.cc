@@ -76,8 +76,7 @@ using program::Program;
 
 namespace {
 
-// Buffers with recorded streams: which these are, and the last use on each stream, since a buffer
-// was freed last.
+// Buffers with recorded streams, and the last use on each stream since the buffer was last freed.
 class RecordedBuffers {
  public:
   explicit RecordedBuffers(const Program& program)
@@ -171,8 +170,8 @@ class RecordedBuffers {
 
 }  // namespace
 
-// A free waits for the last use on each recorded stream. Uses and free lie in the same step; a use
-// of the step before has then ended long ago.
+// A free waits for the last use on each recorded stream. Uses and free are in the same step; a use
+// in the previous step has ended long before.
 DeferredFrees::DeferredFrees(const Program& program) {
   RecordedBuffers buffers(program);
   if (buffers.empty()) return;

@@ -11,8 +11,8 @@ using program::Instruction;
 using program::kNone;
 using program::Opcode;
 
-// Numbers purposes. What a micro-batch holds at once for a layer's pass in a phase has purposes of
-// its own, the same ones in every micro-batch.
+// Numbers purposes. The blocks that a micro-batch holds at once for a layer's pass in a phase have
+// separate purposes, the same ones in every micro-batch.
 class Purposes {
  public:
   std::uint32_t Of(const Instruction& allocation) {

@@ -18,8 +18,7 @@
 #include "src/program/program.h"
 
 namespace stepcast::memory {
-// The requests of a program: its allocations and frees, in the order of its instructions, and
-// nothing else of it.
+// The requests of a program: its allocations and frees, in instruction order.
 
 inline bool ChangesMemory(const program::Instruction& instruction) {
   return instruction.opcode == program::Opcode::kAllocate ||
@@ -43,7 +42,7 @@ struct Section {
   bool balanced = false;
 };
 
-// The part of a buffer that memory depends on.
+// The properties of a buffer that memory depends on.
 struct Sized {
   Bytes size, padding;  // `padding` is a part of `size`
   program::Category category = program::Category::kParameter;
@@ -134,11 +133,10 @@ bool Requests::Same(const Section& a, const Section& b) const {
   return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end());
 }
 
-// The replay of a program without deferred frees. Its figures depend on the order of the program's
-// requests alone, not on times.
+// Replay of a program without deferred frees. The figures depend only on the order of the program's
+// requests, not on times.
 
-// An object keeps the memory that it works in from one replay to the next. Two threads must not use
-// it at once.
+// Reuses its memory from one replay to the next. Not thread-safe.
 class ProgramOrderReplay {
  public:
   // Gives the figures after `steps` steps. In Usage::step_calls `instruction` is the index of the
@@ -184,7 +182,7 @@ using program::LongerStep;
 
 namespace {
 
-// The peak of what is allocated: of totals first, then what they were made of.
+// Finds the peak of allocated bytes: first of totals, then its categories.
 void FindPeak(const Requests& requests, std::size_t steps, Usage& usage) {
   Bytes total;
   std::size_t at = 0, peak_at = 0;  // requests
@@ -296,7 +294,7 @@ ProgramOrderReplay::State ProgramOrderReplay::StateNow() const {
   return state;
 }
 
-// A micro-batch that left everything as it found it does so again when it finds the same.
+// A micro-batch that left the state unchanged does so again if it finds the same state.
 bool ProgramOrderReplay::CarrySection(const Section& section) {
   if (requests_->sections.size() == 1 || !section.balanced) return Carry(requests_->Of(section));
   State before = StateNow();
@@ -307,8 +305,8 @@ bool ProgramOrderReplay::CarrySection(const Section& section) {
   return true;
 }
 
-// The program's step up to the end of the period, the period again for later micro-batches, and the
-// rest for the last of them.
+// Replays the program's step up to the end of the period, the period again for later micro-batches,
+// and the rest for the last of them.
 bool ProgramOrderReplay::CarryLonger(const LongerStep& longer) {
   const Requests& all = *requests_;
   of_micro_batches_.Clear();
@@ -330,7 +328,7 @@ bool ProgramOrderReplay::CarryLonger(const LongerStep& longer) {
   return carry(all.period_end, all.step.size(), periods.later());
 }
 
-// A request of the program's step, for a micro-batch so much later.
+// Replays a request of the program's step for a micro-batch that is `later` micro-batches later.
 bool ProgramOrderReplay::CarryFor(std::size_t request, std::int64_t later) {
   const Request& own = requests_->step[request];
   const Owner& owner = requests_->owners[request];
@@ -377,7 +375,7 @@ using program::Timeline;
 
 namespace {
 
-// The requests that calls of the driver were numbered by, as instructions of a program with these.
+// Replaces request numbers of driver calls by instruction indices of the program.
 void NameInstructions(const Program& program, std::vector<DriverCallsAt>& calls) {
   Index request = 0;
   auto next = calls.begin();
@@ -389,7 +387,7 @@ void NameInstructions(const Program& program, std::vector<DriverCallsAt>& calls)
 
 }  // namespace
 
-// What was replayed last, by all that its figures depend on.
+// Caches the last replay by everything that its figures depend on.
 struct Replayer::Workspace {
   using Key = std::vector<std::int64_t>;
   struct Known {

@@ -30,7 +30,7 @@ using program::Timeline;
 using Block = CachingAllocator::Block;
 constexpr Block kNoBlock = CachingAllocator::kNoBlock;
 
-// The bytes of allocated buffers, and when they were most.
+// The bytes of allocated buffers, and the time of their peak.
 class Ledger {
  public:
   explicit Ledger(const Program& program) : program_(program) {}
