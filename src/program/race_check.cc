@@ -16,8 +16,8 @@
 namespace stepcast::program {
 namespace {
 
-// One vector clock for each stream, for the host, and as left behind in each communicator and
-// event: rows of one table.
+// A table of vector clocks: one for each stream, one for the host, and one left in each
+// communicator and event.
 class Clocks {
  public:
   Clocks(std::size_t rows, std::size_t width) : width_(width), counts_(rows * width, 0) {}
@@ -39,7 +39,7 @@ class Clocks {
   std::vector<std::uint32_t> counts_;
 };
 
-// An instruction as it was issued: the prologue is pass 0, the steps are passes 1 and 2.
+// An issued instruction: the prologue is pass 0, the steps are passes 1 and 2.
 struct Position {
   std::uint32_t pass = 0;
   std::uint32_t index = 0;

@@ -54,7 +54,7 @@ namespace {
 
 constexpr std::size_t kOpcodes = static_cast<std::size_t>(Opcode::kRecordStream) + 1;
 
-// Tables and instructions that point to what does not exist.
+// Checks tables and instructions for references to nonexistent entries.
 class IndexCheck {
  public:
   explicit IndexCheck(const Program& program) : program_(program) {
