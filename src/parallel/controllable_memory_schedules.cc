@@ -13,14 +13,14 @@
 namespace stepcast::parallel {
 namespace {
 
-// Kinds of passes of a stage: those of the block, in the order of a micro-batch, and the gradients
-// of weights, of either chunk.
+// Kinds of passes of a stage: those of the block, in a micro-batch's order, and the weight
+// gradients of either chunk.
 constexpr int kFirstForward = 0, kLastForward = 1, kLastBackward = 2, kFirstBackward = 3;
 constexpr int kBlock = 4, kWeights = 4, kKinds = 5;
 constexpr int kInterval = 6;  // slots from a block to the next
 
-// Slots of a stage's passes: [kind][micro-batch]; of weights as many as of both backwards, the
-// oldest first.
+// Slots of a stage's passes: [kind][micro-batch]. Weight passes are as many as both backwards
+// together, oldest first.
 using StageSlots = std::array<std::vector<int>, kKinds>;
 using Slots = std::vector<StageSlots>;  // [stage]
 
@@ -28,7 +28,7 @@ struct Place {
   int stage = 0, kind = 0, index = 0;
 };
 
-// What stands in each slot of a stage: a kind, or -1.
+// The kind in each slot of a stage, or -1.
 std::vector<int> Occupied(const StageSlots& stage) {
   int end = 0;
   for (const std::vector<int>& slots : stage) {
@@ -43,7 +43,7 @@ std::vector<int> Occupied(const StageSlots& stage) {
   return kinds;
 }
 
-// Every place by slot; at the same slot by stage, kind and index.
+// All passes by slot; within a slot by stage, kind and index.
 std::vector<Place> InOrder(const Slots& slots) {
   std::vector<std::tuple<int, int, int, int>> keys;
   for (std::size_t s = 0; s < slots.size(); ++s) {
@@ -62,7 +62,7 @@ std::vector<Place> InOrder(const Slots& slots) {
 
 bool IsBackward(int kind) { return kind == kLastBackward || kind == kFirstBackward; }
 
-// The weights' parts of backwards, each in the first free slot behind it.
+// Puts the weight part of each backward into the first free slot after it.
 void AddWeights(StageSlots& stage) {
   std::vector<int>& weights = stage[kWeights];
   weights.clear();
@@ -77,7 +77,7 @@ void AddWeights(StageSlots& stage) {
   for (auto end = static_cast<int>(kinds.size()); waiting > 0; --waiting) weights.push_back(end++);
 }
 
-// The most chunk passes alive: from a forward to its weights' part.
+// The largest number of live chunk passes, from a forward to its weight part.
 int MostAlive(const StageSlots& stage) {
   int alive = 0, most = 0;
   for (const int kind : Occupied(stage)) {

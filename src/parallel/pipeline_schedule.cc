@@ -9,7 +9,7 @@
 namespace stepcast::parallel {
 namespace {
 
-// Stage s holds chunk s, and has no entries yet.
+// A schedule without entries in which stage s has chunk s.
 PipelineSchedule OneChunkEach(int stages, int micro_batches) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1, "a schedule has stages and micro-batches");
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
@@ -19,7 +19,7 @@ PipelineSchedule OneChunkEach(int stages, int micro_batches) {
   return schedule;
 }
 
-// Stage s holds chunks s, s + P, s + 2P, ... in the order of the layers.
+// A schedule without entries in which stage s has chunks s, s + P, s + 2P, ... in layer order.
 PipelineSchedule LoopedChunks(int stages, int micro_batches, int virtual_stages) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1 && virtual_stages >= 1,
                  "a schedule has stages, chunks and micro-batches");

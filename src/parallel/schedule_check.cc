@@ -94,7 +94,7 @@ std::vector<EntryAt> RunOrder(const PipelineSchedule& schedule,
 namespace {
 
 constexpr int kTasks = 4;
-// More are not looked for.
+// Limit on reported mistakes.
 constexpr std::size_t kMostMistakes = 20;
 
 std::size_t Index(int number) { return static_cast<std::size_t>(number); }
