@@ -103,7 +103,7 @@ bool Exists(const Communicator& communicator, Function function, Algorithm algor
   return false;
 }
 
-// Of one search channel.
+// Per search channel.
 double NvlsChannelBandwidth(const Communicator& communicator, const BandwidthCeilings& ceilings,
                             Function function, Algorithm algorithm) {
   const Graph& graph = communicator.graphs.nvls;
@@ -187,7 +187,7 @@ double BusBandwidth(const Communicator& communicator, Function function, Algorit
   return bandwidth;
 }
 
-// Algorithm over bus bandwidth.
+// Ratio of algorithm bandwidth to bus bandwidth.
 double Ratio(const Communicator& communicator, Function function, Algorithm algorithm) {
   const int n = communicator.ranks;
   const int steps = function == Function::kAllReduce ? 2 * (n - 1) : Gathers(function) ? n - 1 : n;

@@ -11,14 +11,14 @@
 #include "src/nccl/version.h"
 
 namespace stepcast::nccl {
-// The part of the tuner's prediction that does not depend on the size, in microseconds
-// (NVIDIA/nccl, src/graph/tuning.cc). Meaningful where AlgorithmBandwidth is above 0.
+// The size-independent part of the tuner's prediction, in microseconds (NVIDIA/nccl,
+// src/graph/tuning.cc). Only meaningful if AlgorithmBandwidth is above 0.
 double AlgorithmLatency(const Communicator& communicator, Function function, Algorithm algorithm,
                         Protocol protocol);
 
 namespace {
 
-// What posting one message to the network costs the processor.
+// Processor time to post one message to the network.
 double NetworkOverhead(const Communicator& communicator, Protocol protocol) {
   if (communicator.nodes == 1) return 0;
   const double post = communicator.cpu == Cpu::kAmd ? 2 : 1;
@@ -81,9 +81,9 @@ double AlgorithmLatency(const Communicator& communicator, Function function, Alg
   return latency;
 }
 
-// What part of their bandwidth trees reach at a size: NCCL's correction of its own model, measured
-// for powers of two from 64 B on (NVIDIA/nccl, src/graph/tuning.cc). `step` is floor(log2(bytes /
-// 64)), 0 to kTreeCorrections - 1.
+// The fraction of their bandwidth that trees reach at a size: NCCL's correction of its own model,
+// measured for powers of two from 64 B on (NVIDIA/nccl, src/graph/tuning.cc). `step` is
+// floor(log2(bytes / 64)), 0 to kTreeCorrections - 1.
 inline constexpr int kTreeCorrections = 24;
 
 constexpr double TreeCorrection(Protocol protocol, int step) {
@@ -104,7 +104,7 @@ constexpr int kMostNvlsHeads = 32;
 constexpr int kOperationsPerBatch = 10;  // work of 96 B in batches of 1024 B
 constexpr double kLossyFactor = 1024;    // far from everything else
 
-// Without a word of the user.
+// Whether it is enabled without user settings.
 bool Enabled(const Communicator& communicator, Function function, Algorithm algorithm) {
   const bool several = communicator.nodes > 1;
   switch (algorithm) {
@@ -128,7 +128,7 @@ bool Enabled(const Communicator& communicator, Function function, Algorithm algo
   return false;
 }
 
-// LL128 relies on 128 bytes arriving together. NCCL uses it where that was tested.
+// LL128 requires that 128 bytes arrive together. NCCL uses it where that was tested.
 bool Ll128IsSafe(const Communicator& communicator, const Graph& graph) {
   const int oldest = communicator.min_compute_capability;
   const PathType farthest = oldest >= 90 ? PathType::kPxn : PathType::kPxb;

@@ -145,12 +145,12 @@ std::vector<Round> ExchangeRounds(int nodes, int ranks_per_node, int rank) {
 
 namespace {
 
-// Intel's PCIe root cuts what GPUs send each other into 64-byte packets.
+// Intel's PCIe root splits traffic between GPUs into 64-byte packets.
 constexpr double kIntelOverhead = 1.2;
 
 std::size_t Index(Exchange exchange) { return static_cast<std::size_t>(exchange); }
 
-// What the links of a node carry, in parts of S.
+// Loads of a node's links, as fractions of S.
 class Loads {
  public:
   Loads(const Fabric& fabric, double nvlink_speed)
@@ -192,7 +192,7 @@ class Loads {
   std::vector<double> parts_;
 };
 
-// How the members of `nodes` such machines reach one another. A member's peers are numbered as the
+// Paths between the members of `nodes` such machines. A member's peers are numbered like the
 // members of its own node.
 class Peers {
  public:

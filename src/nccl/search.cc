@@ -23,12 +23,12 @@ constexpr int kMostHeads = 32;       // of NVLS
 constexpr int kMostDirectHeads = 8;  // of CollNet direct
 constexpr std::int64_t kAllSteps = 1 << 19;
 
-// What NVLink joins, a rack at most, is one node.
+// One NVLink domain, at most a rack, is one node.
 constexpr std::size_t kMostGpus = 128;
 __extension__ using GpuSet = unsigned __int128;
 using NextGpus = std::array<std::uint8_t, kMostGpus>;
 
-// How promising a GPU is as the next one of a channel.
+// Rating of a GPU as a channel's next one.
 struct Score {
   int inter_bw, inter_pcie_bw, inter_hops, intra_bw, intra_hops, offset, gpu;
 };
@@ -49,7 +49,7 @@ bool IsTree(Pattern pattern) {
 // Which GPUs a channel may try next.
 enum class Order { kAny, kOfTheNode, kOfTheLastChannel };
 
-// What one attempt is bound to.
+// The limits of one attempt.
 struct Limits {
   Pattern pattern = Pattern::kRing;
   bool in_network = false;
@@ -63,7 +63,7 @@ struct Limits {
   bool same_channels = true;
 };
 
-// One depth-first attempt after another over the same links; `best` is kept across attempts.
+// Depth-first attempts over the same links; `best` is kept across attempts.
 class Attempts {
  public:
   Attempts(const Node& node, const Fabric& fabric, Graph& best)
