@@ -81,10 +81,10 @@ std::vector<Time> RunFlows(const Network& network, std::span<const FlowJob> jobs
   return ends;
 }
 
-// The longest chains of messages in a collective's first loops, when nothing else is on the
-// network. A message leaves when its step is carried out, which waits for the step before it, for
-// the message that it receives, and until the message before it on its connection has left; in
-// another stage, until all that the worker sent before has left.
+// The longest chains of messages in a collective's first loops, without other traffic. A message
+// leaves when its step runs. The step waits for the step before it, for the message that it
+// receives, and for the previous message on its connection to leave; in another stage, for all
+// earlier messages of the worker.
 class Chains {
  public:
   // `with_bytes`: false counts latencies alone. Requires 1 <= loops <= the list's.
@@ -112,7 +112,7 @@ using collective::StepList;
 
 constexpr std::uint32_t kNone = 0xffffffff;
 
-// A step that was carried out, in an order in which nothing comes before what it waits for.
+// A completed step, in an order that respects dependencies.
 struct Done {
   std::uint32_t worker = 0;
   std::uint32_t received = kNone;     // the step that sent its message
@@ -130,7 +130,7 @@ struct Line {
   bool awaited = false;
 };
 
-// Carries out the steps of the first loops, each as soon as it may.
+// Runs the steps of the first loops, each as early as possible.
 class Forwards {
  public:
   Forwards(const Traffic& traffic, int loops, bool with_bytes)
@@ -237,8 +237,8 @@ class Forwards {
   std::vector<Time> ends_, busy_;         // as in Chains
 };
 
-// Backwards: how much follows a step, a connection's next message, a message's arrival, and its
-// leaving in another stage. What comes of it is Chains::through.
+// The backward pass: the longest chain after each step, through a connection's next message, a
+// message's arrival, and its departure in another stage. Gives Chains::through.
 std::vector<Time> LongestThrough(std::span<const Connection> connections, std::size_t workers,
                                  const std::vector<Done>& done) {
   std::vector<Time> through(connections.size());
@@ -278,8 +278,8 @@ namespace {
 using collective::Ring;
 using collective::StepList;
 
-// As many loops are evaluated as have no more steps than this together. A ring of which not even
-// this many loops fit is walked by sums.
+// Limit on the total steps of the evaluated loops. A ring with fewer than this many loops within
+// the limit is walked by sums.
 constexpr std::int64_t kMostSteps = 1 << 15;
 constexpr std::int64_t kFewLoops = 4;
 constexpr std::int64_t kFewOverlappingLoops = 2;
@@ -290,16 +290,16 @@ std::int64_t StepsOfLoop(const StepList& list) {
   return steps;
 }
 
-// How many loops are evaluated.
+// The number of loops to evaluate.
 int LoopsOf(const StepList& list) {
   const std::int64_t fit = kMostSteps / std::max<std::int64_t>(1, StepsOfLoop(list));
   const std::int64_t least = list.LoopsOverlap() ? kFewOverlappingLoops : kFewLoops;
   return static_cast<int>(std::min<std::int64_t>(list.loops(), std::max(least, fit)));
 }
 
-// The largest sum of consecutive numbers around a circle, of `least` to `most` of them. The window
-// that ends before position e has the sum prefix(e) - prefix(b); the smallest prefix among the
-// admissible beginnings is kept in a queue whose numbers rise.
+// The largest sum of `least` to `most` consecutive numbers around a circle. The window that ends
+// before position e has the sum prefix(e) - prefix(b). A queue with rising values holds the
+// smallest prefix among the admissible starts.
 std::int64_t LargestWindow(const std::vector<std::int64_t>& circle, std::int64_t least,
                            std::int64_t most) {
   const auto n = static_cast<std::int64_t>(circle.size());
@@ -335,7 +335,7 @@ std::int64_t LargestWindow(const std::vector<std::int64_t>& circle, std::int64_t
   return largest + rounds * whole;
 }
 
-// See analytic.h. `with_bytes`: false counts latencies alone, of one loop.
+// See analytic.h. `with_bytes` false: only latencies, of one loop.
 Time LongestWalk(const Traffic& traffic, const Ring& ring, int channel, bool with_bytes) {
   const std::int64_t loops = with_bytes ? ring.loops() : 1;
   const std::int64_t steps = ring.sends_per_chunk() * loops;

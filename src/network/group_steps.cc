@@ -83,8 +83,8 @@ namespace {
 using collective::kNobody;
 using collective::Tree;
 
-// What a message carries at most where loops fill a pipeline: NCCL's chunk, half a MiB
-// (src/include/device.h of NVIDIA/nccl: buffers of 4 MiB in 8 slots).
+// Largest message if loops fill a pipeline: NCCL's chunk, half a MiB (src/include/device.h of
+// NVIDIA/nccl: buffers of 4 MiB in 8 slots).
 constexpr Bytes kChunk = KiB(512);
 
 }  // namespace
@@ -266,7 +266,7 @@ std::vector<Tree> GroupSteps::Trees(const Members& members) const {
   return trees;
 }
 
-// A collective of a group, whose steps are wanted.
+// A request for the steps of a group's collective.
 struct GroupSteps::Request {
   std::span<const int> ranks;
   std::string_view algorithm;
@@ -353,7 +353,7 @@ PlacedSteps GroupSteps::CollNetSteps(const Request& request) const {
   return steps;
 }
 
-// Every message goes from its sender to its receiver, at most by way of a rank of its node.
+// Every message goes from its sender to its receiver, possibly through another rank of its node.
 PlacedSteps GroupSteps::MessageSteps(const Request& request) {
   const CollectiveKind kind = request.kind;
   const Bytes size = request.size;

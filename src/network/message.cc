@@ -23,8 +23,8 @@ using collective::StepList;
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-// An event: a message arrives over a line; a line has put all of its message on crowded links; the
-// line that a worker waits to send on is free; a party enters its next call.
+// An event: a message arrives on a line; a line has put its whole message on crowded links; the
+// line that a worker waits for is free; a party enters its next call.
 struct Happening {
   enum Kind : std::uint32_t { kArrival, kDeparture, kFree, kEntry };
   std::uint32_t kind : 2;
@@ -32,8 +32,8 @@ struct Happening {
 };
 constexpr std::size_t kMostIndices = std::size_t{1} << 30;
 
-// `List` is the type of all step lists: a final one, so that its steps are computed in place, or
-// the base of all.
+// `List` is the type of all step lists: a final class, so that its steps are computed in place, or
+// the base class.
 template <typename List>
 class Simulation final : public MessageNetwork::Engine {
  public:
@@ -239,7 +239,7 @@ void Simulation<List>::AddJob(const MessageJob& job, int number) {
   casts_.push_back({first_party, static_cast<std::uint32_t>(parties_.size()), 0});
 }
 
-// Messages wait only for links on which all lines together can put more than the link carries.
+// Only links that all lines together can overload are crowded; messages wait only for those.
 template <typename List>
 void Simulation<List>::FindCrowdedLinks(bool one_call_at_a_time) {
   std::vector<double> most(queues_.size());
@@ -305,7 +305,7 @@ std::uint32_t Simulation<List>::LineOf(const Worker& worker, int from, int to) c
   return call.first_line + call.traffic->Find(from, to);
 }
 
-// The next call of a party, if it has one.
+// A party enters its next call, if it has one.
 template <typename List>
 void Simulation<List>::Enter(std::uint32_t number, std::int64_t now) {
   Party& party = parties_[number];
@@ -338,7 +338,7 @@ void Simulation<List>::Begin(Worker& worker, std::int64_t now) {
   Advance(worker, now);
 }
 
-// Carries out steps until one has to wait.
+// Runs steps until one has to wait.
 template <typename List>
 void Simulation<List>::Advance(Worker& worker, std::int64_t now) {
   for (;;) {
@@ -365,7 +365,7 @@ void Simulation<List>::Advance(Worker& worker, std::int64_t now) {
   Finish(worker, now);
 }
 
-// `line` departs: the worker goes on when its message has left.
+// The worker continues when `line`'s message has left.
 template <typename List>
 void Simulation<List>::WaitFor(Line& line, Worker& worker) {
   line.waiting = static_cast<std::uint32_t>(&worker - workers_.data());
@@ -373,7 +373,7 @@ void Simulation<List>::WaitFor(Line& line, Worker& worker) {
   worker.waits_for = kNone;
 }
 
-// False when the worker has to wait until messages before this one have left.
+// False if the worker must wait for earlier messages to leave.
 template <typename List>
 bool Simulation<List>::Send(Worker& worker, std::int64_t now) {
   const Step& step = worker.step;
@@ -430,7 +430,8 @@ bool Simulation<List>::Send(Worker& worker, std::int64_t now) {
   return true;
 }
 
-// All of a message is put on its links. It has left when they have carried it, and all before it.
+// Puts a whole message on its links. It has left when they have carried it and everything before
+// it.
 template <typename List>
 void Simulation<List>::Depart(std::uint32_t number, std::int64_t now) {
   Line& line = lines_[number];

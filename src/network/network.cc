@@ -15,7 +15,7 @@ namespace {
 
 std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
-// Every bit of the number in every bit of the result (splitmix64).
+// Mixes every bit of the number into every bit of the result (splitmix64).
 std::uint64_t Mixed(std::uint64_t number) {
   number += 0x9e3779b97f4a7c15;
   number = (number ^ number >> 30) * 0xbf58476d1ce4e5b9;
@@ -124,8 +124,8 @@ bool Network::Forwards(int place) const {
   return description_.devices_[At(DevicesOf(place).front())].forwards;
 }
 
-// Every rank must reach the first one and be reached from it, through devices that forward. What
-// joins the nodes of two ranks is the fabric, so the search need not know between whom it is.
+// Every rank must reach the first one and be reached from it, through forwarding devices. The nodes
+// of two ranks are joined only by the fabric, so the search need not know the pair.
 std::vector<Fault> Network::FaultsOfParts() const {
   if (places() < 2) return {};
   const auto reached_from_first = [this](bool backwards) {
@@ -255,8 +255,8 @@ void Network::Router::Generalise(Known& known, int node_from, int node_to) const
   }
 }
 
-// From the end of the routes back, so that all that arrives at a hop is known when it is divided
-// among the links by which it arrives.
+// Backward from the end of the routes, so that everything arriving at a hop is known when it is
+// divided among the links into it.
 Path Network::Router::Between(const Known& known, int from, int to) {
   const int node_from = NodeOf(from), node_to = NodeOf(to);
   const auto link_of = [&](const Known::Way& way) {
@@ -438,7 +438,7 @@ void Network::Router::Divide(int from, int to, bool chooses, double arriving) {
   }
 }
 
-// A route that is searched.
+// A search for a route.
 struct Network::Router::Query {
   int from;                // a place
   int node_from, node_to;  // of the devices of both
@@ -477,7 +477,7 @@ Network::Router::Distance Network::Router::LengthOf(const Query& query, int link
   return {inside ? latency : Time(), latency, 1};
 }
 
-// Dijkstra's algorithm, back from the targets as far as their node goes.
+// Dijkstra's algorithm, backward from the targets to the borders of their node.
 void Network::Router::FindEntries(Query& query) {
   if (query.node_to < 0 || query.node_from == query.node_to) return;
   const auto& devices = network_.description_.devices_;
@@ -528,8 +528,8 @@ std::optional<Network::Router::Distance> Network::Router::FindNearest(Query& que
   return nearest;
 }
 
-// Entries come first: once one of them is reached a route's length is known, and of a fabric's many
-// other switches hardly any can be on a nearer one.
+// Entries come first: once one is reached, a route's length is known, and hardly any other switch
+// of the fabric can be on a shorter one.
 void Network::Router::ReachNeighbours(Query& query, int device, const Distance& distance) {
   const auto& devices = network_.description_.devices_;
   for (const bool entries : {true, false}) {
@@ -565,7 +565,7 @@ double Network::Router::BandwidthInto(int device) const {
   return sum;
 }
 
-// Back along all shortest routes, farthest device first.
+// Backward along all shortest routes, farthest device first.
 Network::Router::Known Network::Router::TraceBack(const Query& query, const Distance& nearest) {
   const auto& devices = network_.description_.devices_;
   open_.clear();

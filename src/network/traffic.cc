@@ -17,7 +17,7 @@ using collective::Ring;
 using collective::Step;
 using collective::StepList;
 
-// An empty collective still has connections; they share the links evenly.
+// The weight of a connection; those of an empty collective share links evenly.
 double WeightOf(const Connection& connection) {
   return static_cast<double>(std::max<std::int64_t>(1, connection.bytes));
 }
