@@ -22,8 +22,8 @@
 namespace stepcast::cost {
 
 // A priced collective or message as a flow. Its latency is the price's. Its work W is the longer of
-// the price's work and the links' work. Of link l, with b_l bytes at bandwidth B_l, it uses the
-// share b_l / (B_l W).
+// the price's work and the links' work. If link l carries b_l bytes at bandwidth B_l, the flow uses
+// the share b_l / (B_l W) of it.
 
 // The links' work if it is longer by more than rounding, otherwise the price's.
 Time LongerWork(Time priced, Time needed);

@@ -93,9 +93,9 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 //
 // The double binary tree (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth
 // broadcast, reduction and scan") consists of two trees over the ranks, each carrying half of the
-// buffer. A rank is an inner node in at most one of them. Such a rank receives S/2 from each of two
-// children and sends S/2 up, and as a leaf of the other tree sends its other half up: S in and S
-// out to reduce, and the same again to spread the result. Pipelined over the depth of the trees,
+// buffer. A rank is an inner node in at most one of them. An inner node receives S/2 from each of
+// two children and sends S/2 up, and as a leaf of the other tree sends its other half up: S in and
+// S out to reduce, and the same again to spread the result. Pipelined over the depth of the trees,
 // that is 2 S on a link and two traversals.
 //
 // Flat cluster: exactly these formulas, with depth = ceil(log2 N), a = the link's latency per step
@@ -139,8 +139,8 @@ double WireBytesPerRank(CollectiveKind kind, Bytes bytes, int ranks);
 Time BandwidthBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
 // Lower bound for measured times. On a flat cluster, BandwidthBound. On real fabrics, switches may
-// reduce and copy for the ranks, so only the data that each rank (or each node, if there are
-// several) must send once counts: (N - 1) / N S or (n - 1) / n S over the links' raw bandwidth; S
+// reduce and copy for the ranks, so only data that each rank (or each node, if there are several)
+// must send once counts. That is (N - 1) / N S or (n - 1) / n S over the links' raw bandwidth; S
 // for broadcast and reduce; BandwidthBound for exchanges.
 Time MeasurementBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 

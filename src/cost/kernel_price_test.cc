@@ -343,10 +343,8 @@ TEST_F(KernelPriceTest, AProductOfHopperKeepsTheMultiprocessorsOfItsWaves) {
   EXPECT_EQ(measured.share[kCompute], 0.48);
 }
 
-// A wave that half of the multiprocessors sit out draws half of the power, so the others hold a
-// higher clock, and what is lost is less than the wave.
-// 40 tiles of 256 x 128 on 100 multiprocessors take a wave whose time is that of 100; three such
-// products at once have 120 tiles, two waves, of which each takes a third.
+// 40 tiles of 256 x 128 on 100 multiprocessors take a wave, the same time as 100 tiles. Three such
+// products at once have 120 tiles in two waves, of which each product takes a third.
 TEST_F(KernelPriceTest, ProductsThatRunAtOnceShareTheirWaves) {
   calibration::KernelCosts costs = RoundCosts();
   costs.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)] = {
@@ -361,6 +359,8 @@ TEST_F(KernelPriceTest, ProductsThatRunAtOnceShareTheirWaves) {
   EXPECT_EQ(one_of_three.latency, Microseconds(1));
 }
 
+// A wave that leaves half of the multiprocessors idle draws half of the power. The others sustain a
+// higher clock, so less than the wave is lost.
 TEST_F(KernelPriceTest, ProductsThatLeaveMultiprocessorsIdleHoldAHigherClock) {
   calibration::KernelCosts costs = RoundCosts();
   costs.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)] = {

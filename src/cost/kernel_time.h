@@ -72,16 +72,16 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
 
 // Matrix products whose rows are not a multiple of 16 bytes, such as a head over 50,257 words.
 //
-// Tensor cores load 16 bytes at a time. If the rows of an operand or of the result are not a
-// multiple of that (8 numbers in 16 bits), a library must use kernels that load and store 4 or 2
-// bytes at once, without the asynchronous copies that keep the multiprocessor busy (NVIDIA, "Matrix
-// Multiplication Background User's Guide", section 2.2). A kernel is built for one alignment of all
-// three matrices (CUTLASS names them by it), so a result's rows can matter too. On an H100, cuBLAS
-// 13.1 runs a forward over 50,257 words, whose operands are aligned, by cutlass_75_tensorop ...
-// align1, seven times as long as over 50,264. Earlier releases on A100 did not
-// (calibration/published/vtrain-single.yaml: only the head's two gradients lose). Which dimensions
-// form the rows depends on the layout (ProductLayout). Products in FP32 without tensor cores lose
-// nothing (on that H100, 1 % or less).
+// Tensor cores load 16 bytes at a time, or 8 numbers of 16 bits. If the rows of an operand or of
+// the result are not a multiple of that, a library must use kernels that load and store 4 or 2
+// bytes at once. They lack the asynchronous copies that keep the multiprocessor busy (NVIDIA,
+// "Matrix Multiplication Background User's Guide", section 2.2). A kernel is built for one
+// alignment of all three matrices (CUTLASS names them by it), so a result's rows can matter too. On
+// an H100, cuBLAS 13.1 runs a forward over 50,257 words, whose operands are aligned, by
+// cutlass_75_tensorop ... align1, seven times as long as over 50,264. Earlier releases on A100 did
+// not (calibration/published/vtrain-single.yaml: only the head's two gradients lose). The layout
+// (ProductLayout) determines which dimensions form the rows. Products in FP32 without tensor cores
+// lose nothing (on that H100, 1 % or less).
 
 // The rate of a product relative to aligned ones. For a single product it is the least of:
 //  * operands: `gemm_unaligned` if only 2 bytes divide the rows, `gemm_unaligned_even` if 4 or 8 do

@@ -65,12 +65,12 @@
 // Curves of the running NCCL release come first, then those of newer ones, the nearest first, then
 // those of older ones (nccl_setting.h).
 //
-// A curve counts if the user's settings leave NCCL the same choice as when it was measured (none
-// was measured with reduction in the network), GPUs of a node meet over the same kind of link, and
-// the transports between nodes are alike (base/transport.h), because the transport determines the
-// time of small messages. Machines whose NVLinks per GPU and network between nodes are within 10 %
-// of this one come first. If there are none, a curve of other links gives the law's error on its
-// own machine. The law's time here times that factor is the price
+// A curve counts under three conditions. The user's settings leave NCCL the same choice as when it
+// was measured (none was measured with reduction in the network). GPUs of a node meet over the same
+// kind of link. The transports between nodes are alike (base/transport.h), because the transport
+// determines the time of small messages. Machines whose NVLinks per GPU and network between nodes
+// are within 10 % of this one come first. If there are none, a curve of other links gives the law's
+// error on its own machine. The law's time here times that factor is the price
 //                                                                               transferred
 //
 // No time is shorter than the algorithm needs on the raw links (collective_price.h). The law's

@@ -273,12 +273,10 @@ TEST(NcclPrice, DoesNotReadCurvesOfAnotherTransport) {
   }
 }
 
-// InfiniBand and RoCE are driven by the same code: what was measured on the one counts on the
-// other.
-// A ring over 4 nodes of 4 GPUs takes two channels, each with one connection of 10 Gbit/s: of an
-// all-gather of 1 GiB 15/16 leave each node, over 2 x 1.25 x 0.92 GB/s, where the card of 50 Gbit/s
-// would carry them at 6.25 x 0.92. With four connections for each channel the card rules again, and
-// with a host whose memory moves 20 GB/s the eight passes over it: 2.5 GB/s.
+// A ring over 4 nodes of 4 GPUs has two channels, each with one connection of 10 Gbit/s. Of an
+// all-gather of 1 GiB, 15/16 leave each node over 2 x 1.25 x 0.92 GB/s; the card of 50 Gbit/s would
+// carry them at 6.25 x 0.92. With four connections per channel the card is the limit again. With
+// host memory of 20 GB/s, the eight passes over it are: 2.5 GB/s.
 TEST(NcclPrice, SocketsCarryWhatTheirConnectionsCarry) {
   const auto seconds = [](const std::string& node, const std::string& fabric) {
     const scenario::Scenario scenario = On(
@@ -307,6 +305,7 @@ TEST(NcclPrice, SocketsCarryWhatTheirConnectionsCarry) {
               bytes / 2.5e9, 0.005);
 }
 
+// NCCL uses the same code for InfiniBand and RoCE, so measurements on one count on the other.
 TEST(NcclPrice, ReadsCurvesOfInfinibandOverRoce) {
   const auto scenario = On("grand-teton-h100-80gb", 4);
   const auto price = PriceOf(scenario, CollectiveKind::kAllReduce, MiB(64), Everybody(scenario));

@@ -131,7 +131,7 @@ class PartitionedParameters {
   // again.
   void Renew();
 
-  // Where kernels read a parameter.
+  // The place from which kernels read a parameter.
   Range Place(int tensor) const {
     const Range& whole = ReadInPlace()
                              ? partition_.Part(parts_.tensors[tensor].offset, Elements(tensor))

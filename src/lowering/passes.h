@@ -65,8 +65,8 @@ class PassValues {
   void Take(const model::ValueUse& use, Index buffer);
   void Give(const model::ValueUse& use, Index buffer);
 
-  // Where the gradients of the present backward take their seed from. No buffer: the seed comes
-  // from rank, step and micro-batch.
+  // The place of the word that seeds the gradients of the present backward. No buffer: the seed
+  // comes from rank, step and micro-batch.
   program::Elements seed() const;
 
  private:

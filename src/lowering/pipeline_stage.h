@@ -62,12 +62,12 @@ class PipelineStage {
   const std::vector<int>& tied_across() const { return tied_across_; }
   const std::vector<int>& tied_stages() const { return tied_stages_; }
 
-  // What the stage computes, in host order.
+  // The stage's passes, in host order.
   const std::vector<parallel::Action>& passes() const { return passes_; }
   // [pass]: it begins a pair of overlapping passes; the next pass is the pair's backward
   const std::vector<bool>& begins_pair() const { return begins_pair_; }
-  // What happens to parameters and gradients before a pass. Index passes().size() is after the last
-  // pass.
+  // The parameter passes (gathers, frees, reductions) before a pass. Index passes().size() is after
+  // the last pass.
   const std::vector<parallel::ParameterPass>& parameter_passes(std::size_t before) const {
     return parameter_passes_[before];
   }

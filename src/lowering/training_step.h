@@ -22,11 +22,11 @@
 // are stored, and what is communicated when.
 namespace stepcast::lowering {
 
-// What a sharding strategy does at the points of a step, in host order. Layers and tensors are
+// Hooks of a sharding strategy at the points of a step, in host order. Layers and tensors are
 // indices into the model.
 class ShardingStrategy {
  public:
-  // Which of a layer's operator lists runs (model::LayerWork).
+  // A layer's operator list (model::LayerWork).
   enum class Pass : std::uint8_t { kForward, kRecompute, kBackward };
 
   virtual ~ShardingStrategy() = default;
@@ -138,7 +138,7 @@ class TrainingStep {
     Index HostEvent(std::size_t operation) const {
       return host_events.empty() ? program::kNone : host_events[operation];
     }
-    // Where the list's turns end (model::TurnEnds).
+    // The ends of the list's turns (model::TurnEnds).
     std::vector<std::size_t> turn_ends{};
     std::vector<int> unfinished{};  // group operations that nothing in the list waits for
     std::vector<model::ValueUse> unreleased{};      // of communicated values
@@ -157,8 +157,8 @@ class TrainingStep {
     Entries forward_transient, backward_transient;  // buffers
     Entries input_transient, weight_transient;      // of the parts of backward
   };
-  // What an operation list leaves to the next kernel: group operations to wait for, and buffers
-  // that it reads before they are released.
+  // Obligations that an operation list leaves to the next kernel: group operations to wait for, and
+  // buffers that it reads before they are released.
   struct Pending {
     std::vector<Index> events{};
     std::vector<std::pair<Index, model::ValueUse>> buffers{};
@@ -179,7 +179,7 @@ class TrainingStep {
     std::size_t begin = 0, end = 0;
   };
 
-  // What a layer's first and last kernels read, as ranges of reads_: [first, parameters) are its
+  // The reads of a layer's first and last kernels, as ranges of reads_: [first, parameters) are its
   // parameters. In backward, the values that forward and recomputation kept follow, slot by slot.
   // The weights' part of backward also reads what the inputs' part leaves, slot by slot.
   struct LayerReads {
@@ -309,7 +309,7 @@ class TrainingStep {
   void WriteOutput();
   // A zero-cost kernel that writes the message, if no other kernel does.
   void HandOn(ShardingStrategy& strategy, int layer);
-  // Of the pass being written.
+  // The slot of the pass being written.
   int slot() const { return slot_of_pass_[now_.pass]; }
   std::size_t At(int slot, int layer) const {
     return static_cast<std::size_t>(slot) * model().layers.size() + static_cast<std::size_t>(layer);

@@ -56,7 +56,7 @@ struct UpdateKernel {
 std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
                                         Version torch, std::int64_t elements);
 
-// What an optimizer updates on a rank.
+// The tensors that an optimizer updates on a rank.
 
 // A non-empty tensor as the optimizer has it.
 struct UpdatedTensor {

@@ -338,7 +338,7 @@ class LayerOperators {
   // A backward kernel that sums gradients of parameters over a part of the tokens.
   void RunPartGradients(Kernel kernel, LayerTape::Values reads, std::vector<int> gradients,
                         const ModulePositions& parameters);
-  // What a product reads or writes for the tokens: all pieces together, or each piece for its part
+  // Inputs or outputs of a product for the tokens: all pieces together, or each piece for its part
   // of the tokens.
   using Pieces = std::vector<LayerTape::Piece>;
   struct Factor {

@@ -16,7 +16,7 @@
 #include "src/model/sample_lengths.h"
 #include "src/parallel/axis.h"
 
-// What one layer does in one micro-batch: its kernels, the values that autograd keeps between
+// The work of one layer in one micro-batch: its kernels, the values that autograd keeps between
 // forward and backward, and its temporaries.
 //
 // Conventions

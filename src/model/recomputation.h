@@ -37,7 +37,7 @@ constexpr bool DropsOutput(Module module) {
          module == Module::kLatentUp;
 }
 
-// What selective recomputation drops and runs again, with the names of Megatron-LM's
+// The modules that selective recomputation drops and runs again, with the names of Megatron-LM's
 // --recompute-modules (megatron/core/transformer/transformer_config.py). A feed-forward or an
 // attention core keeps its input and drops its inner values. A norm drops its output, which the
 // next layer would keep. So do the experts' activation (moe_act) and the up-projections of latent
@@ -65,11 +65,12 @@ inline constexpr RecomputedModuleName kRecomputedModuleNames[] = {
     {"layernorm", &RecomputedModules::layernorm}, {"moe", &RecomputedModules::moe},
     {"moe_act", &RecomputedModules::moe_act},     {"mla_up_proj", &RecomputedModules::mla_up_proj}};
 
-// Which blocks: an evenly spaced fraction, or the first ones of a rank. Of blocks numbered from 1,
-// those where i x part / of + 1/2 reaches another integer: 1/2 is every second one, 2/3 two of
-// three (foundation-model-stack/fms-fsdp, fms_fsdp/policies/ac_handler.py). A rank with several
-// chunks of a pipeline counts through all of them (torchtitan's _layer_sac_count). The first ones:
-// Megatron-LM's --recompute-method block, which counts in each chunk.
+// A selection of blocks: an evenly spaced fraction, or the first ones of a rank. The fraction
+// selects those blocks, numbered from 1, where i x part / of + 1/2 reaches another integer. 1/2 is
+// every second one, 2/3 two of three (foundation-model-stack/fms-fsdp,
+// fms_fsdp/policies/ac_handler.py). A rank with several chunks of a pipeline counts through all of
+// them (torchtitan's _layer_sac_count). The first ones: Megatron-LM's --recompute-method block,
+// which counts in each chunk.
 struct Share {
   std::int64_t part = 1, of = 1;  // 1 <= part <= of
   std::int64_t first = 0;         // if not 0, this many blocks, and `part` is ignored

@@ -12,8 +12,8 @@
 #include "src/model/module_names.h"
 
 // Recurrent layers: the gated delta rule and Mamba-2. A product computes all that a layer needs of
-// a token, a short causal convolution mixes neighboring tokens, one pass over the sequence (a scan)
-// carries the state, and a gated norm and a product end the layer.
+// a token. A short causal convolution mixes neighboring tokens. One pass over the sequence (a scan)
+// carries the state. A gated norm and a product end the layer.
 //
 // The order of kernels and the kept values follow Megatron-Core
 // (megatron/core/ssm/gated_delta_net.py, mamba_mixer.py @ d98e8a64ddf3) and flash-linear-attention

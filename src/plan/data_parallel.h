@@ -47,7 +47,7 @@ PowerSgd Complete(const PowerSgdRequest& request);
 // Whether a matrix of this shape is compressed.
 bool Compresses(const PowerSgd& settings, std::int64_t rows, std::int64_t columns);
 
-// What happens to a unit's full parameters after its forward. true: freed, and gathered again for
+// Handling of a unit's full parameters after its forward. true: freed, and gathered again for
 // backward. false: kept. k: resharded over groups of k ranks.
 using ReshardAfterForward = std::variant<bool, std::int64_t>;
 
@@ -59,17 +59,17 @@ constexpr const char* Name(BackwardPrefetch prefetch) {
   return kBackwardPrefetchNames[static_cast<std::size_t>(prefetch)];
 }
 
-// What casts 32-bit parameters to the compute type: FSDP1's MixedPrecision, which casts shards
-// before they are gathered, or torch.autocast. With autocast, parameters are gathered and gradients
-// reduced in 32 bits.
+// The mechanism that casts 32-bit parameters to the compute type: FSDP1's MixedPrecision, which
+// casts shards before they are gathered, or torch.autocast. With autocast, parameters are gathered
+// and gradients reduced in 32 bits.
 enum class MixedPrecision : std::uint8_t { kFsdp, kAutocast };
 inline constexpr const char* kMixedPrecisionNames[] = {"fsdp", "autocast"};
 constexpr const char* Name(MixedPrecision mixed_precision) {
   return kMixedPrecisionNames[static_cast<std::size_t>(mixed_precision)];
 }
 
-// What FSDP wraps: every block, with the rest in the root; also the embedding and the head, each
-// separately unless they share a tensor; or only the model.
+// The units that FSDP wraps: every block, with the rest in the root; also the embedding and the
+// head, each separately unless they share a tensor; or only the model.
 enum class WrappedUnits : std::uint8_t { kBlock, kLayer, kModel };
 inline constexpr const char* kWrappedUnitsNames[] = {"block", "layer", "model"};
 constexpr const char* Name(WrappedUnits units) {

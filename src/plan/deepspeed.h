@@ -8,7 +8,7 @@
 // as there.
 namespace stepcast::plan {
 
-// Where states go that are not kept on the device.
+// Destination of states that are not kept on the device.
 enum class OffloadDevice : std::uint8_t { kNone, kCpu, kNvme };
 const char* Name(OffloadDevice device);  // "none", "cpu", "nvme"
 

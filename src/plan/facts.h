@@ -17,8 +17,8 @@ inline constexpr Version kOldestTorch{1, 10};
 inline constexpr Version kOldestNccl{2, 10};
 inline constexpr Version kOldestDriver{450, 0};
 
-// What the rules need to know besides the request. Unknown facts are left empty, and rules that
-// need them are skipped, so that mistakes in other files do not hide a plan's.
+// Facts that the rules need besides the request. Unknown facts are left empty, and rules that need
+// them are skipped, so that mistakes in other files do not hide a plan's.
 struct Facts {
   std::optional<std::int64_t> devices;  // of the cluster
   // longest sequence that the model supports; 0: no limit

@@ -36,7 +36,7 @@ enum class MuonKernels : std::uint8_t {
   kDion,      // the package dion, which assembles sharded matrices by all-to-alls
 };
 
-// Where gradients are stored between backward and the update.
+// Storage of gradients between backward and the update.
 enum class GradientStore : std::uint8_t {
   kTensors,         // autograd's tensors, to which later micro-batches add
   kMainBuffers,     // permanent buffers in training.gradient_dtype
@@ -46,14 +46,14 @@ enum class GradientStore : std::uint8_t {
   kAccumulators,    // FP32 accumulators in addition to the parameters' gradients
 };
 
-// What scales the loss in FP16 training (lowering/gradient_clipping.h).
+// The loss scaler of FP16 training (lowering/gradient_clipping.h).
 enum class LossScaler : std::uint8_t {
   kNone,
   kGradScaler,  // torch.amp.GradScaler: for FP32 parameters under autocast
   kMegatron,    // megatron/core/optimizer/grad_scaler.py: the host reads the overflow flag
 };
 
-// Which code updates parameters whose optimizer is on the host (lowering/host_offload.h).
+// The code that updates parameters whose optimizer is on the host (lowering/host_offload.h).
 enum class HostOptimizer : std::uint8_t {
   kTorch,     // torch.optim's optimizers on CPU tensors
   kMegatron,  // the same, with only AdamW fused

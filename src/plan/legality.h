@@ -8,8 +8,8 @@
 #include "src/plan/facts.h"
 #include "src/plan/request.h"
 
-// Which plans can exist: rules that relate a plan's settings to each other, to the model and to the
-// cluster. Fitting in memory is not a rule but a result of the forecast.
+// The rules that decide whether a plan can exist. They relate its settings to each other, to the
+// model and to the cluster. Fitting in memory is not a rule but a result of the forecast.
 namespace stepcast::plan {
 
 // Limits of a plan: tokens of a micro-batch; pairs of attending tokens in it, per rank that divides

@@ -43,7 +43,7 @@ inline constexpr const char* kInterleaved = "interleaved_1f1b";
 // the smallest number from there on that makes max(1, floor(M / P)) equal groups.
 std::int64_t MicroBatchGroupOf(const Request& request, std::int64_t micro_batches);
 
-// What a pipeline divides among its stages.
+// The parts of a model that a pipeline divides among its stages.
 struct ModelBlocks {
   std::int64_t count = 1;
   bool has_ends = true;  // there are an embedding and a head
@@ -78,7 +78,7 @@ inline bool RunsAutocast(const Request& request) {
   return request.mixed_precision.value_or(MixedPrecision::kFsdp) == MixedPrecision::kAutocast;
 }
 
-// What the request's optimizer keeps besides parameters, and the type of its moments.
+// The optimizer's storage besides parameters, and the type of its moments.
 struct OptimizerStates {
   MasterWeights master_weights = MasterWeights::kFp32;
   DataType type = DataType::kFp32;

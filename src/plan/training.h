@@ -74,7 +74,7 @@ constexpr bool HasOwnKernels(Optimizer optimizer) {
 constexpr std::int64_t MomentsOf(Optimizer optimizer) {
   return optimizer == Optimizer::kSgd || optimizer == Optimizer::kLion ? 1 : 2;
 }
-// What an optimizer keeps besides 16-bit parameters so that small changes are not lost: nothing; an
+// Storage of an optimizer besides 16-bit parameters so that small changes are not lost: nothing; an
 // FP32 copy of each; or the 16 bits of FP32 that BF16 lacks, which with the parameter form that
 // copy (Transformer Engine's FusedAdam, store_param_remainders).
 enum class MasterWeights : std::uint8_t { kNone, kFp32, kFp16Remainder };
@@ -82,12 +82,12 @@ enum class MasterWeights : std::uint8_t { kNone, kFp32, kFp16Remainder };
 // temporary copy of all tensors, or that chain for one tensor after the other.
 enum class OptimizerImplementation : std::uint8_t { kFused, kForeach, kSingle };
 
-// Where the training loop reads a value from the device (a loss, a norm, a step counter), so that
-// the host waits for all work issued on the compute stream: nowhere, at the end of each step,
-// before each update, or after the backward of each micro-batch. kPhase: waits for all streams
-// after every forward, every backward and the update, like synchronizing timers (DeepSpeed's
-// wall_clock_breakdown, Megatron-LM before 3.0). kLaunch: waits after every kernel, copy and
-// collective (CUDA_LAUNCH_BLOCKING=1).
+// The points at which the training loop reads a value from the device (a loss, a norm, a step
+// counter), so that the host waits for all work issued on the compute stream. They are: nowhere, at
+// the end of each step, before each update, or after the backward of each micro-batch. kPhase:
+// waits for all streams after every forward, every backward and the update, like synchronizing
+// timers (DeepSpeed's wall_clock_breakdown, Megatron-LM before 3.0). kLaunch: waits after every
+// kernel, copy and collective (CUDA_LAUNCH_BLOCKING=1).
 enum class HostWaits : std::uint8_t { kNever, kStep, kUpdate, kMicroBatch, kPhase, kLaunch };
 
 const char* Name(Optimizer optimizer);

@@ -253,6 +253,8 @@ data_parallel: {framework: reference, zero_stage: 0, shard_group_size: 2}
             forecast::Forecaster().Evaluate(*scenario)->step_time);
 }
 
+// A plan whose states are sharded among other ranks than the previous plan's, all else equal; and a
+// plan whose stages have other chunks.
 TEST(BoundsTest, WhatIsKeptOfOnePlanIsNotTakenForAnother) {
   scenario::InputCache cache;
   Bounds bounds;

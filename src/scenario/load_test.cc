@@ -417,6 +417,7 @@ TEST(Load, FurtherTokensShareTheEmbeddingAcrossStages) {
             std::vector<std::string>{"plan.tied-across-stages"});
 }
 
+// 2 x (3 + 3) minutes per micro-batch: 100 of them are 20 hours, 200 are 40.
 TEST(Load, RefusesStepsThatTakeMoreThanADay) {
   const std::string slow = Flat("forward: 1 ms, backward: 2 ms", "forward: 3 min, backward: 3 min");
   EXPECT_EQ(Mistakes(LoadString(slow, {"training.gradient_accumulation=100"})),
