@@ -246,8 +246,8 @@ TEST(TransformerWorkTest, DonatedLogitsBecomeTheirGradient) {
   EXPECT_EQ(donated.backward.size(), apart.backward.size());
 }
 
-// In place: one FP32 copy of the logits from forward to backward. The 16-bit logits exist besides it
-// while it is made, and their gradient while it is cast.
+// In place: one FP32 copy of the logits from forward to backward. The 16-bit logits exist besides
+// it while it is made, and their gradient while it is cast.
 TEST(TransformerWorkTest, InPlaceLossKeepsOneWideCopy) {
   const Architecture a = Llama31With8B();
   const std::int64_t t = 512, v = 128256;
