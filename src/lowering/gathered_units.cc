@@ -135,8 +135,8 @@ void GatheredUnits::IssueGather(int unit) {
   if (communicator != kNone) {
     Range source = state.has_kept ? state.kept : state.own;
     if (source.type() != type_) {
-      // A shard of another type is cast to its place among the gathered parameters, as part of the
-      // gather; the textbook does not count casts.
+      // A shard of another type is cast into its place among the gathered parameters, as part of
+      // the gather. The textbook does not count casts.
       const std::int64_t length = state.shard.length();
       builder_.Use(Reads(state.own));
       source = state.full.Share(groups_.shard_index(), length);

@@ -238,7 +238,7 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
   }
   const std::int64_t kept = SizeOf(training.gradient_dtype);
   std::int64_t memory = 0, drives = 0;
-  // FP32 gradients stay in memory beside the states they belong to.
+  // FP32 gradients stay in host memory beside the states.
   const std::int64_t states = part * (StateBytes(training) + 4);
   if (settings.offload_optimizer == OffloadDevice::kCpu) memory += states;
   if (settings.offload_optimizer == OffloadDevice::kNvme) {
@@ -246,8 +246,8 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
     memory += std::min(part, settings.sub_group_size) * (StateBytes(training) + 4);
   }
   if (settings.offload_optimizer != OffloadDevice::kNone) {
-    // Stage 3: accumulated gradients; else those of several micro-batches, and the updated
-    // parameters on their way back.
+    // Stage 3 needs room for accumulated gradients. Other stages need it for those of several
+    // micro-batches and for updated parameters on their way back.
     const bool several = training.gradient_accumulation > 1;
     memory += stage3 ? part * kept
                      : part * SizeOf(training.parameter_dtype) + (several ? held * kept : 0);

@@ -52,14 +52,14 @@ class ReplicatedState {
   ReplicatedState(TrainingStep& step, Operations& operations)
       : step_(step), operations_(operations) {}
 
-  // Describes and allocates both.
+  // Adds and allocates the parameters and the optimizer's states.
   void WritePrologue();
 
   Range Parameter(int tensor) const {
     return parameters_.Part(offsets_[tensor], step_.model().tensors[tensor].elements);
   }
   void AppendUpdate(int tensor, const Range& gradient, ParameterUpdate& update) const;
-  // Of all tensors, in registration order.
+  // Writes the update of all tensors, in registration order.
   void Write(ParameterUpdate& update, GradientClipping& clipping) const;
 
  private:
@@ -175,7 +175,7 @@ class Ddp final : public ShardingStrategy {
     autocast_.CastGradient(tensor, gradients_.Written(tensor));
     gradients_.Complete(tensor);
     if (!Reduces()) return;
-    // A communication hook divides for itself.
+    // A communication hook does its own division.
     const double ranks = hook_.active() ? 1 : static_cast<double>(plan::GradientRanks(plan_));
     operations_.Copy(step_.compute(), "copy_to_bucket", buckets_.Slot(tensor),
                      gradients_.range(tensor), 1.0 / ranks);
@@ -228,7 +228,7 @@ class Ddp final : public ShardingStrategy {
  private:
   bool Reduces() const { return step_.last_micro_batch() && communicator_ != kNone; }
 
-  // Of a warm run, in launch order.
+  // The buckets of a warm run, in launch order.
   std::vector<Bucket> BucketsOfModel() {
     const model::Model& model = step_.model();
     const Bytes limit = *plan_.data_parallel.bucket_size;
@@ -257,7 +257,7 @@ class Ddp final : public ShardingStrategy {
     full_.assign(buckets_.size(), false);
   }
 
-  // What each rank has used of the parameters: 32 bits for each tensor.
+  // The map of the parameters that each rank has used: 32 bits per tensor.
   void AddUsageMap() {
     usage_map_ = operations_.AddRange({.first = builder_.AddText("used parameters")},
                                       static_cast<std::int64_t>(step_.model().tensors.size()),
@@ -266,7 +266,7 @@ class Ddp final : public ShardingStrategy {
     usage_event_ = builder_.AddEvent("used parameters reduced");
   }
 
-  // A bucket is launched when it and all before it are full.
+  // Launches every bucket that is full and whose predecessors are full.
   void LaunchInOrder() {
     for (; next_bucket_ < buckets_.size() && full_[next_bucket_]; ++next_bucket_) {
       if (hook_.active()) {

@@ -119,7 +119,7 @@ void PartitionedGradients::Reduce() {
   if (!settings_.reduce_scatter && in_bucket) {
     AllReduceBucket();
   } else if (ExchangesQuantised()) {
-    // Tensor by tensor.
+    // Copies tensor by tensor.
     for (const Entry& entry : entries_) {
       if (CanBeExchanged(entry.tensor)) {
         Exchange(entry);
@@ -131,7 +131,7 @@ void PartitionedGradients::Reduce() {
     ReduceScatter(entries_);
   }
   if (offload_.optimizer() && step_.last_micro_batch()) {
-    // FP32 values go to the host in copies that it waits for.
+    // The host waits for the copies of FP32 values to it.
     builder_.Record(reduce_stream_, reduced_);
     builder_.HostWait(reduced_);
   }
@@ -149,7 +149,7 @@ void PartitionedGradients::ReduceScatter(std::span<const Entry> entries) {
     part += PartLength(entry.tensor);
     elements += Elements(entry.tensor);
   }
-  // One tensor that divides is reduced where it lies.
+  // A single tensor that divides evenly is reduced in place.
   const Entry& first = entries.front();
   const bool in_place =
       entries.size() == 1 && elements == part * parts_.ranks && first.place.type() == reduced_in_;
@@ -185,7 +185,7 @@ Range PartitionedGradients::Interleave(std::span<const Entry> entries, std::int6
   for (const Entry& entry : entries) {
     operations_.Reads(entry.place);
     const std::int64_t length = PartLength(entry.tensor);
-    // What was copied into the bucket was divided there.
+    // Gradients copied into the bucket were already divided there.
     const double scale = entry.alone ? 1.0 / static_cast<double>(parts_.ranks) : 1.0;
     builder_.With(
         InBlocks(Scaled(scale, Move(whole.At(offset), entry.place.place, entry.place.elements)),

@@ -58,7 +58,8 @@ ParameterCoordinator::Fetched ParameterCoordinator::Fetch() {
     }
     if (fetched_for_[p] < next_) ++unseen;
   }
-  // What this visit needs was looked at by an earlier prefetch, or stands first.
+  // The first entries of the queue are those that this visit needs and no earlier prefetch has
+  // seen.
   for (; unseen > 0; --unseen) {
     STEPCAST_CHECK(!queue_.empty(), "every use stands in the queue");
     fetched_for_[queue_.front().parameter] = queue_.front().visit;
@@ -83,7 +84,7 @@ ParameterCoordinator::Fetched ParameterCoordinator::Fetch() {
 ParameterCoordinator::Parameters ParameterCoordinator::Release() {
   Parameters released;
   for (const int p : visits_[next_ - 1]) {
-    // A later use that prefetch has passed by because the parameter was here.
+    // Prefetch has skipped a later use because the parameter was still gathered.
     if (!persistent_[p] && fetched_for_[p] <= next_) released.push_back(p);
   }
   std::int64_t distance = 0;
@@ -250,7 +251,7 @@ void PartitionedParameters::StartGather(Gather& gather) {
     }
     use_sources();
     operations_.Writes(gather.packed);
-    // Several are put behind one another first.
+    // Several shards are first copied into one buffer.
     const Bytes together = alone ? Bytes() : part;
     operations_.Traffic(part + together, gather.packed.size() + together);
     operations_.Run(gather_stream_, "quantise");

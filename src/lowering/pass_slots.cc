@@ -81,7 +81,7 @@ void FindExchanges(const PipelineStage& stage, bool batches, StageMessages::Stag
     ExchangesBehind behind = ExchangesBehind::kTogether;
     std::size_t ahead = 1;
     if (!batches) {
-      // With fewer micro-batches than stages behind this one its backwards begin steps later.
+      // With fewer micro-batches than stages after this one, its backwards begin some steps later.
       const bool at_once = passes[pass].micro_batch >= stage.stages() - stage.stage() - 1;
       behind = forward(pass) && turns(pass) && at_once ? ExchangesBehind::kReceiveFirst
                                                        : ExchangesBehind::kApart;
@@ -187,9 +187,8 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
     messages.own_part = grid.At(rank)[static_cast<std::size_t>(parallel::Axis::kTensor)];
   }
   FindSlots(stage, messages);
-  // What a chunk hands on is what its last layer makes.
-  // The first works are those of the embedding, a block and the head (model::VariantsOf); all
-  // blocks hand on the same.
+  // A chunk sends the output of its last layer. The first works are those of the embedding, a block
+  // and the head (model::VariantsOf). All blocks have the same output.
   const auto output = [&](const model::Layer& layer) {
     const int work =
         stage.whole_model().is_layer_list() ? layer.listed : static_cast<int>(layer.kind);

@@ -44,8 +44,8 @@ class EdgeColouring {
     for (const int vertex : ends_[edge]) edge_of_[vertex][colour] = edge;
   }
 
-  // Exchanges two colours along the path that leaves `vertex` with colour `taken`; `free` is not
-  // seen there. The graph is bipartite, so the path never reaches the row that lacks `taken`.
+  // Swaps two colours along the path that leaves `vertex` with colour `taken`; `vertex` has no edge
+  // of colour `free`. The graph is bipartite, so the path never reaches the row that lacks `taken`.
   void Flip(int vertex, int taken, int free) {
     std::vector<int> path;
     for (int colour = taken; edge_of_[vertex][colour] != kNone;
@@ -183,7 +183,7 @@ void TensorPieces::CutAcross(const model::Model& model, std::span<const Group> b
     }
   }
   const auto shares = BalancedPartition(cells, static_cast<int>(ranks));
-  // How much of each rank's part is taken.
+  // How many elements of each rank's part are already taken.
   const std::vector<std::int64_t> none(static_cast<std::size_t>(ranks), 0);
   std::vector<std::vector<std::int64_t>> in_bucket(buckets.size(), none);
   std::vector<std::vector<std::int64_t>> in_unit(groups.size(), none);

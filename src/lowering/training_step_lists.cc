@@ -99,7 +99,7 @@ void TrainingStep::WriteKernel(const ListRun& run, std::size_t i) {
   const StreamId stream = lanes_[operation.lane];
   for (const int waited : operation.waits) {
     builder_.Wait(stream, entries.Done(static_cast<std::size_t>(waited)));
-    // What one lane has made for the other is among the temporaries.
+    // Values that one lane has made for the other are among the temporaries.
     if (run.passing_by != program::kNone &&
         entries.LaneEvent(static_cast<std::size_t>(waited)) != program::kNone) {
       builder_.Use(builder_.ReadsAll(run.passing_by));
@@ -163,7 +163,7 @@ void TrainingStep::BeginLives(ShardingStrategy::Pass pass, int layer,
                               const model::Operation& operation) {
   for (const model::ValueId value : operation.begins) {
     const bool saved = value.lifetime == model::Lifetime::kSaved;
-    // What another stage has sent is there already.
+    // Values sent by another stage already have a buffer.
     if (saved && pass == ShardingStrategy::Pass::kForward && ReceivesInto(layer, value.index)) {
       continue;
     }

@@ -73,7 +73,8 @@ Units UnitPerLayer(const model::Model& model) {
       if (first_user[tensor] < 0) {
         first_user[tensor] = static_cast<int>(i);
       } else {
-        // Tied: this layer and all that carry its label join the first user's unit.
+        // A tied tensor joins this layer, and all layers with its label, to the unit of the first
+        // user.
         const int from = label[i], to = label[first_user[tensor]];
         std::replace(label.begin(), label.end(), from, to);
       }

@@ -13,7 +13,7 @@ class Faults {
   void Add(std::string field, std::string message, std::string hint = "") {
     faults_.push_back({std::move(field), std::move(message), std::move(hint)});
   }
-  // False, and a fault, if `value` is not within [1, most].
+  // Reports a fault and returns false if `value` is not within [1, most].
   bool Within(const char* field, std::int64_t value, std::int64_t most) {
     if (value >= 1 && value <= most) return true;
     Add(field, fmt::format("{} must lie between 1 and {}: {}", field, most, value));
@@ -107,7 +107,7 @@ void CheckAttention(const Architecture& a, Faults& faults) {
                fmt::format("the family {} has no norms of queries and keys", Name(a.family)),
                "leave use_qk_norm out, or choose the family whose layers look like this");
   }
-  // Of a latent head a part is turned.
+  // Rotary positions turn a part of a latent head.
   if (a.position == Position::kRotary && a.head_size % 2 != 0 && !a.latent.exists()) {
     faults.Add("head_dim",
                fmt::format("rotary positions turn pairs: head_dim must be even: {}", a.head_size));
@@ -144,7 +144,8 @@ void CheckFamily(const Architecture& a, Faults& faults) {
                "choose the family whose layers look like this");
   };
   if (a.family == Family::kGpt2) {
-    // Megatron-LM's GPT is this family with any of these; its ALiBi is MPT.
+    // Megatron-LM's GPT is this family with any of these positions except ALiBi, which makes it
+    // MPT.
     if (a.position == Position::kAlibi) refuse("position", Name(a.position));
   } else if (a.family == Family::kMpt) {
     if (a.activator != Activator::kGelu) refuse("activation", Name(a.activator));
@@ -452,7 +453,7 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
   counts &= faults.Within("head_dim", a.head_size, kMostWidth);
   counts &= faults.Within("intermediate_size", a.feed_forward, kMostWidth);
   counts &= faults.Within("vocab_size", a.vocabulary, kMostVocabulary);
-  // Only learned positions need a length.
+  // Only learned positions have a maximum length.
   if (a.position == Position::kLearned || a.max_positions != 0) {
     counts &= faults.Within("max_position_embeddings", a.max_positions, kMostPositions);
   }

@@ -64,8 +64,8 @@ LayerOperators::Block LayerOperators::OfEachDocument(std::int64_t queries, std::
 }
 
 LayerOperators::Block LayerOperators::WholeDocuments(const AttentionShape& shape) const {
-  // The triangle below the diagonal of s x s, less the one that lies before the window; both as
-  // half squares, as is usual when a causal mask is said to halve the work.
+  // The triangle below the diagonal of s x s, minus the triangle before the window. Both are
+  // counted as half squares, the usual convention for a causal mask.
   const auto visible = [&](std::int64_t s) {
     return shape.causal && shape.window > 0 && shape.window < s ? shape.window : s;
   };
@@ -192,7 +192,8 @@ LayerOperators::BlockSizes LayerOperators::SizesOf(const AttentionShape& shape,
 Kernel LayerOperators::FlashKernel(std::string name, const AttentionShape& shape,
                                    const Block& block) const {
   const BlockSizes sizes = SizesOf(shape, block);
-  // Scores, and their product with the values: two products over the pairs that see each other.
+  // Two products over the pairs of tokens that see each other: the scores, and their product with
+  // the values.
   const std::int64_t width = shape.heads * (shape.head_size + shape.values());
   const std::int64_t of_model = width - shape.heads * shape.value_filling;
   return {.name = std::move(name),
@@ -201,7 +202,7 @@ Kernel LayerOperators::FlashKernel(std::string name, const AttentionShape& shape
           .batch = Documents() * shape.heads,
           .m = block.queries,
           .n = block.visible,
-          // The mean of both makes as many FLOPs.
+          // The mean of both widths gives the same number of FLOPs.
           .k = (shape.head_size + shape.values()) / 2,
           .key_heads = Documents() * shape.kv_heads,
           .flops = Flops(width, block.seen_twice),
@@ -218,10 +219,11 @@ void LayerOperators::RunFlashGradient(std::string_view module, const AttentionSh
                                       const Block& block, const Pieces& reads,
                                       const std::function<Pieces()>& gradients) {
   const BlockSizes sizes = SizesOf(shape, block);
-  // Scores again, and gradients of queries and of keys; gradients of scores and of values.
+  // The products of the backward: scores again, gradients of queries and keys, gradients of scores
+  // and values.
   const std::int64_t width = shape.heads * (3 * shape.head_size + 2 * shape.values());
-  // Row sums of the output times its gradient, then the main kernel, which adds up the queries'
-  // gradient in FP32.
+  // A kernel of row sums of the output times its gradient, then the main kernel, which adds up the
+  // queries' gradient in FP32.
   const Value row_sums = tape_->MakeScratch(sizes.row_numbers);
   tape_->RunBackward(Memory(Joined(module, ".row_sums"), 2 * sizes.output_elements,
                             2 * sizes.output, sizes.row_numbers),
@@ -339,7 +341,7 @@ class LayerOperators::ScoreMatrixCore {
   ScoreMatrixCore(LayerOperators& operators, const Core& core, std::string_view module,
                   const AttentionShape& shape);
 
-  // Records the forward and, for backward, the gradients. Once.
+  // Records the forward and, for backward, the gradients. Call once.
   Operand Record();
 
  private:
@@ -354,10 +356,10 @@ class LayerOperators::ScoreMatrixCore {
   bool has_dropout_kernel() const { return shape_.dropout && !compiled_; }
   bool drops_in_softmax() const { return shape_.dropout && compiled_; }
   Bytes SoftmaxBytes() const { return fp32_ ? wide_ : matrix_; }
-  // What the softmax reads of the scores.
+  // Bytes of scores that the softmax reads.
   Bytes ReadBySoftmax() const;
 
-  // Forward, step by step; each takes what the one before it has made.
+  // Forward, step by step. Each step takes the result of the step before.
   Value RunScores();
   Value Scale(Value scores);
   Value Mask(Value scores);
@@ -388,12 +390,13 @@ class LayerOperators::ScoreMatrixCore {
   std::int64_t scores_ = 0;  // of the micro-batch
   // All scores in the activations' type and in FP32, and a dropout's mask of them.
   Bytes matrix_, wide_, mask_bytes_;
-  // Megatron-LM's fused softmax. The mask is not applied: what it hides is not read, and zeros are
-  // written there.
+  // Megatron-LM's fused softmax applies the mask itself: masked scores are not read, and zeros are
+  // written in their place.
   bool fused_ = false;
-  // What Megatron-LM runs in its place (forward_torch_softmax): cast, scale and mask of its own.
+  // Megatron-LM runs these kernels instead of the fused softmax (forward_torch_softmax): a cast, a
+  // scaling and a mask.
   bool stepwise_ = false;
-  // In FP32 the softmax reads scores in 16 bits, and its result is cast.
+  // The softmax reads 16-bit scores in FP32, and its result is cast.
   bool fp32_ = false;
   bool compiled_ = false;  // one kernel scales, caps, masks, normalises and drops
   bool scales_ = false;    // in a kernel of its own

@@ -65,7 +65,7 @@ void LayerOperators::ChunkedLoss(const Operand& x, const LossHead& head) {
       const std::int64_t tokens = std::min(chunk, x.tokens - done);
       const bool last = done + tokens == x.tokens;
       const Value y = logits[part % 2];
-      // The part before is let go of behind this product.
+      // The logits of the part before are freed after this product.
       LayerTape::Piece before = part > 0 ? logits[(part - 1) % 2] : y;
       tape_->RunBackward(Gemm(std::string(head.module), tokens, words, in), {x.value, before}, {y},
                          {}, parameters);

@@ -59,7 +59,8 @@ MixtureOperators::SlotTables MixtureOperators::ChooseSlots(Value logits) {
   tape_.Keep(masks);
   Repeat(true, chosen == kApart ? kTopTwoKernels : kGateKernels, on_scores, {logits},
          {gates, masks});
-  // Each choice's place, as a vector of the capacity with one 1: of a token, or of each expert.
+  // The place of each choice as a one-hot vector over the capacity: one per token, or one per
+  // expert.
   const std::int64_t tables = chosen <= kApart ? chosen : 1;
   const std::int64_t places = chosen <= kApart ? tokens_ * capacity() : table;
   const Value one_hot = tape_.Make(name + " places", Bytes(places * kOneHotSize));

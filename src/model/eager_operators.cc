@@ -53,7 +53,7 @@ class LayerOperators::UnfusedRmsNorm {
         rows_(x.tokens * kFp32Size),
         weights_(x.width * operators.ElementSize(x)) {}
 
-  // Records the forward and, for backward, the gradients. Once.
+  // Records the forward and, for backward, the gradients. Call once.
   Operand Record();
 
  private:
@@ -73,9 +73,9 @@ class LayerOperators::UnfusedRmsNorm {
   Value Normalise(Value x32, Value reciprocal_deviation);
 
   void RunBackward() const;
-  // Of the normalised activation, and the weight's.
+  // Gradients of the normalised activation and of the weight.
   Value NormalisedGradient(Value dy) const;
-  // Of x32, as the product's factor and through the mean of its squares.
+  // Gradients of x32: through its use as a factor, and through the mean of its squares.
   Value FactorGradient(Value d_scaled) const;
   Value SquaresGradient(Value d_scaled) const;
 

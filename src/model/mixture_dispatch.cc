@@ -142,11 +142,11 @@ class MixtureOperators::RowDispatch {
  public:
   RowDispatch(MixtureOperators& mixture, const Rows& permuted);
 
-  // Records the forward and, for backward, the gradients. Once.
+  // Records the forward and, for backward, the gradients. Call once.
   Rows Record();
 
  private:
-  // Rows, or their weights, on their way to the experts.
+  // Rows, or the rows' weights, on their way to the experts.
   struct Dispatched {
     Value from, to;
     Bytes sent, whole;  // among ranks, and of all parts of the experts
@@ -160,12 +160,12 @@ class MixtureOperators::RowDispatch {
 
   Pieces Exchange(bool forward, const Dispatched& dispatched, Value from) const;
   void Sort(const Dispatched& dispatched, const Pieces& arrived);
-  // Of what has arrived for this rank's part of the experts, that of all parts.
+  // Gathers the rows that arrived at the ranks of all parts of the experts.
   Value GatherAllParts(const Dispatched& dispatched, const Pieces& arrived);
 
   void RunBackward() const;
   Value SortBack(const Dispatched& dispatched) const;
-  // The rank's own rows are copied to those that have come.
+  // Copies the rank's own rows in among those that have arrived.
   void DeliverGradient(const Dispatched& dispatched, const Pieces& returned) const;
 
   MixtureOperators* mixture_;
@@ -209,7 +209,7 @@ MixtureOperators::RowDispatch::RowDispatch(MixtureOperators& mixture, const Rows
 
 MixtureOperators::Rows MixtureOperators::RowDispatch::Record() {
   if (mixture_->counts_on_host_ >= 0) tape_->AwaitOnHost(mixture_->counts_on_host_);
-  // All exchanges are sent off before the first copy.
+  // All exchanges are issued before the first copy.
   std::vector<Pieces> arrived;
   for (const Dispatched& each : dispatched_) arrived.push_back(Exchange(true, each, each.from));
   mixture_->RunBeside(mixture_->beside_.dispatch);
@@ -303,7 +303,7 @@ Operand MixtureOperators::Combine(const Operand& made, const Operand& x) {
   if (local_experts() > 1) sorted_reads.emplace_back(SortMap("mlp.combine.sort_map", made.tokens));
   const Kernel sort =
       sorts ? Small("mlp.combine.sort", whole, whole) : Small("mlp.combine.own_rows", own, own);
-  // Parts are added up in the type of the weights.
+  // Parts are summed in the type of the weights.
   const DataType sum_type = options_.router_type;
   if (options_.tensor > 1) {
     const Value sorted =
@@ -366,8 +366,7 @@ Operand MixtureOperators::AddUpRows(const Pieces& returned, Value gradients_of, 
     reads.emplace_back(row_map_);
     tape_.Run(operators_.Memory("mlp.unpermute", count * width_, rows, out), reads, {y.value});
   } else {
-    // In FP32, from a copy that is kept for the weights' gradients; then zeros, to which rows are
-    // added.
+    // In FP32, from a copy kept for the weights' gradients; then zeros, to which rows are added.
     const Bytes wide(count * width_ * kFp32Size);
     weighed = tape_.Make("returned rows in FP32", wide);
     tape_.Keep(weighed);

@@ -217,8 +217,8 @@ Operand MixtureOperators::ClampedGlu(const Operand& gate_up) {
     const Value d_scaled = operation(".sigmoid.dgrad", {d_sigmoid, sigmoid});
     const Value d_clamped =
         operation(".gate.grad.add", {d_gate, operation(".scale.dgrad", {d_scaled})});
-    // Of a clamp: what lay within, and the gradient there; then zeros of both halves, one of which
-    // is filled.
+    // Backward of a clamp: the mask of values within the limits, the gradient there, then zeros of
+    // both halves, one of which is filled.
     const auto unclamp = [&](std::string_view suffix, Value gradient) {
       const Value within =
           back(Joined(suffix, ".within"), both, {gate_up.value}, Bytes(half.count() / 2));

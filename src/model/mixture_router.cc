@@ -104,7 +104,7 @@ void MixtureOperators::Route(const Operand& x) {
   if (!options_.fused_router) {
     launches = kRouterKernels + (experts_.groups > 0 ? kGroupKernels : 0);
     gradient_launches = kRouterGradientKernels;
-    // The indices of the chosen ones, which gather's gradient takes.
+    // The indices of the chosen experts, which the gradient of gather reads.
     const Value indices = tape_.Make(name + " indices of chosen experts",
                                      Bytes(tokens_ * experts_.per_token * kIndexSize));
     tape_.Keep(indices);

@@ -17,8 +17,8 @@ using Pieces = std::vector<Piece>;
 }  // namespace
 
 double MixtureOperators::GroupsReached(std::int64_t groups, std::int64_t limit) const {
-  // Each choice is kept with the same probability: so many of them are, by the binomial
-  // distribution.
+  // Each choice is kept with the same probability, so the binomial distribution gives the number
+  // kept.
   const std::int64_t choices = experts_.per_token;
   const double kept = this->kept();
   double reached = 0, ways = 1;
@@ -38,7 +38,8 @@ std::int64_t MixtureOperators::tokens_to_nodes() const {
 }
 
 std::int64_t MixtureOperators::tokens_to_ranks() const {
-  // Of the groups that are chosen first, nodes, the ranks have so many experts each.
+  // A router that chooses groups first takes nodes of `near` ranks as groups; a token's experts are
+  // in at most `open` of them.
   const std::int64_t count = options_.ranks / options_.near;
   const std::int64_t open = options_.node_limit > 0 ? std::min(options_.node_limit, count) : count;
   const double sent = static_cast<double>(tokens_) *
@@ -135,7 +136,7 @@ MixtureOperators::Rows MixtureOperators::DispatchOnce(const Operand& x) {
   const Bytes own = RowBytes(rows.count), weights = WeightBytes(rows.count);
   const Bytes received = RowBytes(tokens_to_ranks());
   const Bytes dispatched = DispatchedBytes(tokens_to_ranks());
-  // Sends read the tokens where they lie.
+  // Sends read the tokens in place.
   const Pieces arrived = ExchangeOnce(true, "tokens", Small("mlp.dispatch.send", Bytes(), Bytes()),
                                       {CastForDispatch(true, x.value), layout}, true);
   if (counts_on_host_ >= 0) tape_.AwaitOnHost(counts_on_host_);

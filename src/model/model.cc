@@ -52,7 +52,7 @@ std::pair<LayerTape::Value, LayerTape::Value> MessageOf(const ListedCommunicatio
     case CollectiveKind::kReduceScatter:
       return {tape.Make("communicated", whole), tape.Make("scattered", part)};
     case CollectiveKind::kAllToAll:
-      // A rank's own part stays where it is.
+      // A rank keeps its own part in place.
       return {tape.Make("communicated", whole), tape.Make("received", (ranks - 1) * part)};
     default: {
       const LayerTape::Value in_place = tape.Make("communicated", c.bytes);
@@ -81,7 +81,7 @@ class ListedPasses {
     }
   }
 
-  // Once.
+  // Call once.
   LayerWork Run();
 
  private:
@@ -95,11 +95,11 @@ class ListedPasses {
     Pieces makes{};  // its last part
   };
 
-  // Runs the parts of a pass with the collectives between them. A part reads what the one before it
-  // has communicated, and the first one `reads`.
+  // Runs the parts of a pass with the collectives between them. A part reads the values that the
+  // part before has communicated; the first part reads `reads`.
   void RunPass(const Pass& pass, const Pieces& reads);
   void RunPart(const Pass& pass, Time time, const Pieces& reads, const Pieces& writes, bool last);
-  // `to_experts`: where rows were sent last.
+  // `to_experts`: whether rows were last sent to experts.
   void Communicate(const ListedCommunication& listed, const std::pair<Value, Value>& message,
                    bool forward, bool& to_experts);
   void RunBackward();
@@ -110,7 +110,7 @@ class ListedPasses {
   LayerTape tape_{DataType::kBf16};
   std::vector<int> parameters_;
   std::optional<Value> activation_;
-  // Where backward is parted, what the parts take and make.
+  // Where backward has two parts: their input and output.
   std::optional<Value> input_, output_;
 };
 
@@ -180,7 +180,7 @@ void ListedPasses::Communicate(const ListedCommunication& listed,
                                bool& to_experts) {
   LayerTape::Collective collective{.kind = listed.collective, .axes = listed.axis};
   if (ExchangesRows(listed)) {
-    // Rows go to their experts and back in turns.
+    // Rows alternately go to their experts and back.
     to_experts = !to_experts;
     collective.loads = options_.experts.LoadsOf(to_experts ? AllToAllLoads::First::kReceivesMost
                                                            : AllToAllLoads::First::kSendsMost);

@@ -579,7 +579,7 @@ std::shared_ptr<const DescribedFamily> DescribeFamily(
     }
     family->names.*(found->field) = text;
   }
-  // A module without a name is one that the family does not have.
+  // A module without a name does not exist in the family.
   ModuleNames general = WithGeneralNames(family->names);
   for (const auto& [field, text] : family->texts) {
     if (!text.empty()) continue;

@@ -33,7 +33,7 @@ void AppendLinear(const Architecture& a, std::string_view module, std::int64_t i
   parameters.push_back(
       {module, Of::kWeight, std::move(shape), AlongTensor(divided), false, frozen});
   if (!bias) return;
-  // Behind rows the bias is added to the sum.
+  // For a row-parallel layer the bias is added to the sum.
   parameters.push_back({module,
                         Of::kBias,
                         {out},
@@ -350,7 +350,7 @@ void AppendTower(const Architecture& a, const Tower& tower, Parameters& paramete
   const std::int64_t rows = tower.merged * h;
   norm(names.tower_merge_norm,
        (tower.mergers - tower.joined_norms) * h + tower.joined_norms * rows);
-  // Mergers have biases whatever the layers have.
+  // Mergers have biases even where the layers have none.
   append(names.tower_merge_up, {tower.mergers * tower.merge_hidden, rows},
          tower.mergers * tower.merge_hidden);
   append(names.tower_merge_down, {tower.mergers * a.hidden, tower.merge_hidden},
@@ -392,7 +392,7 @@ class BlockLayers {
   BlockLayers(const Architecture& a, Parameters& parameters)
       : a_(a), names_(NamesOf(a)), adapted_(a.lora.targets), parameters_(parameters) {}
 
-  // Queries, keys and values, with their sinks and norms, and the projection.
+  // Tensors of queries, keys and values with their sinks and norms, and of the projection.
   void Attention() {
     if (a_.sinks) {
       parameters_.push_back({names_.sinks,
@@ -414,7 +414,7 @@ class BlockLayers {
       AppendLatentAttention(a_, names_, parameters_);
       AppendIndexer(a_, names_, parameters_);
     } else if (HasFusedAttention(a_) || HasFusedProjections(a_)) {
-      // Phi-3 makes the projection first.
+      // Phi-3 registers the projection first.
       if (a_.family == Family::kPhi3) Projection();
       OneProduct(names_.linear_qkv);
       if (a_.family == Family::kPhi3) return;
@@ -503,8 +503,8 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   BlockLayers layers(a, parameters);
   const bool encoder = IsEncoder(a.family), post_norm = HasPostNorm(a.family);
   const bool shares_norm = a.parallel_residual_norms == 1;
-  // BertLayer: attention.self, attention.output, intermediate, output; MegatronBertLayer, GPT-2,
-  // MPT and GPT-J have each norm before what it is for, GPT-NeoX both before all else.
+  // BertLayer registers attention.self, attention.output, intermediate, output. MegatronBertLayer,
+  // GPT-2, MPT and GPT-J have each norm before its layer, GPT-NeoX both norms before all else.
   const bool neox = a.family == Family::kGptNeox;
   const bool in_order = a.family == Family::kGpt2 || a.family == Family::kMpt ||
                         a.family == Family::kGptj || neox || (encoder && !post_norm);
@@ -516,13 +516,13 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   layers.FeedForward(experts);
   if (post_norm) AppendNorm(a, names.feed_forward_norm, parameters);
   if (in_order || post_norm) return parameters;
-  // Registered after the modules that they run before or behind.
+  // Norms registered after the modules that they run before or after.
   const auto append = [&](std::string_view norm) {
     if (!norm.empty()) AppendNorm(a, norm, parameters);
   };
   if (a.mixer != Mixer::kNone) AppendStreams(a, names.streams_attention, parameters);
   if (HasFeedForward(a)) AppendStreams(a, names.streams_feed_forward, parameters);
-  // A vector, and the weight of a norm.
+  // A vector and the weight of a norm.
   const bool banked = a.residual_bank > 0;
   if (banked && a.mixer != Mixer::kNone)
     AppendWhole(a, names.bank_attention, {2, a.hidden}, parameters);
@@ -582,8 +582,9 @@ std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
   if (a.residual_bank > 0) AppendWhole(a, names.bank_head, {2, a.hidden}, parameters);
   if (!HasPostNorm(a.family)) AppendNorm(a, names.final_norm, parameters);
   if (IsEncoder(a.family)) {
-    // Whole on each rank of a tensor-parallel group (megatron/core/models/bert/bert_lm_head.py,
-    // pooler.py), but for the last product and its bias.
+    // Each rank of a tensor-parallel group holds these whole
+    // (megatron/core/models/bert/bert_lm_head.py, pooler.py), except for the last product and its
+    // bias.
     const auto whole = [&](std::string_view module, std::int64_t in, std::int64_t out) {
       parameters.push_back({module, Of::kWeight, {out, in}});
       parameters.push_back({module, Of::kBias, {out}});
@@ -633,7 +634,7 @@ TransformerLayout LayOut(const Architecture& a) {
   const int embedding_weight = (frozen ? embedding.frozen : embedding.tensors).front();
   layout.layers.push_back(std::move(embedding));
 
-  // By kind, or without kinds those of dense blocks and of blocks with experts.
+  // [kind] or, without kinds, parameters of dense blocks and of blocks with experts.
   std::vector<Parameters> by_kind;
   for (std::size_t k = 0; k < a.kinds.size(); ++k) {
     by_kind.push_back(BlockParameters(OfKind(a, static_cast<int>(k)), a.kinds[k].experts.exist()));

@@ -66,7 +66,7 @@ Operand MixtureOperators::ProductOfExperts(const Operand& x, const LinearModule&
 Operand MixtureOperators::RunSorted(const Operand& x) {
   const std::int64_t count = sent_rows();
   const Bytes rows = RowBytes(count), keys(count * kIndexSize);
-  // Experts' keys in order, where each row came from, and where it goes back to.
+  // Experts' keys in order, the source of each row, and its way back.
   const Value order = tape_.Make("order of rows", 3 * keys);
   tape_.Keep(order);
   Repeat(true, 2 * kArgsortKernels + kOffsetKernels, Small("mlp.experts.sort", keys, keys), {map_},
