@@ -340,8 +340,8 @@ CollectivePrice PriceTabulatedCollective(Bytes bytes, const CommunicationPath& p
   SetShares(price.demand, path, links);
   price.wire_bytes_per_rank = WireBytesPerRank(table.collective, bytes, path.ranks);
   price.bandwidth_bound = MeasurementBound(table.collective, bytes, path);
-  // Points that keep the bound keep it in between: a rising logarithm lies above its chord, and a
-  // falling one above its end. The allowed difference is that of rounding.
+  // If both points keep the bound, so do points in between: a rising logarithm lies above its
+  // chord, a falling one above its end. The allowed difference is one of rounding.
   STEPCAST_CHECK(price.demand.alone() + Picoseconds(1) >= price.bandwidth_bound,
                  "no measured collective is faster than the wire");
   return price;

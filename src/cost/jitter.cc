@@ -23,8 +23,7 @@ std::vector<double> MeanWaits(const program::Program& program, double jitter,
   for (const program::Instruction& instruction : program.step) {
     if (instruction.opcode == Opcode::kKernel) computes[instruction.stream] = true;
   }
-  // [communicator]: the variance of what its ranks have run since they last met, in seconds
-  // squared.
+  // [communicator] the variance in seconds squared of the work of its ranks since they last met.
   std::vector<double> apart(program.communicators.size());
   std::vector<Index> met(program.streams.size(), program::kNone);  // by its last collective
   std::vector<Index> carried(program.events.size(), program::kNone);

@@ -51,7 +51,7 @@ TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting) 
         if (parts > 1 && product.k / parts < kLeastPart) break;
         const double cut = static_cast<double>(parts);
         const double waves = std::ceil(tiles * cut / multiprocessors);
-        // Multiprocessors without a tile in the last of several waves.
+        // The part of multiprocessors that have no tile in the last of several waves.
         const double idle = waves > 1 ? waves - tiles * cut / multiprocessors : 0;
         const double depth = static_cast<double>(product.k) / cut + fill;
         double seconds = (waves - idle * (1 - setting.tiling.last_wave)) * tile * depth /
@@ -68,10 +68,11 @@ TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting) 
       }
     }
   }
-  // A whole number of picoseconds comes out a hair above itself; less than that is no time.
+  // A whole number of picoseconds may come out slightly too large; ignore that.
   const double picoseconds = std::ceil(best * 1e12 * (1 - 1e-12));
   if (picoseconds >= static_cast<double>(kLongestTime.picoseconds())) return {kLongestTime, wanted};
-  // No tile is faster than the data sheet; rounding of the quotient may come a hair below.
+  // No tile is faster than the data sheet allows, but rounding of the quotient may give slightly
+  // less.
   return {std::max(Picoseconds(static_cast<std::int64_t>(picoseconds)),
                    TimeOf(product.flops, setting.peak)),
           wanted};
@@ -165,7 +166,7 @@ std::optional<MeasuredTime> FindMeasured(const Kernel& kernel, const KernelSetti
       if (curve == nullptr) return std::nullopt;
       const Bytes moved = kernel.read + kernel.written;
       MeasuredTime measured = TimeFromCurve(*curve, moved);
-      // A line drawn further must not come to be faster than the memory.
+      // An extrapolated line must not become faster than the memory.
       if (moved > curve->back().first) {
         measured.time = std::max(measured.time, TrafficTime(kernel, setting.gpu.memory_bandwidth));
       }
@@ -272,7 +273,7 @@ double AttentionFlops(const Kernel& kernel, const AttentionDirection& direction,
   if (kernel.m == 0) return flops;
   const double seen = SeenKeys(kernel);
   const auto queries = static_cast<double>(kernel.m);
-  // Of the blocks' mean work the longest has as many times as much as its queries see more keys.
+  // The longest block exceeds the mean by as much as its queries see more keys than average.
   const double longest = flops * multiprocessors * std::min(direction.rows, queries) /
                          (static_cast<double>(kernel.batch) * queries) *
                          (static_cast<double>(kernel.n) / seen);
@@ -498,7 +499,7 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
       kernel.kind == KernelKind::kGemm ? UnalignedRate(kernel, setting.costs, setting.torch) : 1;
   auto own = PriceAtRate(kernel, setting, rate);
   if (rate == 1 || !own || kernel.issuer != Issuer::kFramework) return own;
-  // A compiled graph fills rows up where that pays.
+  // A compiled graph pads rows where that is faster.
   const PaddedProduct filled = Padded(kernel);
   auto padded = PriceAtRate(filled.product, setting, 1);
   if (!padded) return own;

@@ -75,7 +75,7 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
   STEPCAST_CHECK(
       !surface.empty() && kernel.batch > 0 && kernel.m > 0 && kernel.n > 0 && kernel.k > 0,
       "attention has sizes, and a surface points");
-  // A square of as many pairs of a query and a key.
+  // A square with the same number of pairs of query and key.
   const std::int64_t length =
       kernel.causal ? kernel.m
                     : static_cast<std::int64_t>(std::llround(std::sqrt(
@@ -204,15 +204,15 @@ double ArithmeticLimit(const calibration::PowerDraw& power, double limit_watts,
                        const MicroBatchDraw& draw) {
   const bool known = power.products != 0 && power.memory != 0 && limit_watts != 0;
   if (!known || draw.at_best <= 0 || power.memory >= limit_watts) return limit_watts;
-  // With P B what products draw at full clock, as energy: the mean is the limit where
-  // P B c^3 = (L - W) M c + (L - idle) A.
+  // P B is the power that products draw at full clock, as energy: the mean is at the limit where P
+  // B c^3 = (L - W) M c + (L - idle) A.
   const double cubic = power.products * draw.at_best;
   const double spared = (limit_watts - power.memory) * draw.other;
   const double allowed =
       std::max(limit_watts - power.idle, 1e-3 * power.products) * draw.arithmetic;
   double clock = 1;
   if (cubic > spared + allowed) {
-    // Newton's method from above a root of a function that is convex there: it never passes it.
+    // Newton's method on a convex function, started above the root: it never passes the root.
     for (;;) {
       const double above = cubic * clock * clock * clock - spared * clock - allowed;
       const double next = clock - above / (3 * cubic * clock * clock - spared);

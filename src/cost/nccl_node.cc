@@ -75,7 +75,7 @@ std::vector<nccl::PcieSlot> SlotsOf(const topology::NodeType& node, DeviceKind k
       if (!slot) slot = {.pcie_switch = -1, .socket = link.other, .bandwidth = bandwidth};
     }
   }
-  // A topology may leave out what joins its GPUs to processors: generation 5 of PCIe, 16 lanes.
+  // If a topology does not say what joins its GPUs to processors: PCIe generation 5, 16 lanes.
   constexpr double kDefault = 48;
   std::vector<nccl::PcieSlot> result;
   result.reserve(slots.size());
@@ -132,7 +132,7 @@ GpuLinks LinksOfAGpu(const topology::NodeType& node, topology::LinkKind kind) {
   GpuLinks links;
   std::int64_t sum = 0;
   for (const topology::LinkRule& rule : node.links) {
-    // NVLink to a processor is the GPU's way to its memory, none to others.
+    // NVLink to a processor is the GPU's path to host memory, and no path to other devices.
     const bool to_processor =
         rule.from.kind == topology::DeviceKind::kCpu || rule.to.kind == topology::DeviceKind::kCpu;
     if (rule.kind != kind || (to_processor && kind == topology::LinkKind::kNvLink)) continue;

@@ -116,7 +116,7 @@ class ListsAround {
     seen_.insert(layout.empty() ? ranks.front() : layout.First(ranks.front()));
   }
 
-  // Those of all groups with a rank on the node, too.
+  // Adds the node, and those of all groups that have a rank on it.
   void Add(int node) {
     for (int rank = node * gpus_; rank < std::min((node + 1) * gpus_, layout_.ranks()); ++rank) {
       if (!layout_.Holds(rank) || !seen_.insert(layout_.First(rank)).second) continue;
@@ -126,8 +126,8 @@ class ListsAround {
     }
   }
 
-  // The nodes of the first list with those below the same leaves (so many nodes each), of the lists
-  // that have one of them in common, and so on: at most `most` of the cluster's `nodes`.
+  // The nodes of the first list, plus those below the same leaves (`leaf` nodes each), plus those
+  // of lists that share a node with these, and so on. At most `most` of the cluster's `nodes`.
   std::set<int> Nodes(int leaf, int nodes, std::size_t most) {
     std::set<int> taken;
     const auto take = [&](const std::vector<int>& list) {
@@ -206,7 +206,7 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
     one_node = one_node && own.front() / gpus == own.back() / gpus;
     stages.insert(own.front() / stage_ranks);
   }
-  // A small cluster is looked at as it is, fabric and all.
+  // A small cluster is examined as it is, with its fabric.
   const int leaf = one_node || cluster.nodes() == 1 ? 1 : NodesOfLeaf(cluster);
   const int most = std::max(kMostNodes, 2 * leaf);
   std::set<int> nodes;
@@ -247,7 +247,8 @@ tl::expected<SiblingLinks::OnLinks, network::Fault> SiblingLinks::Of(std::string
     for (const GroupLoads::Load& load : **own) used.insert(load.link);
     std::erase_if(loads, [&](const GroupLoads::Load& load) { return !used.contains(load.link); });
   }
-  // A ring's links carry (N - 1) / N of the buffer: more of it in all of a group than in a part.
+  // The links of a ring carry (N - 1) / N of the buffer, which is more for the whole group than for
+  // a part of it.
   double scale = 1;
   const auto here = static_cast<int>(groups_.front().size());
   if (here < ranks_ && GrowsWithRanks(algorithm, kind)) {
@@ -310,7 +311,8 @@ class LinksInUse {
     return &busy_[row * uses_];
   }
 
-  // Nodes are copies, and so are most of their links. By the names of the first among links alike.
+  // Nodes are copies, and so are most of their links. Among equal links the first by name stands
+  // for all.
   std::vector<Link> Distinct() const {
     std::map<Link, std::string_view> first;
     for (std::size_t row = 0; row < names_.size(); ++row) {
@@ -398,7 +400,7 @@ bool PricedMachine::IsOf(const scenario::Scenario& scenario) const {
 const PricedMachine::Group& PricedMachine::GroupOf(const program::ProcessGroup& wanted,
                                                    int stage_ranks,
                                                    const std::optional<MessageRoute>& message) {
-  // A handful; most differ in size.
+  // There are few groups, and most differ in size.
   for (const auto& group : groups) {
     if (group->message == message && group->ranks == wanted.ranks &&
         group->layout == wanted.layout && group->stage_ranks == stage_ranks) {

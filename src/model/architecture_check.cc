@@ -144,8 +144,7 @@ void CheckFamily(const Architecture& a, Faults& faults) {
                "choose the family whose layers look like this");
   };
   if (a.family == Family::kGpt2) {
-    // Megatron-LM's GPT is this family with any of these positions except ALiBi, which makes it
-    // MPT.
+    // Megatron-LM's GPT is this family with any of these features; with ALiBi it is the family MPT.
     if (a.position == Position::kAlibi) refuse("position", Name(a.position));
   } else if (a.family == Family::kMpt) {
     if (a.activator != Activator::kGelu) refuse("activation", Name(a.activator));

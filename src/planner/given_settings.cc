@@ -59,7 +59,7 @@ std::vector<std::string> GivenSettings(const Scenario& scenario, const WrittenVa
   add_rows("experts", plan::MixtureSettings());
   add_rows("training", plan::TrainingSettings());
   add_rows("data_parallel", plan::DataParallelSettings());
-  // Of the mapping each setting by itself.
+  // Report each setting of the mapping by itself.
   std::erase(given, "data_parallel.deepspeed");
   const auto add_deepspeed = [&](const auto& settings) {
     for (const auto& setting : settings) {

@@ -180,7 +180,7 @@ Request LayoutRules::RequestOf(const Layout& layout) const {
       request.listed_schedule = question_.scenario.plan.parallelism.listed;
     }
     request.virtual_stages = layout.virtual_stages;
-    // Groups of any size that is legal: one of all micro-batches is, if any is.
+    // Groups of any legal size. If any size is legal, one group of all micro-batches is.
     const std::int64_t micro_batches =
         *base_.global_batch_size / std::max<std::int64_t>(layout.data, 1);
     if (layout.schedule == plan::kInterleaved && GroupsMicroBatches() &&
@@ -256,7 +256,7 @@ bool LayoutRules::Overlaps(const Layout& layout) const {
   if (own == model::TensorOverlap::kNone || !layout.sequence_parallel) return false;
   Request request = RequestOf(layout);
   request.tensor_overlap = own;
-  // So many sequences divide however ranks divide tokens.
+  // This number of sequences divides evenly for all layouts.
   constexpr std::int64_t kMany = 64;
   request.micro_batch_size = kMany;
   const std::vector<Violation> broken = plan::Check(request, anywhere_);
@@ -288,7 +288,7 @@ std::vector<Layout> LayoutRules::With(std::vector<Layout> layouts,
     const SearchRow* const searched = FindSearchRow(key, question_.framework, question_.stage);
     const auto given = question_.given->find(key);
     const bool is_degree = fmt::format("parallelism.{}", Name(row.kind)) == key;
-    // The times of a layer list hold for its own degrees, whatever may be divided.
+    // The times of a layer list hold only for its own degrees.
     const bool keeps_own = !facts_.has_ends && row.kind != ParallelKind::kPipeline;
     std::vector<Layout> with;
     for (Layout& layout : layouts) {

@@ -226,7 +226,7 @@ void PlanSpace::AppendOtherLayouts(std::int64_t plan, std::vector<Neighbour>& ne
   const auto settings = Settings(plan);
   const Layout normal = Normal(own.layout);
   for (const LayoutKey& row : LayoutKeys()) {
-    // The nearest parts on both sides whose layouts differ in this setting alone.
+    // The nearest parts on both sides whose layouts differ only in this setting.
     const PlanPart *before = nullptr, *behind = nullptr;
     for (const PlanPart& part : parts_) {
       if (&part == &own || part.size != own.size || part.framework != own.framework ||
@@ -253,7 +253,8 @@ std::optional<std::int64_t> PlanSpace::NumberIn(const PlanPart& part, const Sett
   for (const SweepAxis& axis : part.choices->axes) {
     const auto setting = std::find_if(settings.begin(), settings.end(),
                                       [&](const auto& pair) { return pair.first == axis.key; });
-    // What Settings leaves out is at its default; what the other part does not have has the first.
+    // Settings omits a setting at its default. For a setting that the other part lacks, its first
+    // value is taken.
     const bool said = setting != settings.end();
     auto found =
         std::find(axis.values.begin(), axis.values.end(), said ? setting->second : kDefaultValue);

@@ -163,7 +163,7 @@ int ResultStore::Connect(int flags) {
   connection_.reset(connection);
   if (opened == SQLITE_OK) {
     sqlite3_extended_result_codes(connection, 1);
-    // The file may come from anywhere: its schema runs nothing, and nothing writes past SQL.
+    // The file may be untrusted: its schema must not run code, and only SQL may write to it.
     sqlite3_db_config(connection, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
     sqlite3_db_config(connection, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
     sqlite3_db_config(connection, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
@@ -188,7 +188,7 @@ std::optional<StoreFault> ResultStore::Recognise() {
   if (const int code = Connect(SQLITE_OPEN_READWRITE); code != SQLITE_OK) return Fault(code);
   const std::int64_t tables = Number("SELECT count(*) FROM sqlite_master");
   if (tables < 0) return Fault(sqlite3_extended_errcode(connection_.get()));
-  // A process that was killed while it made a store leaves a database without tables.
+  // A process that was killed while creating a store leaves a database without tables.
   if (tables == 0 || Number("PRAGMA application_id") == kApplication) return std::nullopt;
   return WrongInput("store.not-a-store", path_, "this database is not a store of stepcast",
                     "name another file");
@@ -200,8 +200,9 @@ std::optional<StoreFault> ResultStore::Begin(const std::vector<StoreFact>& facts
   if (const int code = Connect(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE); code != SQLITE_OK) {
     return Fault(code);
   }
-  // The lock is kept from the first access to the end. The write-ahead log makes a commit one
-  // append, without waiting for the disk; exclusively locked it works on network file systems too.
+  // The lock is held from the first access to the end. With the write-ahead log a commit is one
+  // append that does not wait for the disk; with an exclusive lock it also works on network file
+  // systems.
   for (const char* statement : {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL",
                                 "PRAGMA synchronous=NORMAL", "BEGIN IMMEDIATE", "COMMIT"}) {
     if (const int code = Execute(statement); code != SQLITE_OK) return Fault(code);
@@ -252,7 +253,7 @@ std::optional<StoreFault> ResultStore::CheckResults() {
 }
 
 std::optional<StoreFault> ResultStore::Create(const std::vector<StoreFact>& facts) {
-  // All or nothing: a store without its facts would take any.
+  // All or nothing: a store without its facts would accept any.
   const auto run = [&](const std::string& statement) { return Execute(statement.c_str()); };
   int code = run("BEGIN");
   if (code == SQLITE_OK) code = run(kTables);
@@ -326,7 +327,7 @@ StoreFault ResultStore::Fault(int code) const {
 
 std::string ResultStore::Reason() const {
   int system = sqlite3_system_errno(connection_.get());
-  // SQLite forgets why a write went wrong, unless the disk is full.
+  // SQLite does not keep the cause of a failed write, unless the disk is full.
   if ((sqlite3_errcode(connection_.get()) & 0xff) == SQLITE_IOERR) system = system_error_;
   return system != 0 ? std::strerror(system) : sqlite3_errmsg(connection_.get());
 }

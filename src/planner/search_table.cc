@@ -94,7 +94,8 @@ Values VirtualStages(const SearchPoint& point) {
   if (layout.schedule.empty()) values.emplace_back(kOne);
   constexpr std::int64_t kMost = 64;
   const std::int64_t blocks = StageBlocks(point);
-  // Where stages may be unequal every number is legal: equal ones, and powers of two.
+  // If stages may be unequal, every number is legal; take those with equal stages, and powers of
+  // two.
   for (std::int64_t chunks = 2; chunks <= std::min(blocks / layout.pipeline, kMost); ++chunks) {
     const bool even = blocks % (layout.pipeline * chunks) == 0;
     const bool power = (chunks & (chunks - 1)) == 0;

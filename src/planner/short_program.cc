@@ -55,7 +55,7 @@ bool Repeats(const Program& program, const std::vector<std::size_t>& sources,
       if (!same(begins[m] + i, begins[m + period] + i)) return false;
     }
   }
-  // No wait looks back further than one repetition.
+  // No wait refers to more than one repetition ago.
   const std::size_t first = begins[1 + 2 * period], end = begins[1 + 3 * period];
   for (std::size_t i = first; i < end; ++i) {
     if (sources[i] != kNoSource && sources[i] < first - (end - first) && sources[i] >= begins[1]) {
@@ -85,9 +85,9 @@ std::vector<std::size_t> SourcesOfWaits(const Program& program) {
 ShortProgram LowerShort(const scenario::Scenario& scenario) {
   const plan::Training& training = scenario.plan.training;
   const std::int64_t count = training.gradient_accumulation;
-  // A loader of data has an event for each micro-batch.
+  // A data loader has one event per micro-batch.
   const std::int64_t fewer = kFewest + (count - kFewest) % kTurns;
-  // The passes of a pipeline's micro-batches are issued by turns.
+  // A pipeline issues the passes of micro-batches alternately.
   const bool pipeline = scenario.plan.parallelism.pipeline > 1;
   if (count < kFewest || fewer == count || training.data_loading || pipeline) {
     return {lowering::LowerRank(scenario), {}};

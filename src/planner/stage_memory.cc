@@ -44,7 +44,7 @@ Bytes FullGradients(const Scenario& scenario, std::int64_t parameters) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   const plan::Training& training = scenario.plan.training;
   if (KeepsGatheredGradients(scenario)) {
-    // In the type of the products that make them, or in that of their reduction.
+    // Gradients have the type of the products that make them, or of their reduction.
     return std::min(BytesOf(parameters, plan::ComputeType(training.precision)),
                     BytesOf(parameters, training.reduce_dtype));
   }

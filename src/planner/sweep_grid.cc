@@ -128,7 +128,7 @@ constexpr const char* kForms = "write for example 1..64 x2, 1..9 +2 or '5 MiB..1
 // A range, "first..last x step" or "first..last + step". Each check requires the previous ones.
 class Range {
  public:
-  // `rest`: behind the dots.
+  // `rest`: the text after the dots.
   Range(std::string_view text, std::string_view first, std::string_view rest)
       : text_(text), first_(first), rest_(rest), operation_(rest.find_first_of("x+")) {
     last_ = Trimmed(rest.substr(0, operation_));

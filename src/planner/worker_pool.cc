@@ -33,7 +33,7 @@ int Threads(int threads) { return threads > 0 ? threads : UsableCores(); }
 
 class ThreadPool final : public WorkerPool {
  public:
-  // The thread that calls Run works, too.
+  // The thread that calls Run works as well.
   ThreadPool(Work work, int threads) : work_(std::move(work)), team_(Threads(threads) - 1) {}
 
   Attempt<void> Run(const WorkList& list) override {
@@ -120,7 +120,7 @@ class MpiPool final : public WorkerPool {
   }
 
   ~MpiPool() override {
-    // The watch reports a rank that cannot be reached.
+    // The watch reports ranks that cannot be reached.
     for (int rank = 1; rank < mailbox_.ranks(); ++rank) {
       if (!mailbox_.Send(rank, ToBytes({}, 0))) return;
     }
@@ -153,7 +153,7 @@ class MpiPool final : public WorkerPool {
       }
     };
     team_.Begin(part);
-    // The threads use this function's variables until Join, also when something is thrown here.
+    // The threads use variables of this function until Join, even after an exception here.
     Attempt<void> served;
     std::exception_ptr thrown;
     try {
@@ -184,7 +184,7 @@ class MpiPool final : public WorkerPool {
       auto entries = ToEntries(**message);
       if (!entries) return tl::unexpected(entries.error());
       for (auto& [index, result] : entries->entries) {
-        // Results of a run that was ended early may still arrive.
+        // Results of a run that was stopped early may still arrive.
         if (index >= first_ && index < first_ + list.count) {
           report(index - first_, std::move(result));
         }
@@ -196,8 +196,8 @@ class MpiPool final : public WorkerPool {
     return {};
   }
 
-  // Sends at most as many items as the rank has asked for, and few towards the end, so that all
-  // ranks end together.
+  // Sends at most as many items as the rank has asked for, and fewer towards the end, so that all
+  // ranks end at about the same time.
   Attempt<void> SendItems(const WorkList& list, int rank) {
     std::int64_t& requested = requested_[static_cast<std::size_t>(rank)];
     const std::int64_t left = enough_ ? 0 : std::max<std::int64_t>(list.count - next_, 0);
@@ -255,7 +255,7 @@ class WorkerThreads {
     return std::exchange(results_, {});
   }
 
-  // Whether a thread has waited for items since the last call.
+  // Returns whether a thread has waited for items since the last call.
   bool TakeIdle() {
     const std::lock_guard lock(mutex_);
     return std::exchange(idle_, false);
@@ -312,7 +312,7 @@ Attempt<void> RunWorker(Mailbox& mailbox, const Work& work, int threads) {
   for (;;) {
     auto results = workers.TakeResults();
     expected -= static_cast<std::int64_t>(results.size());
-    // Items that are done faster than messages arrive need a larger stock.
+    // Items that take less time than a message need a larger stock.
     if (workers.TakeIdle() && !results.empty()) stock = std::min(2 * stock, most);
     const std::int64_t requested = std::max<std::int64_t>(stock - expected, 0);
     if (requested > 0 || !results.empty()) {
@@ -332,7 +332,7 @@ Attempt<void> RunWorker(Mailbox& mailbox, const Work& work, int threads) {
 }
 
 int ThreadsOfRank(int local_ranks) {
-  // Launchers often bind a rank to some of the cores, which it may or may not have for itself.
+  // Launchers often bind a rank to some of the cores, and other processes may use these too.
   const auto cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   return std::min(Threads(0), std::max(1, cores / std::max(1, local_ranks)));
 }
