@@ -136,7 +136,7 @@ CachingAllocator::Block CachingAllocator::MergeNeighbours(Block block) {
 
 CachingAllocator::Block CachingAllocator::TakeFree(std::uint32_t pool, std::int64_t size) {
   const Pool& from = pools_[pool];
-  // Of the size's own class some may be too small.
+  // Some blocks of the size's own class may be too small.
   const std::size_t own = ClassOf(size);
   Block block = from.best[own];
   while (block != kNoBlock && blocks_[block].size < size) block = blocks_[block].worse;
@@ -204,7 +204,7 @@ bool CachingAllocator::Grow(std::uint32_t index, std::int64_t size) {
 void CachingAllocator::Flush() {
   const Bytes before = reserved_;
   for (Pool& pool : pools_) {
-    // What is given back changes the lists.
+    // Returning blocks changes the lists, so they are collected first.
     std::vector<Block> free;
     for (Block block : pool.best) {
       for (; block != kNoBlock; block = blocks_[block].worse) free.push_back(block);

@@ -95,7 +95,7 @@ class RecordedBuffers {
 
   bool empty() const { return states_.empty(); }
 
-  // Uses on streams that are recorded for no buffer are never waited for.
+  // Uses on streams that no buffer records are never waited for.
   bool MayBeAwaited(const Instruction& instruction) const {
     return instruction.use_count == 0 || records_[instruction.stream] != 0;
   }

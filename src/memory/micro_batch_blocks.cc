@@ -37,7 +37,7 @@ class Purposes {
   }
 
  private:
-  // By phase and label.
+  // [phase][label]
   std::array<std::vector<std::vector<std::uint32_t>>, program::kPhases> places_;
   std::vector<std::vector<bool>> held_;  // by micro-batch and purpose
   std::uint32_t count_ = 0;

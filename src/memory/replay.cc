@@ -37,8 +37,8 @@ struct Request {
 struct Section {
   std::size_t first = 0, last = 0;
   std::size_t kind = 0;  // the index of the first section that makes the same requests
-  // The section frees as often as it allocates. A section that does not cannot leave the allocator
-  // as it finds it.
+  // A section that frees as often as it allocates. Another section cannot leave the allocator as it
+  // was.
   bool balanced = false;
 };
 
@@ -53,12 +53,12 @@ struct Requests {
   std::vector<Sized> buffers;
   std::vector<Request> prologue, step;
   std::vector<Section> sections;  // of `step`
-  // These three are set only when a longer step is asked for: one owner for each request of `step`,
-  // and the requests [period_begin, period_end) of `step` that make up its period.
+  // Only set for a longer step: one owner for each request of `step`, and the requests
+  // [period_begin, period_end) of `step` that form its period.
   std::vector<Owner> owners;
   std::size_t period_begin = 0, period_end = 0;
 
-  // Replaces the contents by the requests of `program`.
+  // Replaces the contents with the requests of `program`.
   void Take(const program::Program& program, const std::optional<program::LongerStep>& longer);
 
   std::span<const Request> Of(const Section& section) const {
@@ -139,8 +139,8 @@ bool Requests::Same(const Section& a, const Section& b) const {
 // Reuses its memory from one replay to the next. Not thread-safe.
 class ProgramOrderReplay {
  public:
-  // Gives the figures after `steps` steps. In Usage::step_calls `instruction` is the index of the
-  // request in Requests::step, not of an instruction of the program.
+  // The figures after `steps` steps. In Usage::step_calls, `instruction` is an index into
+  // Requests::step, not an instruction of the program.
   Usage Figures(const Requests& requests, std::size_t steps, const Steps& asked,
                 const Device& device);
 
@@ -151,7 +151,7 @@ class ProgramOrderReplay {
     std::int64_t address = 0, size = 0;
     friend bool operator==(const LiveBlock&, const LiveBlock&) = default;
   };
-  // The state decides what any later requests do (CachingAllocator::calls).
+  // The state determines the result of all later requests (CachingAllocator::calls).
   struct State {
     DriverCalls calls;
     std::vector<LiveBlock> blocks;
@@ -237,7 +237,8 @@ Usage ProgramOrderReplay::Figures(const Requests& requests, std::size_t steps, c
   Usage unlimited = usage;
   AddTo(unlimited);
   unlimited.fits = unlimited.reserved <= device.capacity;
-  // Where all of it was alive at once nothing that the allocator gives back helps.
+  // If the sum of live buffers exceeds the capacity, memory returned by the allocator does not
+  // help.
   if (unlimited.fits || usage.peak > device.capacity || !run(device.capacity)) return unlimited;
   usage.fits = true;
   AddTo(usage);
@@ -269,7 +270,7 @@ bool ProgramOrderReplay::Run(std::size_t steps, const Steps& asked, const Device
       }
     }
     State after = StateNow();
-    // This step changed nothing, so those to come do the same.
+    // A step without changes is followed by equal steps.
     if (before == after) return true;
     before = std::move(after);
   }
@@ -395,7 +396,7 @@ struct Replayer::Workspace {
     Usage usage;
   };
 
-  // Sets `key`, of which `key_size` words count.
+  // Sets `key`; its first `key_size` words are significant.
   void TakeKey(const Program& program, std::size_t count, const Steps& steps,
                const Device& device) {
     const LongerStep longer = steps.longer.value_or(LongerStep{});
@@ -418,7 +419,8 @@ struct Replayer::Workspace {
       *at++ = buffer.size.count();
       *at++ = buffer.padding.count() << 3 | static_cast<std::int64_t>(buffer.category);
     }
-    // Which instructions change memory cannot be foreseen: all are written, the others over again.
+    // It is unpredictable which instructions change memory, so each is written, and the next one
+    // overwrites it if it does not.
     const auto add = [&at](const std::vector<Instruction>& instructions) {
       for (const Instruction& instruction : instructions) {
         *at = static_cast<std::int64_t>(program::HeadOf(instruction));
@@ -431,7 +433,7 @@ struct Replayer::Workspace {
     key_size = static_cast<std::size_t>(at - key.begin());
   }
 
-  // Rows differ where their keys begin: in sizes of buffers.
+  // Rows differ at the beginning of their keys: in sizes of buffers.
   const Usage* Find() const {
     for (const Known& one : known) {
       if (one.key.size() == key_size && std::equal(one.key.begin(), one.key.end(), key.begin())) {
@@ -441,7 +443,7 @@ struct Replayer::Workspace {
     return nullptr;
   }
 
-  // In place of the one that was kept first.
+  // Replaces the oldest entry.
   void Keep(const Usage& usage) {
     Known& oldest = known[next];
     next = (next + 1) % known.size();
@@ -453,7 +455,7 @@ struct Replayer::Workspace {
   ProgramOrderReplay in_program_order;
   Key key;
   std::size_t key_size = 0;
-  // Rows of a sweep that need the same are near one another.
+  // Rows of a sweep with equal needs are close to one another.
   std::array<Known, 16> known;
   std::size_t next = 0;
 };

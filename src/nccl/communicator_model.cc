@@ -33,7 +33,7 @@ double RingLatency(const Communicator& communicator, Function function, Protocol
   if (function == Function::kBroadcast || function == Function::kReduce) {
     const ByAlgorithm<double>& hops = nodes == 1 ? intra_hops : table.network;
     if (communicator.graphs.ring.same_channels) return hops.at(Algorithm::kRing, protocol);
-    // Chunks wait for each other; NCCL stands in the tree's hop for that.
+    // Chunks wait for each other; in NCCL's model the hop of the tree includes this wait.
     const Algorithm hop = protocol == Protocol::kSimple ? Algorithm::kTree : Algorithm::kRing;
     return n * hops.at(hop, protocol);
   }
@@ -54,7 +54,8 @@ double AlgorithmLatency(const Communicator& communicator, Function function, Alg
   const ByAlgorithm<double>& intra_hops =
       graph.type_intra == PathType::kNvlink ? table.nvlink : table.pcie;
   const double intra = intra_hops.at(algorithm, protocol);
-  // With one rank in each node nothing hides the network; Simple also has to flush what arrived.
+  // With one rank in each node nothing hides the network's latency. Simple also has to flush
+  // received data.
   const bool alone = communicator.ranks == communicator.nodes;
   const double inter = table.network.at(alone ? Algorithm::kTree : algorithm, protocol) +
                        graph.latency_inter * (protocol == Protocol::kSimple ? 2 : 1);
@@ -240,8 +241,8 @@ std::optional<Choice> CommunicatorModel::Choose(const Collective& collective) co
     for (Protocol protocol : kProtocols) {
       if (bandwidths.at(algorithm, protocol) == 0 || !Does(collective, algorithm)) continue;
       double time = Time(collective, algorithm, protocol);
-      // Every addition of eight-bit numbers loses some; a long ring too much. (NCCL looks at the
-      // type alone, whatever the function.)
+      // Every addition of eight-bit numbers loses precision, too much in a long ring. (NCCL checks
+      // only the type, not the function.)
       if (collective.fp8 && algorithm == Algorithm::kRing && ranks_ > 8) time *= kLossyFactor;
       if (found && time >= best) continue;
       found = true;
@@ -267,7 +268,7 @@ Choice CommunicatorModel::WithResources(const Collective& collective, Algorithm 
                    ? std::min(nvls_channels_, compute_channels_)
                    : nvls_channels_;
   } else if (algorithm == Algorithm::kCollNetDirect) {
-    // Down to 16, 8, 4, 2 and 1 channels, each time asking for half as much from there on.
+    // Down to 16, 8, 4, 2 and 1 channels. Each stage requires half as much from there on.
     for (int stage = 16; stage >= 1; stage /= 2) {
       bool small = true;
       while ((small = bytes < channels * threads * collnet_heads_ * threshold) &&

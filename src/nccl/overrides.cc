@@ -98,7 +98,7 @@ class Parser {
     for (Function function : functions) allowed_.Set(function, all_but ? ~values : values);
   }
 
-  // `part` lies in text_.
+  // `part` is a part of text_.
   void Report(std::string_view code, std::string_view part, std::string_view what,
               std::string hint) {
     Location location = location_;

@@ -63,7 +63,7 @@ std::vector<Time> RunFlows(const Network& network, std::span<const FlowJob> jobs
     if (happening.ends == 0) {
       links.Start(job, time, demands[job].work, demands[job].uses);
     } else if (!over[job] && links.end(job) == time) {
-      // An end that has moved since is another event.
+      // An end that has moved since is a different event.
       over[job] = true;
       ends[job] = time;
       links.Finish(job);
@@ -87,15 +87,14 @@ std::vector<Time> RunFlows(const Network& network, std::span<const FlowJob> jobs
 // earlier messages of the worker.
 class Chains {
  public:
-  // `with_bytes`: false counts latencies alone. Requires 1 <= loops <= the list's.
+  // `with_bytes`: if false, only latencies count. Requires 1 <= loops <= the list's.
   Chains(const Traffic& traffic, int loops, bool with_bytes);
 
-  // [loop]: when the last message of the loops up to it has arrived.
+  // [loop] the time at which the last message of the loops up to it has arrived.
   const std::vector<Time>& ends() const { return ends_; }
-  // [connection]: the longest chain from the start to the end of all that leads through one of its
-  // messages.
+  // [connection] the longest chain from start to end that contains one of its messages.
   const std::vector<Time>& through() const { return through_; }
-  // [connection]: how long its messages of one loop take to leave.
+  // [connection] the time that its messages of one loop take to leave.
   const std::vector<Time>& busy() const { return busy_; }
 
  private:
@@ -146,7 +145,7 @@ class Forwards {
         ends_(static_cast<std::size_t>(loops)),
         busy_(connections_.size()) {}
 
-  // Once. Then the rest is known.
+  // Call once; the results are valid afterwards.
   void Run() {
     for (int worker = 0; worker < list_.workers(); ++worker) ready_.push_back(worker);
     while (!ready_.empty()) {
@@ -168,7 +167,7 @@ class Forwards {
   std::vector<Time> TakeBusy() { return std::move(busy_); }
 
  private:
-  // Until the worker waits for a message.
+  // Runs the worker until it waits for a message.
   void Advance(int worker) {
     const auto at = static_cast<std::size_t>(worker);
     const std::int64_t per_loop = list_.StepsPerLoop(worker);
@@ -183,7 +182,7 @@ class Forwards {
     }
   }
 
-  // False: the message has not been sent yet.
+  // Returns false if the message has not been sent yet.
   bool Receive(int worker, const Step& step, Done& record) {
     const std::uint32_t from = traffic_.Find(step.receive_from, worker);
     Line& line = lines_[from];
@@ -305,7 +304,7 @@ std::int64_t LargestWindow(const std::vector<std::int64_t>& circle, std::int64_t
   const auto n = static_cast<std::int64_t>(circle.size());
   std::int64_t whole = 0;
   for (const std::int64_t number : circle) whole += number;
-  // Whole rounds are taken as long as they add, or have to be.
+  // Whole rounds are taken as long as they add something, or are required.
   std::int64_t rounds = 0;
   if (whole > 0) {
     rounds = std::max<std::int64_t>(0, most / n - 1);
@@ -380,7 +379,8 @@ AnalyticTime PriceAnalytically(const Traffic& traffic) {
     const Chains chains(traffic, evaluated, /*with_bytes=*/true);
     price.total = chains.ends().back();
     if (!list.LoopsOverlap() && list.loops() > evaluated) {
-      // Loops may differ, for a chain walks on from one to the next: the mean over the later half.
+      // Loops may differ, because a chain continues from one to the next: take the mean over the
+      // later half.
       const int half = evaluated / 2;
       const Time growth =
           chains.ends().back() - chains.ends()[static_cast<std::size_t>(evaluated - half - 1)];
@@ -393,7 +393,7 @@ AnalyticTime PriceAnalytically(const Traffic& traffic) {
     }
     price.latency_bound = Chains(traffic, 1, /*with_bytes=*/false).ends().back();
   }
-  // Stages of different ranks may meet on a link when some are late.
+  // If ranks are late, their different stages may meet on a link.
   price.total = std::max(price.total, price.bandwidth_bound);
   STEPCAST_CHECK(price.total >= price.latency_bound && price.total >= price.bandwidth_bound,
                  "no collective is faster than its links");

@@ -178,7 +178,7 @@ std::vector<std::vector<int>> GroupSteps::RingOrders(const Members& members) con
     direct.emplace_back(*members.routes[k], members.gpus[k]);
   }
   for (std::size_t channel = 0; channel < rails; ++channel) {
-    // The rail from node k to the next; with more than two rails none twice in a row.
+    // The rail from node k to the next. With more than two rails, no rail is used twice in a row.
     const auto rail_from = [&](std::size_t k) {
       const std::size_t shift = nodes % 2 == 1 && k + 1 == nodes ? 2 : k % 2;
       return (channel + shift) % rails;
@@ -280,7 +280,7 @@ struct GroupSteps::Request {
   bool all_gather_or_reduce_scatter() const {
     return kind == CollectiveKind::kAllGather || kind == CollectiveKind::kReduceScatter;
   }
-  // Each node's members meet at one NVSwitch.
+  // Whether each node's members are joined by one NVSwitch.
   bool has_switches() const {
     return members.even && per_node() > 1 &&
            std::all_of(members.switches.begin(), members.switches.end(),
@@ -305,7 +305,7 @@ struct GroupSteps::Request {
     return algorithm == "pat" && per_node() == 1 && all_gather_or_reduce_scatter();
   }
 
-  // Lists that count by nodes: their rank m g + h is the h-th member of the m-th node.
+  // Members counted by nodes: rank m g + h of the list is the h-th member of the m-th node.
   std::vector<int> PlacesByNode() const {
     std::vector<int> places;
     for (const std::vector<int>& node : members.nodes) {
@@ -313,7 +313,7 @@ struct GroupSteps::Request {
     }
     return places;
   }
-  // The same, and the nodes' switches behind them.
+  // The same, followed by the nodes' switches.
   std::vector<int> PlacesAndSwitches() const {
     std::vector<int> places = PlacesByNode();
     places.insert(places.end(), members.switches.begin(), members.switches.end());

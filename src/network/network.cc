@@ -201,8 +201,7 @@ void Network::Router::FindCopies() {
   for (std::size_t i = 0; i < devices.size(); ++i) {
     if (devices[i].node >= 0) index[i] = size[At(devices[i].node)]++;
   }
-  // What is known of a node's links, with devices of its own by their index, and others as they
-  // are.
+  // [node] a description of its links: its own devices by index, other devices unchanged.
   std::vector<std::vector<std::int64_t>> looks(At(nodes));
   links_of_.assign(At(nodes), {});
   for (int id = 0; id < network_.links(); ++id) {
@@ -301,7 +300,7 @@ tl::expected<Path, Fault> Network::Router::Find(int from, int to) {
 tl::expected<Network::Router::Known, Fault> Network::Router::Look(int from, int to) {
   const std::vector<int>& sources = network_.DevicesOf(from);
   const std::vector<int>& targets = network_.DevicesOf(to);
-  // Through the one switch that both hang on: there is no choice.
+  // Over the one switch that both are attached to: there is no choice.
   if (sources.size() == 1 && targets.size() == 1) {
     const std::vector<int>& out = network_.onward_[At(sources[0])];
     const std::vector<int>& in = network_.in_[At(targets[0])];
@@ -381,7 +380,7 @@ std::optional<std::pair<Network::Router::Distance, int>> Network::Router::TakeNe
     const std::pair<Distance, int> nearest = open_.front();
     std::pop_heap(open_.begin(), open_.end(), std::greater<>());
     open_.pop_back();
-    // It may have been reached in less since it was put there.
+    // A shorter way may have been found since it was queued.
     if (nearest.first <= visits_[At(nearest.second)].distance) return nearest;
   }
   return std::nullopt;
@@ -419,14 +418,14 @@ void Network::Router::Divide(int from, int to, bool chooses, double arriving) {
     }
     return;
   }
-  // In whatever order the search came upon them, ways are numbered by their links.
+  // Ways are numbered by their links, independent of the order in which the search finds them.
   ways_.resize(links_.size());
   std::iota(ways_.begin(), ways_.end(), std::size_t{0});
   std::sort(ways_.begin(), ways_.end(),
             [&](std::size_t a, std::size_t b) { return links_[a] < links_[b]; });
   const WayChoice& choice = network_.description_.choice_;
   if (choice.by == WayChoice::By::kDestination) {
-    // The ports of a leaf are those of its nodes, or one of each of its nodes.
+    // The ports of a leaf are those of all its nodes, or one of each of its nodes.
     parts_[ways_[At(to + NodeOf(to)) % ways_.size()]] = arriving;
     return;
   }
@@ -444,7 +443,7 @@ struct Network::Router::Query {
   int node_from, node_to;  // of the devices of both
   const std::vector<int>& targets;
   bool nvlink_only;
-  // From a switch of the fabric that is no entry (Visit::entry_of) the target is at least
+  // From a switch of the fabric that is no entry (Visit::entry_of), the target is at least
   // `least_on` away. There is a route of length `known`, if that is set.
   Distance least_on{};
   std::optional<Distance> known{};
@@ -452,7 +451,7 @@ struct Network::Router::Query {
 
   bool Admits(const Link& link) const { return !nvlink_only || link.nvlink; }
   void Know(const Distance& route) { known = known ? std::min(*known, route) : route; }
-  // Whether a route that reaches such a switch after `to_switch` can be a nearest one.
+  // Whether a route that reaches such a switch after `to_switch` can be a shortest one.
   bool MayLeadOver(const Distance& to_switch) const {
     return !known || to_switch + least_on <= *known;
   }
@@ -571,7 +570,7 @@ Network::Router::Known Network::Router::TraceBack(const Query& query, const Dist
   open_.clear();
   const auto add = [&](int device) {
     Visit& visit = visits_[At(device)];
-    // Routes begin where no link led to.
+    // Routes begin at devices that no link led to.
     if (visit.over.empty() || visit.hop != kNoHop) return;
     visit.hop = 0;  // the number follows
     open_.emplace_back(visit.distance, device);

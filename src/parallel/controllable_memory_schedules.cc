@@ -92,8 +92,8 @@ class Builder {
  public:
   explicit Builder(Slots slots) : slots_(std::move(slots)) {}
 
-  // With the weights' parts in their places, passes outside of the steady phase move forward; then,
-  // with these going wherever there is room, those behind the last forward.
+  // With the weights' parts in their places, passes outside the steady phase move forward. Then,
+  // with the weights' parts in any free slots, passes after the last forward move forward.
   Slots Build() {
     for (StageSlots& stage : slots_) AddWeights(stage);
     MoveForward(true);
@@ -112,7 +112,7 @@ class Builder {
                  [static_cast<std::size_t>(index)];
   }
 
-  // The last slot of what the pass needs; -1: nothing.
+  // The last slot among the inputs of the pass; -1 if there are none.
   int Needs(const Place& at) {
     int last = -1;
     const int stages = static_cast<int>(slots_.size());
@@ -125,7 +125,8 @@ class Builder {
       std::nth_element(backwards.begin(), nth, backwards.end());
       return std::max(last, *nth);
     }
-    // Forwards of the first chunks go down the stages, of the second ones back up; so do gradients.
+    // Forwards of first chunks go down the stages, those of second chunks go back up. Gradients do
+    // likewise.
     const bool down = at.kind == kFirstForward || at.kind == kLastBackward;
     const int neighbour = at.stage + (down ? -1 : 1);
     if (neighbour >= 0 && neighbour < stages)
@@ -178,12 +179,12 @@ class Builder {
     return fits;
   }
 
-  // In the same order, each pass in the first slot behind what it needs and the one before it.
+  // Keeps the order: each pass takes the first slot after its inputs and after the pass before it.
   void Squeeze() {
     std::vector<int> next(slots_.size(), 0);
     for (const Place& at : InOrder(slots_)) {
       int& free = next[static_cast<std::size_t>(at.stage)];
-      // The weights' parts need nothing but their turn.
+      // The weights' parts only need to keep their turn.
       if (at.kind != kWeights) free = std::max(free, Needs(at) + 1);
       At(at.stage, at.kind, at.index) = free++;
     }
@@ -217,7 +218,7 @@ PipelineSchedule ScheduleOf(const Slots& slots) {
     for (const int kind : Occupied(slots[static_cast<std::size_t>(s)])) {
       if (kind < 0) continue;
       if (kind == kWeights) {
-        // Those of the second chunk first, where both wait.
+        // If both chunks wait, the second chunk's passes go first.
         const int of = weights[0] < done[kLastBackward] ? 0 : 1;
         stage.entries.push_back(Action{Task::kBackwardWeight,
                                        weights[static_cast<std::size_t>(of)]++,

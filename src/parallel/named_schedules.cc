@@ -30,7 +30,7 @@ class Stage {
     action.task = Task::kBackwardWeight;
     delayed_.push_back(action);
   }
-  // Of the gradients of inputs that wait longest: of any leg, or of one.
+  // The weights' part of the inputs' gradients that have waited longest: of any leg, or of one.
   void BackwardWeight() {
     entries_.push_back(delayed_.front());
     delayed_.pop_front();
@@ -88,7 +88,7 @@ void RunDualPipe(Stage& stage, int place, int places, int count) {
   }
   for (int i = 0; i < count - 2 * places + place + 1; ++i) {
     if (i == 0 && ahead == 0) {
-      // Where the legs meet, the first two do not overlap.
+      // In the stage where the legs meet, the first two passes do not overlap.
       stage.Forward(0);
       stage.Backward(1);
     } else {
@@ -100,7 +100,7 @@ void RunDualPipe(Stage& stage, int place, int places, int count) {
     stage.Backward(1);
     stage.Pair(1, 0);
   }
-  // From the middle on the weights' parts are put off.
+  // From the middle on, the weights' parts are delayed.
   for (int i = 0; i < 2 * (place + 1); ++i) {
     const int leg = 1 - i % 2;
     if (i > place) {
@@ -148,7 +148,7 @@ PipelineSchedule ZeroBubbleH2(int stages, int micro_batches) {
 
 PipelineSchedule ZeroBubbleV(int stages, int micro_batches) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1, "a schedule has stages and micro-batches");
-  // Fewer micro-batches than fill the pipeline run as its first ones.
+  // Fewer micro-batches than fill the pipeline run like its first ones.
   const int count = std::max(2 * stages - 1, micro_batches);
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
   for (int s = 0; s < stages; ++s) {

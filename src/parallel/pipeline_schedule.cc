@@ -110,8 +110,8 @@ PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches,
   if (group == 0) group = stages;
   const int rest = micro_batches % group;
   STEPCAST_CHECK(rest == 0 || rest >= stages, "the last group of micro-batches fills the pipeline");
-  // In which order a stage runs the passes of one direction: a micro-batch, and how many chunks
-  // come before it.
+  // The order in which a stage runs the passes of one direction: a micro-batch, and the number of
+  // chunks before it.
   std::vector<std::pair<int, int>> order;
   for (int first = 0; first < micro_batches; first += group) {
     const int end = std::min(first + group, micro_batches);

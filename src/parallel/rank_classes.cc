@@ -154,7 +154,7 @@ Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Mee
   }
   const std::vector<int> colours = StableColours(graph);
 
-  // A colour's number among those of its kind, in the order of first nodes.
+  // The number of a colour among those of its kind, in the order of first nodes.
   const auto renumbered = [&](int begin, int end) {
     std::map<int, int> numbers;
     std::vector<int> result;

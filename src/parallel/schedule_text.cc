@@ -141,7 +141,7 @@ class Parser {
     schedule_.stages.push_back(std::move(stage));
   }
 
-  // "stage 1" or "stage 1 holds 1 4".
+  // Reads "stage 1" or "stage 1 holds 1 4".
   bool ReadHead(std::string_view head, std::vector<int>& chunks) const {
     const auto take = [&](std::string_view word) {
       while (head.starts_with(' ')) head.remove_prefix(1);

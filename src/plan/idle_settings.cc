@@ -146,7 +146,7 @@ class Search {
     return std::holds_alternative<OwnSetting<Given>>(setting.type);
   }
 
-  // The plan without what was said of the setting; none where the rest cannot stand without it.
+  // The plan without the given values of the setting; none if the rest is invalid without them.
   template <typename Given, typename Kept>
   std::optional<Plan> Otherwise(const Setting<Given, Kept>& setting) const {
     Request request = request_;
@@ -159,7 +159,7 @@ class Search {
     return plan;
   }
 
-  // The plans differ in how layers are computed, and for this model that is no difference.
+  // Whether two plans that compute layers differently have the same layers for this model.
   bool HasSameLayers(const Plan& other) {
     const model::WorkOptions own = WorkOptionsOf(plan_), others = WorkOptionsOf(other);
     if (own == others ||

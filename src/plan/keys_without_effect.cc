@@ -162,7 +162,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
         "training.dispatch has no effect with training.compile: one call launches a block's "
         "kernels");
   }
-  // Without a bucket size there are no buckets of which one could be the first.
+  // Without a bucket size there are no buckets, and no first one.
   const bool sized = request.bucket_size && std::holds_alternative<Bytes>(*request.bucket_size);
   const bool default_size =
       !request.bucket_size && request.overlap.value_or(true) && *request.zero_stage <= 2;

@@ -94,7 +94,7 @@ std::vector<ParallelismSetting> Rows() {
       {.key = "expert_tensor",
        .type = Count{&Given::expert_tensor, &Parallelism::expert_tensor, 1, kMostOfAnAxis},
        .uses = {Of(Framework::kMegatron)},
-       // Also 1 where the default would be the tensor-parallel degree.
+       // Shown even if 1, where the default would be the tensor-parallel degree.
        .shown =
            [](const Parallelism& axes) {
              return axes.expert > 1 || axes.expert_tensor > 1 || axes.tensor > 1;

@@ -85,7 +85,7 @@ DataType FrozenType(const Request& request) {
 }
 
 DataType ParameterType(const Request& request) {
-  // Matrix products alone run in 8 bits or in TF32; nothing is kept or reduced in them.
+  // Only matrix products run in 8 bits or in TF32; nothing is kept or reduced in these types.
   return request.parameter_dtype.value_or(ComputeType(request.precision.value_or(DataType::kBf16)));
 }
 
@@ -144,7 +144,7 @@ namespace {
 Training CompleteTraining(const Request& request, std::int64_t data, const ModelBlocks& model) {
   Training training;
   for (const TrainingSetting& setting : TrainingSettings()) setting.ApplyGiven(request, training);
-  // Below: defaults that depend on other settings, and notations of their own.
+  // Below: defaults that depend on other settings, and settings with a notation of their own.
   training.gradient_accumulation =
       request.gradient_accumulation
           ? *request.gradient_accumulation
@@ -169,13 +169,13 @@ Training CompleteTraining(const Request& request, std::int64_t data, const Model
   training.attention = request.attention.value_or(DefaultAttention(request, model));
   training.norm = request.norm.value_or(DefaultNorm(request, training.compile));
   training.rotary = request.rotary.value_or(DefaultRotary(request, training.compile));
-  // megatron/training/arguments.py: bias_swiglu_fusion is on.
+  // megatron/training/arguments.py: bias_swiglu_fusion is on by default.
   training.activation_function =
       request.activation_function.value_or(training.compile      ? model::Implementation::kCompiled
                                            : traits.apex_kernels ? model::Implementation::kFused
                                                                  : model::Implementation::kEager);
-  // Code that turns queries and keys operation by operation also copies keys and values for every
-  // head, though PyTorch's scaled_dot_product_attention could do without since 2.5 (enable_gqa):
+  // Code that rotates queries and keys operation by operation also copies keys and values for every
+  // head. PyTorch's scaled_dot_product_attention has not needed that since 2.5 (enable_gqa):
   // torchtitan/models/llama3 (repeat_kv), transformers/models/llama (repeat_kv).
   training.repeat_kv = request.repeat_kv.value_or(model::IsUnfused(training.rotary));
   training.fp8_scaling = request.fp8_scaling.value_or(style.layers.fp8_scaling);
@@ -203,14 +203,14 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
       setting.ApplyGiven(request, data_parallel);
     }
   }
-  // Below: defaults that depend on more than the setting, and notations of their own.
+  // Below: defaults that depend on further settings, and settings with a notation of their own.
   data_parallel.reshard_after_forward =
       request.reshard_after_forward.value_or(ReshardAfterForward(true));
   if (data_parallel.shard_group_size == 0) data_parallel.shard_group_size = data;
   data_parallel.powersgd = Complete(request.powersgd.value_or(PowerSgdRequest()));
   PolicyOf(data_parallel.framework).SetDefaults(request, training, data, data_parallel);
-  // Shards over one rank are no shards, and shards over the whole group are the shards that there
-  // are (torch/distributed/fsdp/_fully_shard/_fsdp_init.py).
+  // Shards over one rank are no shards, and shards over the whole group are the ordinary shards
+  // (torch/distributed/fsdp/_fully_shard/_fsdp_init.py).
   if (const auto* ranks = std::get_if<std::int64_t>(&data_parallel.reshard_after_forward)) {
     if (*ranks == data_parallel.shard_group_size * request.context.value_or(1)) {
       data_parallel.reshard_after_forward = true;
@@ -282,7 +282,7 @@ std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlock
     return StagesOfEqualWeights(model, chunks);
   }
   // torchtitan/distributed/pipeline_parallel.py (generate_llm_fqn_per_model_part): the embedding
-  // counts as a block, norm and head as one, and what is left over goes to the first chunks.
+  // counts as a block, norm and head together as one. The first chunks take the remainder.
   const bool torchtitan = split == StageSplit::kWithEnds;
   const bool ends = torchtitan && model.has_ends;
   const int embedding = request.account_for_embedding_in_pipeline_split.value_or(ends) ? 1 : 0;
@@ -345,7 +345,7 @@ Mixture CompleteMixture(const Request& request, const ModelBlocks& model, std::i
   Mixture mixture;
   mixture.implementation = ImplementationOf(request);
   mixture.products = style.expert_products;
-  // transformers/integrations/moe.py: grouped products where PyTorch has them.
+  // transformers/integrations/moe.py: grouped products if PyTorch has them.
   constexpr Version kHasGroupedProducts{2, 9};
   const bool slots = mixture.implementation == model::ExpertImplementation::kDeepSpeed;
   const bool asks_pytorch = mixture.implementation == model::ExpertImplementation::kTransformers ||
@@ -413,7 +413,7 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
   }
   plan.mixture = CompleteMixture(request, model, plan.parallelism.expert_near);
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
-  // Combined 1F1B needs several.
+  // Combined 1F1B needs several connections.
   const std::int64_t connections =
       plan.mixture.overlap_communication ? 0 : StyleOf(*request.framework).connections;
   plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),

@@ -31,7 +31,7 @@ class Table {
     rows_.push_back(std::move(cells));
   }
 
-  // Columns of numbers.
+  // Aligns columns of numbers to the right.
   void AlignRight(std::size_t column) { right_.push_back(column); }
 
   void AppendTo(std::string& text) const {

@@ -258,7 +258,7 @@ void ReadExperts(PartReader& part, Architecture& a) {
                                   {{"softmax_of_chosen", RouterScores::kSoftmaxOfChosen},
                                    {"softmax", RouterScores::kSoftmax},
                                    {"sigmoid", RouterScores::kSigmoid},
-                                   // As many kernels.
+                                   // It takes as many kernels as sigmoid.
                                    {"sqrtsoftplus", RouterScores::kSigmoid}})
           .value_or(RouterScores::kSoftmax);
   experts.normalized_weights = part.Boolean("normalized", true);
@@ -395,7 +395,7 @@ class PatternParser {
  public:
   PatternParser(std::string_view text, const Letters& letters) : text_(text), letters_(letters) {}
 
-  // Empty, and `mistake`, if it is none.
+  // Returns an empty list and sets `mistake` if the text is no pattern.
   std::vector<int> Read() {
     std::vector<int> kinds = Sequence();
     if (mistake.empty() && at_ < text_.size()) Fail("a bracket is closed that is not open");
@@ -432,7 +432,7 @@ class PatternParser {
     }
     return kinds;
   }
-  // A star before digits repeats; elsewhere it may be a letter.
+  // A star before digits repeats a part; elsewhere it may be a letter.
   std::int64_t Times() {
     if (at_ + 1 >= text_.size() || text_[at_] != '*' ||
         !std::isdigit(static_cast<unsigned char>(text_[at_ + 1]))) {

@@ -261,7 +261,7 @@ std::optional<double> ReadDecimal(const Node& node, DecimalRange range, Diagnost
   const std::string& text = node.scalar();
   std::string_view digits = text;
   if (!digits.empty() && digits[0] == '-') digits.remove_prefix(1);
-  // from_chars also takes "inf", ".5", "5." and "05".
+  // from_chars also accepts "inf", ".5", "5." and "05".
   const std::size_t point = digits.find_first_not_of("0123456789");
   const std::string_view whole = digits.substr(0, point);
   const bool plain = IsPlainDecimal(whole) && IsDigit(digits.back());
@@ -333,7 +333,7 @@ std::optional<Version> ReadVersion(const Node& node, std::string_view example,
   constexpr std::size_t kMostDigits = 4;
   if (!IsPlainDecimal(major) || !IsPlainDecimal(minor) || major.size() > kMostDigits ||
       minor.size() > kMostDigits) {
-    // A release such as 2.9.1: its patches do not matter.
+    // A release such as 2.9.1: the patch number does not matter.
     const std::string_view release = minor.substr(0, minor.find_first_not_of("0123456789"));
     const bool longer = IsPlainDecimal(major) && IsPlainDecimal(release);
     Append(node, "input.not-a-version",
@@ -404,7 +404,7 @@ std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::
     return std::nullopt;
   }
   std::string_view nearest = NearestWord(node.scalar(), {words.begin(), words.end()});
-  // Of "fp8_e4m3" the first part is a word.
+  // In "fp8_e4m3" the first part is a known word.
   for (const std::string_view word : words) {
     const bool begins = node.scalar().size() > word.size() && node.scalar().starts_with(word);
     if (begins && word.size() > nearest.size() && node.scalar()[word.size()] == '_') nearest = word;
@@ -550,7 +550,7 @@ void MappingReader::Report(std::string_view key, std::string code, std::string m
 void MappingReader::Finish() {
   for (const YamlNode::Entry& entry : node_.tree()->entries) {
     if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
-    // A hint costs more than the rest; those beyond are not shown.
+    // A hint costs more than the rest, so faults that are not shown get none.
     const bool shown = diagnostics_->size() < kMostShownFaults;
     const std::string_view nearest = shown ? NearestWord(entry.key, known_) : std::string_view();
     diagnostics_->push_back({"input.unknown-key", entry.position.location(),

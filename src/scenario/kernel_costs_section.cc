@@ -89,7 +89,7 @@ void ReadPower(MappingReader& kernels, calibration::KernelCosts& costs) {
   costs.power.idle = RequiredDecimal(*section, "idle_watts");
   costs.power.products = RequiredDecimal(*section, "products_watts");
   costs.power.memory = section->ReadDecimal("memory_watts", Need::kOptional, {}).value_or(0);
-  // By DataType. The reader keeps views of keys.
+  // Indexed by DataType. The reader keeps views of keys.
   constexpr std::string_view kWatts[] = {"fp32_watts", "bf16_watts",  "fp16_watts", "fp8_watts",
                                          "tf32_watts", "mxfp8_watts", "nvfp4_watts"};
   static_assert(std::size(kWatts) == kDataTypeCount);
@@ -155,7 +155,7 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
     auto figures = gemm->ReadMapping(Name(type), Need::kOptional);
     if (!figures) continue;
     any = true;
-    // One form of a release takes the place of the other.
+    // One form of a release replaces the other.
     costs.gemm[static_cast<std::size_t>(type)] = {};
     costs.gemm_tiling[static_cast<std::size_t>(type)] = {};
     if (figures->Has("tiles")) {
@@ -168,7 +168,7 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
     efficiency.half_flops =
         static_cast<double>(figures->ReadInteger("half_flops", Need::kRequired, {}).value_or(0));
     if (efficiency.max_efficiency == 0 && !figures->failed()) {
-      // Zero for both would say that nothing is known; Check() then looks away.
+      // Both being zero would mean "unknown", and Check() would accept it.
       figures->Report("max_efficiency", "calibration.implausible",
                       "an efficiency lies above 0 and at most at 1: 0",
                       "leave the data type out when nothing is known about it");
@@ -375,7 +375,7 @@ KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnost
       section.ReadTime("token_sum_time", Need::kOptional, Zero::kAllowed).value_or(Time());
   costs.start_latency = RequiredTime(section, "start_latency");
   costs.launch = RequiredTime(section, "launch");
-  // A profile that one rank measured does not know it.
+  // A profile that a single rank measured does not contain it.
   costs.collective_launch =
       section.ReadTime("collective_launch", need, Zero::kAllowed).value_or(Time());
   using Written = std::array<bool, kDataTypeCount>;

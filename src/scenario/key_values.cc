@@ -91,7 +91,8 @@ std::optional<std::string> WrittenValue(std::string_view key, const std::string&
 Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::string& path,
                                           const std::vector<std::string>& overrides,
                                           InputCache& cache) {
-  // The readers (document.h) alone know what they take, and say so to a value that they do not.
+  // Only the readers (document.h) know which values they accept; they report values that they do
+  // not.
   constexpr const char* kNoValue = "all";
   const Diagnostics answers = Answers(key, kNoValue, path, overrides, cache);
   if (const auto words = After(Find(answers, "input.unknown-word"), "must be one of ")) {

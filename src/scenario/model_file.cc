@@ -546,7 +546,7 @@ std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics
       {{"transformer", ModelKind::kTransformer}, {"layers", ModelKind::kLayers}});
   std::string name = reader.ReadText("name", Need::kOptional)
                          .value_or(node.path().empty() ? NameOfFile(node.file()) : node.path());
-  // Without a kind every other key would seem unknown.
+  // Without a kind, every other key would seem unknown.
   if (!kind.has_value()) return std::nullopt;
   return *kind == ModelKind::kTransformer ? ReadTransformer(reader, std::move(name))
                                           : ReadLayerList(reader, std::move(name), diagnostics);

@@ -71,7 +71,7 @@ Diagnostics UnknownKeys(const OpenedScenario& scenario, const std::vector<std::s
     const auto asked_for = asked_at.find(fault.location.file);
     if (asked_for == asked_at.end()) continue;
     const auto& [option, key, place] = asked_for->second;
-    // What is said of the key itself is said of the mapping.
+    // Mistakes about the key itself are reported for the mapping.
     const bool of_another = !fault.message.starts_with(Quoted(key));
     if (fault.code != "input.unknown-key" && (fault.code != "input.wrong-kind" || !of_another)) {
       continue;

@@ -137,7 +137,7 @@ void ReadDataLoading(MappingReader& reader, plan::Request& request) {
       reader.ReadBoolean("pin_memory", Need::kOptional).value_or(loading.pin_memory);
   loading.bytes = reader.ReadBytes("bytes", Need::kOptional, Zero::kAllowed);
   if (loading.workers == 0 && reader.Has("prefetch") && !reader.failed()) {
-    // As torch.utils.data.DataLoader has it, whatever the number.
+    // As in torch.utils.data.DataLoader, with any number.
     reader.Report("prefetch", "plan.data-loading",
                   fmt::format("prefetch is {} and workers is 0: without workers nothing is made "
                               "ahead",
@@ -183,7 +183,7 @@ void ReadLora(MappingReader& reader, plan::Request& request) {
     lora.targets.*known->member = true;
   }
   reader.Finish();
-  // Also with mistakes, so that the other rules know that there are adapters.
+  // Set even after mistakes, so that the other rules know that there are adapters.
   lora.rank = rank.value_or(0);
   if (lora.targets == model::AdaptedLayers()) lora.targets.linear_qkv = true;
   request.lora = lora;

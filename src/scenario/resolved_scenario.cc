@@ -211,7 +211,7 @@ std::optional<Resolved> OwnValue(const Scenario& scenario, std::string_view key)
       return size ? std::optional(Text(ExactBytes(*size))) : std::nullopt;
     }
     if (data_parallel.zero_stage == 3) return first ? std::nullopt : std::optional(Text("unit"));
-    // One bucket that takes every gradient: one that is full exactly when it has them all.
+    // A single bucket for all gradients: its size is exactly that of all of them.
     return Text(ExactBytes(
         BytesOf(scenario.model->parameter_count(), scenario.plan.training.reduce_dtype)));
   }

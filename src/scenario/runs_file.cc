@@ -102,7 +102,7 @@ class Reader {
     return nullptr;
   }
 
-  // A field as a value of YAML, where it stands.
+  // A field as a YAML value with its position.
   std::optional<Node> ValueOf(const CsvCell& cell, std::string_view column) {
     std::optional<YamlTree> tree = ParseYaml(cell.text, cell.location.file, faults_, false);
     if (!tree || *tree == nullptr) return std::nullopt;
@@ -121,7 +121,7 @@ class Reader {
     return node;
   }
 
-  // A scenario file, read once.
+  // A scenario file, which is read once.
   YamlTree ScenarioAt(const std::string& path, const Location& location, std::string& file) {
     const auto known = scenarios_.find(path);
     if (known != scenarios_.end()) {
@@ -142,7 +142,7 @@ class Reader {
     return tree;
   }
 
-  // Whether the field's setting could be laid over the run's scenario.
+  // Lays the field's setting over the run's scenario, if possible.
   void Set(const CsvCell& cell, const std::string& column, PublishedCase& run) {
     const std::optional<Node> value = ValueOf(cell, column);
     if (!value) return;

@@ -207,7 +207,7 @@ void SuggestKeysMeant(const Node& root, std::size_t first, Diagnostics& diagnost
   if (first == diagnostics.size()) return;
   std::vector<std::string> found;
   Suggest(root, kDeepest, first, found, diagnostics);
-  // A key under another name is not missing, too.
+  // A key under another name is not reported as missing too.
   const auto begin = diagnostics.begin() + static_cast<std::ptrdiff_t>(first);
   const auto told = [&found](const Diagnostic& diagnostic) {
     return diagnostic.code == "input.missing-key" &&

@@ -55,8 +55,8 @@ void WarnOfOtherTables(Scenario& scenario) {
   const auto shape = [](int ranks, int nodes) {
     return fmt::format("{} ranks on {} {}", ranks, nodes, nodes == 1 ? "node" : "nodes");
   };
-  // Of all ranks, of those that share a copy of the states, and of those with the same part of
-  // it: the groups of rank 0 stand for all.
+  // The groups of all ranks, of the ranks that share a copy of the states, and of those with the
+  // same part of it. The groups of rank 0 stand for all.
   std::vector<std::string> planned;
   std::vector<int> sizes;
   for (const parallel::AxisSet axes :

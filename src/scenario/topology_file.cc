@@ -254,7 +254,7 @@ std::optional<Fabric> ReadFabric(MappingReader& reader, const NodeType& node_typ
                                                 {{"one-switch", FabricKind::kOneSwitch},
                                                  {"rail-optimised", FabricKind::kRailOptimised},
                                                  {"fat-tree", FabricKind::kFatTree}});
-  // Without its kind, no telling which keys belong to a fabric.
+  // Without its kind, the keys of a fabric are unknown.
   if (!kind) return std::nullopt;
   fabric.kind = *kind;
   if (const auto link = ReadLink(reader, "link", Need::kRequired)) fabric.link = *link;
@@ -374,7 +374,7 @@ std::optional<Topology> ReadTopology(const Node& node, Diagnostics& diagnostics)
   MappingReader reader(node, diagnostics);
   const auto kind = reader.ReadWord<Kind>("kind", Need::kOptional,
                                           {{"nodes", Kind::kNodes}, {"flat", Kind::kFlat}});
-  // A kind that is not known: no telling which keys belong to it.
+  // The keys of an unknown kind are unknown.
   if (reader.failed()) return std::nullopt;
   return kind.value_or(Kind::kNodes) == Kind::kFlat ? ReadFlat(reader, diagnostics)
                                                     : ReadNodes(reader, diagnostics);

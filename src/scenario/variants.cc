@@ -99,7 +99,7 @@ const Scenario* Variants::LoadVariant(const std::vector<std::string>& overrides,
     return &last_->loader->scenario();
   }
 
-  // A value that something else takes away or replaces later is none of the scenario's.
+  // A value that a later entry removes or replaces does not belong to the scenario.
   const bool ordered = [&] {
     for (std::size_t i = 0; i < present_.size(); ++i) {
       if (present_[i]->is_value) continue;

@@ -46,7 +46,7 @@ class TreeBuilder final : public YAML::EventHandler {
         diagnostics_(diagnostics) {}
 
   YamlTree root() const { return root_; }
-  // Of the value that was found last.
+  // The position of the value found last.
   const YAML::Mark& last() const { return last_; }
 
   Position At(const YAML::Mark& mark) const {
@@ -78,7 +78,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    // "?" stands for a plain scalar, "!" for one in quotes or a block.
+    // "?" marks a plain scalar, "!" one in quotes or a block.
     Refuse(mark, tag == "?" || tag == "!" ? std::string_view() : std::string_view(tag), anchor);
     RefuseControls(mark, value);
     std::shared_ptr<YamlNode> node = MakeNode(NodeKind::kScalar, mark);
@@ -130,7 +130,8 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
-  // Escapes in quotes can write what a file may not hold as it is: "\e[31m". Names reach terminals.
+  // Escapes in quotes can write characters that a file may not contain directly: "\e[31m". Names
+  // reach terminals.
   void RefuseControls(const YAML::Mark& mark, const std::string& value) {
     std::string text = value;
     std::erase_if(text, [](char c) { return c == '\n' || c == '\r' || c == '\t'; });
@@ -174,7 +175,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
-  // The parser ends with the last that would be shown.
+  // The parser stops at the last mistake that would be shown.
   void Report(Diagnostic mistake) {
     diagnostics_.push_back(std::move(mistake));
     if (diagnostics_.size() >= kMostShownFaults) throw Stop();
@@ -348,7 +349,7 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
     Location location = builder.At(mark).location();
     const Location end = EndOf(text, file);
     if (location.line > end.line) {
-      // Where the text ends is where something that was opened is missed.
+      // A missing closing sign is reported at the end of the text.
       location = end;
       if (message.find("document indicator") != std::string::npos) {
         message = "quotes are opened and not closed";

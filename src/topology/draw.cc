@@ -73,7 +73,7 @@ class DeviceTree {
       }
       alike = 0;
     };
-    // CPUs are roots; so is whatever no CPU leads to.
+    // CPUs are roots; so is any device that no CPU leads to.
     for (const DeviceKind kind : {DeviceKind::kCpu, DeviceKind::kPcieSwitch, DeviceKind::kNic}) {
       for (int i = 0; i < node_type_.Count(kind); ++i) {
         const Vertex root = VertexOf(node_type_, kind, i);
@@ -82,7 +82,7 @@ class DeviceTree {
         std::string below;
         shape_.clear();
         DrawChildren(root, "  ", below);
-        // Racks have many CPUs with the same below: two show how they are numbered.
+        // Racks have many CPUs with the same devices below: two of them show the numbering.
         if (kind == DeviceKind::kCpu && i >= 2 && shape_ == last_shape) {
           ++alike;
           last_alike = i;
@@ -108,13 +108,14 @@ class DeviceTree {
     return kind == DeviceKind::kGpu || kind == DeviceKind::kNic;
   }
 
-  // A link that the tree shows: not between GPUs, not between CPUs, none of an NVSwitch.
+  // Whether the tree shows the link: not those between GPUs or between CPUs, and none of an
+  // NVSwitch.
   static bool Shown(DeviceKind a, DeviceKind b) {
     return a != b && a != DeviceKind::kNvSwitch && b != DeviceKind::kNvSwitch;
   }
 
   void DrawChildren(Vertex parent, const std::string& indent, std::string& text) {
-    // Switches one by one, GPUs and NICs together by kind.
+    // Switches are listed one by one, GPUs and NICs grouped by kind.
     std::vector<Vertex> switches;
     std::map<DeviceKind, DeviceSet> leaves;
     for (const Link& link : graph_.links[parent]) {

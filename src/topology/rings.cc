@@ -107,7 +107,7 @@ class DirectRings {
     }
   }
 
-  // Positions in `gpus`, one vector a ring.
+  // Positions in `gpus`, one vector per ring.
   std::vector<std::vector<int>> Find() {
     std::vector<std::vector<int>> found;
     while (found.size() < kMostRings) {
@@ -129,11 +129,11 @@ class DirectRings {
 
  private:
   static constexpr std::size_t kMostRings = 32;
-  // Bounds the search for one ring; every step looks at all GPUs.
+  // Limits the search for one ring; every step looks at all GPUs.
   static constexpr std::size_t kMostLooks = 400'000;
 
-  // Depth first; the widest remaining connection first, so that what is left stays even. False: the
-  // links are as they were.
+  // Depth first, the widest remaining connection first, so that the rest stays even. Returns false
+  // with the links unchanged.
   bool Extend() {
     const std::size_t last = order_.back();
     if (order_.size() == size_) return Take(last, 0).has_value();
@@ -160,8 +160,8 @@ class DirectRings {
     return false;
   }
 
-  // Takes a link from a to b, and one back for the ring the other way round. Over which it goes: b
-  // itself, or a relay; nothing: there is no way.
+  // Takes a link from a to b, and one back for the ring in the other direction. Returns the device
+  // it goes over: b itself or a relay; nothing if there is no way.
   std::optional<std::size_t> Take(std::size_t a, std::size_t b) {
     if (free_[a * size_ + b] > 0) {
       Use(a, b, 1);
@@ -326,7 +326,7 @@ NodeTraffic BuildNodeTraffic(const NodeRoutes& routes, const std::vector<int>& g
     traffic.inter_rate =
         std::min(traffic.inter_rate, static_cast<double>(port.bytes_per_second()) / load);
   }
-  // A hop may be crossed in either direction, depending on the channel: look at what carries load.
+  // Channels may cross a hop in either direction, so only links that carry load count.
   for (const Cycle& cycle : rings.cycles) {
     for (const Route& hop : cycle.hops) {
       for (const Route& way : {hop, Reversed(hop)}) {

@@ -17,7 +17,7 @@ class ReferenceRules : public Rules {
   }
 
  private:
-  // Gradients or parameters are sharded.
+  // A pipeline needs whole gradients and parameters.
   void CheckPipeline(const RequestedSchedule& schedule) {
     if (schedule.virtual_stages > 1) {
       Add("parallelism.virtual_stages", "plan.axis-not-supported-with",
