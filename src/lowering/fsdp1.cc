@@ -194,7 +194,8 @@ class Fsdp1 final : public ShardingStrategy {
   }
 
  private:
-  // Where kernels read a tensor. A tied tensor that another unit owns has the unit's beginning.
+  // The range in which kernels read a tensor; the beginning of the unit if another unit owns a tied
+  // tensor.
   static Range ParameterOf(const FlatUnit& u, int tensor) {
     for (const Piece& part : u.flat.tensors) {
       if (part.tensor == tensor) return u.full.Part(part.offset, part.elements);

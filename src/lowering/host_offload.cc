@@ -29,10 +29,10 @@ constexpr double kHostEfficiency = 0.43;
 // PyTorch's optimizers on the CPU work on FP32 master weights or directly on the parameters, with
 // moments of the same type (torch/optim/adam.py, sgd.py). Fused: one pass over value, moments (read
 // and written) and gradient (read). Otherwise one pass per operation, regardless of `foreach`,
-// which is for GPUs. AdamW decays the value (2 operands), moves the first moment (lerp_, 3), scales
-// the second (2), adds the gradient's square (addcmul_, 3), takes its root (2), divides it (2),
-// adds epsilon (2) and updates the value (addcdiv_, 4): 20. SGD with momentum scales it (2), adds
-// the gradient (3) and updates the value (3). Master weights are cast at the end.
+// which is for GPUs. Operands of AdamW: decay of the value 2, first moment 3 (lerp_), scaling of
+// the second 2, squared gradient 3 (addcmul_), root 2, quotient 2, epsilon 2, update of the value 4
+// (addcdiv_); in all 20. SGD with momentum scales it (2), adds the gradient (3) and updates the
+// value (3). Master weights are cast at the end.
 //
 // Megatron-LM's HybridDeviceOptimizer runs these, AdamW fused
 // (megatron/core/optimizer/__init__.py).

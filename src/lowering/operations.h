@@ -70,7 +70,7 @@ class Operations {
     written_ += range.size();
     type_ = range.type();
   }
-  // Reads and writes.
+  // Both reads and writes the range.
   void Updates(const Range& range) {
     Writes(range);
     read_ += range.size();

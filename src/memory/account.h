@@ -149,7 +149,7 @@ class Balance {
 // deferred free appears twice.
 std::vector<program::Index> BuffersAtPeak(const program::Program& program, const Account& account);
 
-// What a replay (replay.h) assumes about the steps of a run.
+// Assumptions of a replay (replay.h) about the steps of a run.
 struct Steps {
   std::uint32_t described = 0;  // the step whose driver calls are listed in Usage::step_calls
   // If set, every step, including earlier ones, is assumed to equal this one. The replay then reads

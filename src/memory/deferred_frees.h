@@ -58,7 +58,7 @@ class DeferredFrees {
   std::uint32_t NumberOf(program::Index instruction) const {
     return any() ? number_[instruction] - 1 : program::kNone;
   }
-  // Those operations by number. A replay needs the end times of only these operations.
+  // [number] the operation. A replay needs the end times of only these operations.
   std::span<const program::Index> operations() const { return operations_; }
 
  private:

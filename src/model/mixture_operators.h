@@ -10,9 +10,9 @@
 
 #include "src/model/layer_operators.h"
 
-// The operators of a mixture layer. A router chooses experts for each token, the tokens' rows go to
-// the ranks that have the experts, grouped products compute each expert on its rows, and the rows
-// return and are summed. Order, kernels and kept values follow Megatron-Core
+// The operators of a mixture layer. A router chooses experts for each token, and the tokens' rows
+// go to the ranks that have the experts. Grouped products compute each expert on its rows. The rows
+// then return and are summed. Order, kernels and kept values follow Megatron-Core
 // (megatron/core/transformer/moe @ d98e8a64ddf3: moe_layer.py, router.py, token_dispatcher.py,
 // experts.py). WorkOptions::experts may select torchtitan (torchtitan/models/common/moe @
 // b5bcd76c6), transformers (transformers_mixture.cc) or DeepSpeed (deepspeed_mixture.cc) instead.

@@ -110,7 +110,7 @@ class ListedPasses {
   LayerTape tape_{DataType::kBf16};
   std::vector<int> parameters_;
   std::optional<Value> activation_;
-  // Where backward has two parts: their input and output.
+  // Input and output of the parts, if backward has two.
   std::optional<Value> input_, output_;
 };
 

@@ -12,7 +12,7 @@
 #include "src/model/operator_name.h"
 #include "src/parallel/axis.h"
 
-// Where tensor parallelism enters and leaves the operators of a layer.
+// The operators with which tensor parallelism enters and leaves a layer.
 namespace stepcast::model {
 namespace {
 

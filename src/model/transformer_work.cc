@@ -1140,7 +1140,7 @@ class FurtherTokens {
                                    .loss = "further_loss"});
   }
 
-  // What the further block recomputes, if blocks are recomputed.
+  // The recomputation in the further block, if blocks recompute.
   LayerTape::Keeping Keeping() const {
     if (options_.checkpointing == Checkpointing::kSelective) {
       return {.checkpointing = Checkpointing::kSelective, .modules = options_.recomputed_modules};

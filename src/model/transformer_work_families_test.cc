@@ -81,7 +81,8 @@ std::int64_t SavedBytesOfAToken(const Architecture& a, const WorkOptions& option
          (options.micro_batch_size * options.sequence_length);
 }
 
-// Two more norms, after attention and feed-forward: h in 16 bits and a number each.
+// Two more norms, after attention and feed-forward: each keeps h numbers of 16 bits and one number
+// per token.
 TEST(FamiliesWorkTest, GemmaNormalisesBehindBranches) {
   Architecture plain = Gemma2With9B();
   plain.family = Family::kLlama;

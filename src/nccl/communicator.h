@@ -5,7 +5,7 @@
 
 namespace stepcast::nccl {
 
-// What the tuner knows about a communicator.
+// The properties of a communicator that the tuner uses.
 struct Communicator {
   Version version = Version::kV230;
   int ranks = 1;

@@ -46,7 +46,7 @@ bool IsTree(Pattern pattern) {
          pattern == Pattern::kSplitTree;
 }
 
-// Which GPUs a channel may try next.
+// The order in which a channel may try GPUs.
 enum class Order { kAny, kOfTheNode, kOfTheLastChannel };
 
 // The limits of one attempt.

@@ -23,9 +23,9 @@ class GroupLayout {
 
   // The empty layout: other groups are unknown.
   GroupLayout() = default;
-  // Dimensions are fastest first. Those of degree 1 are dropped, and adjacent ones that continue
-  // each other are merged. A stride must be a multiple of the extent (stride times degree) of the
-  // dimension before it, and `ranks` of the last extent.
+  // Dimensions are fastest first. The constructor drops those of degree 1 and merges adjacent ones
+  // that continue each other. A stride must be a multiple of the extent (stride times degree) of
+  // the dimension before it, and `ranks` of the last extent.
   GroupLayout(int ranks, const std::vector<Dimension>& dimensions);
 
   // The same groups restricted to the ranks at these positions (Index), ascending; for example the

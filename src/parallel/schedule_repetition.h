@@ -4,8 +4,8 @@
 
 #include "src/parallel/pipeline_schedule.h"
 
-// Where a schedule repeats: between the micro-batches that fill a pipeline and those that drain it,
-// every stage runs the same passes again and again, each time for later micro-batches.
+// The repeating part of a schedule: between the micro-batches that fill a pipeline and those that
+// drain it, every stage runs the same passes again and again, each time for later micro-batches.
 namespace stepcast::parallel {
 
 // Micro-batches [first, end) of a stage.

@@ -31,7 +31,8 @@ struct DeepSpeed {
   std::int64_t hpz_partition_size = 1;  // ranks that share a second copy; 1: no second copy
   bool quantized_weights = false;
   bool quantized_gradients = false;
-  // ZeRO-Offload and ZeRO-Infinity: optimizer states and update; parameters (stage 3).
+  // ZeRO-Offload and ZeRO-Infinity. The first moves the optimizer's states and its update, the
+  // second the parameters (stage 3).
   OffloadDevice offload_optimizer = OffloadDevice::kNone;
   OffloadDevice offload_param = OffloadDevice::kNone;
 

@@ -28,7 +28,7 @@ enum class StageSplit : std::uint8_t {
   kWithEnds,   // embedding and head count as blocks, and parts differ by at most one (torchtitan)
 };
 
-// Which implementation of Muon updates matrices (lowering/update.h).
+// The implementation of Muon that updates matrices (lowering/update.h).
 enum class MuonKernels : std::uint8_t {
   kNone,
   kTorch,     // torch.optim.Muon

@@ -119,7 +119,7 @@ class FirstBounds {
   FirstBounds(FirstBounds&&) noexcept;
   FirstBounds& operator=(FirstBounds&&) noexcept;
 
-  // Of the settings of data parallelism, it uses the framework, the ZeRO stage, the ranks that
+  // Uses only these settings of data parallelism: the framework, the ZeRO stage, the ranks that
   // share states, and offload. Errors: as cost::Price, for kernels and tensor-parallel collectives
   // only.
   //  time    the passes of each stage's micro-batches, one after the other, after the passes that

@@ -43,13 +43,13 @@ struct LayerFigures {
   bool continues_checkpoint = false;
 };
 
-// Of a micro-batch: the figures of each distinct layer, and each layer's index among them.
+// For a micro-batch: the figures of each distinct layer, and each layer's index among them.
 struct WorkFigures {
   std::vector<LayerFigures> layers;
   std::vector<int> of_layer;
 };
 
-// What these figures depend on besides the shared inputs.
+// The inputs of these figures besides the shared ones.
 struct WorkKey {
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;

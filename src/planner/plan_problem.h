@@ -16,7 +16,7 @@ namespace stepcast::planner {
 // A plan's scenario, or why it is illegal.
 struct LoadedPlan {
   const scenario::Scenario* scenario = nullptr;  // valid until the thread loads another plan
-  // Of the first mistake; empty: there is a scenario.
+  // Describe the first mistake; empty if there is a scenario.
   std::string code{}, message{}, hint{};
   // Only rules about settings that vary within a family are broken.
   bool by_inner = false;

@@ -22,7 +22,7 @@ constexpr std::size_t kRound = 16;
 
 using Finding = tl::expected<void, std::string>;
 
-// What a search looks for if nothing fits: the plans that lack the least.
+// The aim of a search: plans that meet the goal or, if nothing fits, those that lack least.
 enum class Want : std::uint8_t { kGoal, kNearest };
 
 class Searcher {
@@ -523,9 +523,9 @@ class Searcher {
     return {};
   }
 
-  // Gives the group whose next plan may be the best, and not one of `but`. It expects that a
-  // forecast is as far above its bound as the group's closest one has been. Where no group has a
-  // plan that may be the best it gives the number of groups.
+  // The group outside `but` whose next plan may be the best. A forecast is expected to exceed its
+  // bound by as much as the closest one of its group did. Returns the number of groups if no group
+  // has such a plan.
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const {
     std::size_t found = queues.size();

@@ -787,7 +787,7 @@ TEST(SearchTest, EndsWithWhatItHasFound) {
   EXPECT_EQ(part.open, kPlans - kBounded);
   options.bounded_enough = nullptr;
 
-  // It keeps its time, also without an answer; only the own plan is forecast in any case.
+  // A search that may end at once ends without an answer; it always forecasts the own plan.
   options.enough = [] { return true; };
   EXPECT_TRUE(Search(problem, {}, options).best.empty());
   options.own = 3;

@@ -278,7 +278,7 @@ class Together {
     }
   }
 
-  // What stands still.
+  // Reports of streams and hosts that wait forever.
 
   void Explain(std::size_t r) {
     const Rank& rank = ranks_[r];

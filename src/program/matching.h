@@ -18,13 +18,13 @@ struct RankProgram {
   const std::vector<ProcessGroup>* groups = nullptr;
 };
 
-// `ranks`: all that communicate with each other. First, for every pair of ranks on every
-// communicator, the messages that one sends in host order must equal those that the other receives,
-// in bytes and type, in the prologue and in a step. Then prologue and two steps are run without
-// times: hosts and streams advance as far as waits, peers and members allow. Programs have no
-// branches, so a stall means a stall in every run. Returns one violation (kMismatch) per unmatched
-// message, and one (kDeadlock) per stream or host that waits forever. Empty: the programs match.
-// Each program must be sound by itself.
+// `ranks`: all that communicate with each other. First, compares the messages of every pair of
+// ranks on every communicator, in the prologue and in a step. Those that one sends in host order
+// must equal those that the other receives, in bytes and type. Then prologue and two steps are run
+// without times: hosts and streams advance as far as waits, peers and members allow. Programs have
+// no branches, so a stall means a stall in every run. Returns one violation (kMismatch) per
+// unmatched message, and one (kDeadlock) per stream or host that waits forever. Empty: the programs
+// match. Each program must be sound by itself.
 std::vector<Violation> ValidateTogether(std::span<const RankProgram> ranks);
 
 }  // namespace stepcast::program

@@ -5,8 +5,8 @@
 #include "src/base/time.h"
 #include "src/program/program.h"
 
-// What happened when a program ran, in virtual time or on hardware. Simulator and runtime write the
-// same form, so forecast and measurement can be compared operation by operation. A record has its
+// A record of a program's run, in virtual time or on hardware. Simulator and runtime write the same
+// form, so forecast and measurement can be compared operation by operation. A record has its
 // instruction (an index in Program::step) and the step in which it was issued; names, sizes and
 // streams are in the program.
 namespace stepcast::program {

@@ -14,7 +14,7 @@
 
 namespace stepcast::scenario {
 
-// What a pipeline divides among its stages.
+// The blocks that a pipeline divides among its stages.
 plan::ModelBlocks BlocksOf(const model::Model& model);
 
 // The numerical constants of the scenario's model, from the description it was loaded from.
@@ -59,8 +59,8 @@ bool NamesFamily(const Node& node);
 std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view folder,
                                               Diagnostics& diagnostics);
 
-// The numerical constants of the same descriptions, which forecasts do not use. Those of layer
-// lists are meaningless. Only for descriptions without mistakes.
+// The numerical constants of the same descriptions, which forecasts do not use. Layer lists have no
+// meaningful ones. Only for descriptions without mistakes.
 model::NumericalConstants ReadModelConstants(const Node& node);
 Result<model::NumericalConstants> LoadModelConstants(const std::string& path);
 

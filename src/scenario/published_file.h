@@ -27,7 +27,7 @@ constexpr std::string_view Name(Split split) { return split == Split::kFit ? "fi
 enum class Quality : std::uint8_t { kA, kB };
 constexpr std::string_view Name(Quality quality) { return quality == Quality::kA ? "A" : "B"; }
 
-// What a memory peak includes.
+// The bytes that a memory peak counts.
 enum class MemoryKind : std::uint8_t {
   kAllocated,  // bytes that the framework's allocator handed out
   kReserved,   // bytes that it held from the device

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-// What a reader accepts, as a value. Readers (document.h) that are given a Schema record in it
-// every key that they ask for, so it always matches them. Editors use it for completion
+// The keys and values that a reader accepts. Readers (document.h) that are given a Schema record in
+// it every key that they ask for, so it always matches them. Editors use it for completion
 // (report/dumps.h).
 namespace stepcast::scenario {
 
@@ -50,7 +50,7 @@ struct SchemaValue {
   friend bool operator==(const SchemaValue&, const SchemaValue&) = default;
 };
 
-// What a place accepts: one of `values`, or what one of `others` accepts.
+// The values accepted at one place: one of `values`, or those of one of `others`.
 class Schema {
  public:
   struct Key {

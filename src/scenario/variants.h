@@ -84,7 +84,7 @@ class Variants {
   Variety* last_ = nullptr;
   Diagnostics mistakes_;
   std::optional<Scenario> whole_;
-  // What the last call of Load gave, as far as plan values and `nodes` decide it.
+  // The part of the last Load's result that plan values and `nodes` determine.
   struct Values {
     const Variety* variety = nullptr;  // null: it gave something else
     plan::Plan plan;

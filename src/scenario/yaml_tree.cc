@@ -278,7 +278,7 @@ bool IsToml(std::string_view text) {
   return false;
 }
 
-// What a text is in the place of YAML; null: it may be YAML.
+// The language of a text that is not YAML; null if it may be YAML.
 const char* OtherLanguage(std::string_view text) {
   const std::string_view first = text.substr(0, text.find('\n'));
   if (first.starts_with("#!")) return "a script";
