@@ -20,7 +20,7 @@ Kernel Core(std::int64_t heads, std::int64_t sequence, std::int64_t head_size) {
           .key_heads = heads};
 }
 
-// 16 and 64 heads of 64, 64 heads of 128.
+// 16 and 64 heads of 64; 64 heads of 128.
 AttentionSurface Measured() {
   return {
       {.head_size = 64, .heads = 16, .points = {{512, Microseconds(6)}, {2048, Microseconds(24)}}},
@@ -84,7 +84,8 @@ TEST(AttentionTime, WithoutMultiprocessorsTimeGoesWithHeads) {
   EXPECT_NEAR(TimeOfAttention(Measured(), Core(8, 512, 64), 0).time.microseconds(), 3, 1e-6);
 }
 
-// More heads, longer sequences and larger heads never take less, where none of the measured did.
+// The time never falls with more heads, longer sequences or larger heads, if the measured times do
+// not.
 RC_GTEST_PROP(AttentionTime, GrowsWithEverySize, ()) {
   const AttentionSurface surface = {
       {.head_size = 64, .heads = 16, .points = {{512, Microseconds(6)}, {2048, Microseconds(24)}}},

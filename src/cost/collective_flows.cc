@@ -29,7 +29,7 @@ double FlowShare(double busy, Bytes bytes, Time work) {
 }
 
 Diagnostics NoNetwork(const scenario::Scenario& scenario, const network::Fault& fault) {
-  // A network that falls apart does so by what was taken from it.
+  // A disconnected network is reported at the change that disconnects it.
   const std::size_t slow = fault.change < 0 ? 0 : static_cast<std::size_t>(fault.change);
   return {{.code = "cost.no-network",
            .location = scenario.slow_links.empty() ? scenario.cluster_location

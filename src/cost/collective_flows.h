@@ -21,90 +21,91 @@
 
 namespace stepcast::cost {
 
-// A priced collective or message as a flow: latency as priced; work W, the longer of the price's
-// and the links'; of link l, with b_l bytes at bandwidth B_l, the share b_l / (B_l W).
+// A priced collective or message as a flow. Its latency is the price's. Its work W is the longer of
+// the price's work and the links' work. If link l carries b_l bytes at bandwidth B_l, the flow uses
+// the share b_l / (B_l W) of it.
 
-// The links' work, if they decide: rounding alone does not make them.
+// The links' work if it is longer by more than rounding, otherwise the price's.
 Time LongerWork(Time priced, Time needed);
 
-// The work of a flow of so many bytes.
+// The work of a flow of `bytes` bytes.
 Time FlowWork(const LinkLoads::Load& load, Bytes bytes, const Demand& price);
 
-// The part of a link, busy for so many seconds a byte, that the flow uses; at most 1.
+// The share of a link that the flow uses, at most 1. `busy`: seconds per byte.
 double FlowShare(double busy, Bytes bytes, Time work);
 
-// Routes priced collectives, and the messages of exchanges, over the cluster's links, for every
-// rank of a run. Message by message, a message of S bytes goes as a scatter of 2 S over its two
-// ranks, of which the root keeps a half.
+// Routes priced collectives and messages over the cluster's links, for every rank of a run. In
+// message mode, a message of S bytes goes as a scatter of 2 S over its two ranks, of which the root
+// keeps half.
 //
-// Which rank sends which bytes to which follows from the price's algorithm (network/group_steps.h);
-// the uncontended duration follows from the price. Where the links need longer than the price's
-// work for what the algorithm puts on them, because a spine is too narrow or a link is slow, they
-// decide.
+// The price's algorithm determines which rank sends which bytes to which (network/group_steps.h),
+// and the price determines the uncontended duration. If the links need longer than the price's
+// work, because a spine is too narrow or a link is slow, the links decide.
 //
-//   flow      as cost/collective_flows.h says; one flow for each group.
-//   message   connections send at the price's rate, the part (links' work) / W of what links allow,
-//             and the collective starts later by what its latency exceeds that of its messages. If
-//             the messages' own latency is more than the price has, they send faster, at most as
-//             fast as links allow.
+//  flow      one flow for each group, as described above
+//  message   connections send at the fraction (links' work) / W of the rate that links allow. The
+//            collective starts later by the excess of its latency over that of its messages. If the
+//            messages' own latency exceeds the price's, they send faster, at most as fast as links
+//            allow.
 //
-// Between nodes of several kinds the price that takes longest counts (cost/prices.h).
+// Between nodes of several kinds the longest price counts (cost/prices.h).
 //
-// Uncontended, on healthy links with a rate to spare, both take the time of the price: flow
-// exactly, message but for the ends of pipelines.
+// Uncontended, on healthy links with spare bandwidth, both take the time of the price: flow
+// exactly, message except for pipeline ends.
 //
 // Errors: cost.no-network (the cluster has no links, or no route between two ranks),
 // cost.too-many-messages.
 
-// The most messages that a run simulates one by one, some minutes of simulation.
+// The most messages that a run simulates individually: some minutes of simulation.
 inline constexpr std::int64_t kMostMessages = 1'000'000'000;
 
-// The program of a class of ranks; `groups` are its own, in the order of its program's.
+// The program of a class of ranks. `groups` are the class's own, in the order of the program's.
 struct RoutedClass {
   const program::Program* program = nullptr;
   const Prices* prices = nullptr;
   const std::vector<program::ProcessGroup>* groups = nullptr;
-  int rank = 0;  // its representative, which is in these groups
+  int rank = 0;  // its representative, a member of these groups
 };
 
-// `steps`: how often the step will be run. Requires that the scenario's network is not analytic.
+// `steps`: the number of steps to be run. Requires that the scenario's network is not analytic.
 Result<network::CollectiveTraffic> RouteCollectives(const scenario::Scenario& scenario,
                                                     std::span<const RoutedClass> classes,
                                                     int steps);
 
-// Flow on classes: of ranks that nothing tells apart, not even on links, one is simulated.
+// Flow mode on classes of ranks. One rank is simulated for each class of ranks that cannot be
+// distinguished, not even by their links.
 //
-// Ranks, their groups, the messages between two of them, and links are coloured together
-// (parallel/rank_classes.h). When links are divided max-min fairly, flows of one colour have one
-// rate: so one flow for each colour of groups or messages on one link for each colour of links
-// gives the times of all flows on all links, if the flow uses of the link what all of its colour
-// together use of one link. Where symmetry is broken, by a slow link, an odd number of nodes below
-// a leaf or one GPU too many for a card, there are more colours; in the end a class for every rank.
+// Ranks, their groups, the messages between two ranks, and links are colored together
+// (parallel/rank_classes.h). With max-min fair sharing, flows of one color have one rate. It is
+// therefore enough to simulate one flow for each color of groups or messages and one link for each
+// color of links. The flow uses the link as much as all flows of its color together use one such
+// link. If symmetry is broken (a slow link, an odd number of nodes below a leaf, one GPU too many
+// for a card), there are more colors; in the extreme, one class per rank.
 //
-// Links that can never be used up, whatever runs at the same time, hinder none and are left out
-// before: flows that differ on those alone are of one colour.
+// Links that can never be saturated, whatever runs at the same time, slow no flow and are removed
+// first. Flows that differ only in those links have one color.
 //
-// The colouring takes loads to be equal that are so within 1e-9.
+// Loads that differ by less than 1e-9 count as equal.
 
 struct FlowClasses {
-  // The meetings are first of all the groups of the layouts (parallel::GroupMeetings).
+  // The first meetings are the groups of the layouts (parallel::GroupMeetings).
   parallel::Classes classes;
-  // By class, for its representative in the first groups of their colours.
+  // By class, for its representative in the first groups of their colors.
   network::CollectiveTraffic traffic;
 };
 
-// `labels`: [rank] in `kinds`: what it runs. `layouts`: all that the programs have groups of. In a
-// group of several kinds the price that takes longest counts. Errors: cost.no-network.
+// `labels`: [rank] its index in `kinds`. `layouts`: all group layouts of the programs. In a group
+// of several kinds, the longest price counts. Errors: cost.no-network.
 Result<FlowClasses> FlowClassesOf(const scenario::Scenario& scenario,
                                   std::span<const std::int64_t> labels,
                                   std::span<const PricedKind> kinds,
                                   std::span<const parallel::GroupLayout> layouts);
 
-// The links of a scenario's cluster, with its slow and failed ones. Errors: cost.no-network.
+// The links of a scenario's cluster, including slow and failed ones. Errors: cost.no-network.
 Result<std::unique_ptr<const network::ClusterNetwork>> NetworkOf(
     const scenario::Scenario& scenario);
 
-// That something has no links to go over: cost.no-network.
+// The diagnostic cost.no-network: traffic that has no links or no route.
 Diagnostics NoNetwork(const scenario::Scenario& scenario, const network::Fault& fault);
 
 }  // namespace stepcast::cost

@@ -39,7 +39,7 @@ namespace {
 
 using topology::CommunicationPath;
 
-// What the links have to do for one algorithm.
+// The work of the links for one algorithm.
 struct Demands {
   Fraction intra, inter;  // parts of the buffer
   std::int64_t intra_hops = 0, inter_hops = 0;
@@ -133,11 +133,11 @@ namespace {
 using scenario::CollectiveAlgorithm;
 using topology::CommunicationPath;
 
-// What the pipelining of a tree costs of the bus bandwidth (NVIDIA/nccl 2.30.7,
-// src/graph/tuning.cc): 2 S / (0.92 B), as a fraction of S / B.
+// The bus bandwidth that a tree loses by pipelining (NVIDIA/nccl 2.30.7, src/graph/tuning.cc): 2 S
+// / (0.92 B), as a fraction of S / B.
 constexpr Fraction kTreeAllReduce = {.numerator = 200, .denominator = 92};
 
-// The part of the buffer that the busiest rank of a ring sends.
+// The fraction of the buffer that the busiest rank of a ring sends.
 Fraction RingPart(CollectiveKind kind, std::int64_t ranks) {
   switch (kind) {
     case CollectiveKind::kAllReduce:
@@ -180,7 +180,7 @@ AlgorithmTime FlatTree(CollectiveKind kind, Bytes bytes, const CommunicationPath
           .work = TimeOf({passes, 1}, bytes, path.ring_bandwidth)};
 }
 
-// The links of a path as software uses them; a bandwidth that does not exist stays zero.
+// The bandwidths that software achieves on a path's links; zero for links that do not exist.
 struct AchievedLinks {
   Bandwidth intra;
   Bandwidth inter;
@@ -220,7 +220,7 @@ AlgorithmTime RealTreeAllReduce(Bytes bytes, const CommunicationPath& path,
           .work = TimeOf(kTreeAllReduce, bytes, bandwidth)};
 }
 
-// All messages at once: one latency, and the busier of the links inside nodes and between them.
+// All messages at once: one latency, and the longer of the transfers inside nodes and between them.
 AlgorithmTime Exchanged(CollectiveKind kind, Bytes bytes, const CommunicationPath& path,
                         const calibration::LinkCosts* links) {
   if (path.flat || links == nullptr) {
@@ -340,8 +340,8 @@ CollectivePrice PriceTabulatedCollective(Bytes bytes, const CommunicationPath& p
   SetShares(price.demand, path, links);
   price.wire_bytes_per_rank = WireBytesPerRank(table.collective, bytes, path.ranks);
   price.bandwidth_bound = MeasurementBound(table.collective, bytes, path);
-  // Points that keep the bound keep it in between: a rising logarithm lies above its chord, and a
-  // falling one above its end. The allowed difference is that of rounding.
+  // If both points keep the bound, so do points in between: a rising logarithm lies above its
+  // chord, a falling one above its end. The allowed difference is one of rounding.
   STEPCAST_CHECK(price.demand.alone() + Picoseconds(1) >= price.bandwidth_bound,
                  "no measured collective is faster than the wire");
   return price;

@@ -183,8 +183,8 @@ TEST(FlatClusterTest, OneRankDoesNothing) {
   EXPECT_DOUBLE_EQ(price.wire_bytes_per_rank, 0);
 }
 
-// The closed forms, to the picosecond, in other arithmetic than the code's: quotient and remainder
-// instead of one wide product.
+// The closed forms to the picosecond, computed differently from the code: with quotient and
+// remainder instead of one wide product.
 Time RoundedUp(std::int64_t rounds, Bytes bytes, std::int64_t ranks, Bandwidth bandwidth) {
   __extension__ using Wide = unsigned __int128;
   const Wide sent = static_cast<Wide>(rounds) * (ranks - 1) * bytes.count();

@@ -8,14 +8,14 @@
 #include "src/topology/device.h"
 #include "src/topology/routes.h"
 
-// Copies by the bandwidth of what they cross.
+// Copies at the bandwidth of the memory or link that they cross.
 //
-//   device to device   start_latency, then 2 x bytes (read and written) over memory bandwidth x
-//                      memory_efficiency
-//   to or from host    start_latency and the wire's latency, then bytes over PCIe bandwidth x
-//                      pcie_efficiency
+//  device to device   start_latency, then 2 x bytes (read and written) over memory bandwidth x
+//                     memory_efficiency
+//  to or from host    start_latency and the wire's latency, then bytes over PCIe bandwidth x
+//                     pcie_efficiency
 //
-// Where the profile has a curve for the direction, its times count instead: they hold the start.
+// If the profile has a curve for the direction, its times are used instead; they include the start.
 namespace stepcast::cost {
 
 // PCIe between a device and its host, one direction.
@@ -30,13 +30,13 @@ Demand PriceDeviceCopy(Bytes bytes, const topology::Gpu& gpu,
 Demand PriceHostCopy(Bytes bytes, const HostLink& link, const calibration::KernelCosts& kernels,
                      const calibration::LinkCosts& links);
 
-// By copy engines from one GPU to another of its node, which take no multiprocessors and fill no
-// buffer in between: a copy's start and the links' latency, and the links at their efficiency; read
-// once here, written once there. Requires path.nodes = 1 and path.intra_bandwidth > 0.
+// A copy by copy engines between GPUs of one node, without multiprocessors or intermediate buffers:
+// a copy's start, the links' latency, and the links at their efficiency. It reads once at the
+// source and writes once at the target. Requires path.nodes = 1 and path.intra_bandwidth > 0.
 Demand PricePeerCopy(Bytes bytes, const topology::CommunicationPath& path, const topology::Gpu& gpu,
                      const calibration::KernelCosts& kernels, const calibration::LinkCosts& links);
 
-// `latency_counts` false leaves the start out.
+// If `latency_counts` is false, the start is left out.
 Demand PriceMeasuredCopy(Bytes bytes, const calibration::Curve& curve, bool on_device,
                          Time start_latency, bool latency_counts);
 

@@ -41,8 +41,8 @@ TEST(CurveFactor, IsTheGeometricMeanHalfwayBetweenTwoPoints) {
   EXPECT_EQ(FactorOnCurve(points, law, 2048).provenance, Provenance::kInterpolated);
 }
 
-// What was measured lies a constant factor above the law: nothing is lost in between, however far
-// the points are apart.
+// The measured times are the law times a constant: the shape is kept, however far apart the points
+// are.
 TEST(CurveFactor, KeepsTheLawsShapeBetweenPointsFarApart) {
   const auto law_at = [](double bytes) { return 20 + bytes / 1e5; };
   const std::vector<TimePoint> points = {{KiB(1), Nanoseconds(30'015)},  // 1.5 x 20.01024

@@ -9,7 +9,7 @@
 namespace stepcast::cost {
 namespace {
 
-// The quantile of a standard normal number, by bisection of its distribution; p in [0.5, 1).
+// Quantile of the standard normal distribution, by bisection; p in [0.5, 1).
 double UpperQuantile(double p) {
   double low = 0, high = 10;
   for (int i = 0; i < 60; ++i) {

@@ -8,18 +8,18 @@
 
 namespace stepcast::cost {
 
-// The prices of the program on a device whose kernels take 1 / speed as long (0 < speed <= 1). What
-// its host, its copies and its links do takes the same time.
+// The prices of the program on a device whose kernels run at `speed` (0 < speed <= 1). Host, copies
+// and links are unchanged.
 Prices AtSpeed(const program::Program& program, Prices prices, double speed);
 
-// Devices of one type differ: the same chip holds its clock at another power, and a step of many
-// ends with the slowest. Over five large clusters times differ by 8 % on average and by 22 % at
-// most, outliers left out (Sinha et al. 2022, arXiv 2208.11035).
+// Devices of one type differ in speed: chips hold their clock at different power, and a step over
+// many devices waits for the slowest. Over five large clusters, times differ by 8 % on average and
+// by 22 % at most, without outliers (Sinha et al. 2022, arXiv 2208.11035).
 
-// The time of the slowest of `devices` over the typical time, with normally distributed times of
-// standard deviation `variation`: 1 + variation q, where q is the expected largest of so many
-// standard normal numbers, by Blom's approximation the quantile of (devices - 3/8) / (devices +
-// 1/4). q is 0 of one device, 1.42 of 8, 2.59 of 128, 3.03 of 512. Requires devices >= 1.
+// Expected time of the slowest of `devices` over the typical time, for normally distributed times
+// of standard deviation `variation`: 1 + variation q. Here q is the expected largest of that many
+// standard normal numbers; by Blom's approximation, the quantile of (devices - 3/8) / (devices +
+// 1/4). q is 0 for one device, 1.42 for 8, 2.59 for 128, 3.03 for 512. Requires devices >= 1.
 double SlowestDevice(double variation, std::int64_t devices);
 
 // time x factor, rounded up. Requires factor >= 1.

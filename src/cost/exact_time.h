@@ -8,16 +8,16 @@
 #include "src/base/rates.h"
 #include "src/base/time.h"
 
-// Quotients of cost formulas in integers, rounded up once, at the end: 2 (N - 1) / N S / B comes
-// out to the picosecond whatever N is.
+// Quotients of cost formulas in integers, rounded up once at the end: 2 (N - 1) / N S / B is exact
+// to the picosecond for every N.
 namespace stepcast::cost {
 
-// What is longer counts as this long: a byte a second over a large model would not fit a Time.
-// Price() reports operations that come near it.
+// Longer times are clamped to this value: a large model at a byte per second would overflow a Time.
+// Price() reports operations near this limit.
 inline constexpr Time kLongestTime = Seconds(86'400);
 
 namespace internal {
-// Products stay below 2^127 for parts of 10^7, 10^15 bytes and rates of 10^18 bytes/s.
+// Products stay below 2^127 for numerators up to 10^7, 10^15 bytes and rates of 10^18 bytes/s.
 __extension__ using Wide = __int128;
 
 inline Time CeilingTime(Wide numerator, Wide denominator) {
@@ -27,13 +27,13 @@ inline Time CeilingTime(Wide numerator, Wide denominator) {
 }
 }  // namespace internal
 
-// A number of times that a whole buffer crosses a link: `numerator` / `denominator`.
+// How often a whole buffer crosses a link: `numerator` / `denominator`.
 struct Fraction {
   std::int64_t numerator = 0;
   std::int64_t denominator = 1;
 };
 
-// The time that `part` of `bytes` takes at `rate`, rounded up. Requires rate > 0.
+// The time to transfer `part` of `bytes` at `rate`, rounded up. Requires rate > 0.
 inline Time TimeOf(Fraction part, Bytes bytes, Bandwidth rate) {
   STEPCAST_CHECK(rate > Bandwidth() && part.denominator > 0 && part.numerator >= 0,
                  "a transfer needs a positive rate");
@@ -43,7 +43,7 @@ inline Time TimeOf(Fraction part, Bytes bytes, Bandwidth rate) {
       static_cast<internal::Wide>(part.denominator) * rate.bytes_per_second());
 }
 
-// The time that `flops` operations take at `rate`, rounded up. Requires rate > 0.
+// The time of `flops` operations at `rate`, rounded up. Requires rate > 0.
 inline Time TimeOf(std::int64_t flops, FlopRate rate) {
   STEPCAST_CHECK(rate > FlopRate() && flops >= 0, "arithmetic needs a positive rate");
   constexpr internal::Wide kPicosecondsPerSecond = 1'000'000'000'000;
@@ -51,7 +51,7 @@ inline Time TimeOf(std::int64_t flops, FlopRate rate) {
                                rate.flops_per_second());
 }
 
-// The part of a positive peak that an efficiency above 0 leaves; never nothing.
+// A positive peak times an efficiency above 0; at least 1 per second.
 inline Bandwidth Achieved(Bandwidth peak, double efficiency) {
   return std::max(peak.Scaled(efficiency), Bandwidth::BytesPerSecond(1));
 }

@@ -21,16 +21,16 @@ using network::CollectiveTraffic;
 using parallel::Meeting;
 using program::Index;
 
-// Equal for loads that differ by rounding; its last twenty bits are free.
+// Equal for loads that differ only by rounding: its last twenty bits are cleared.
 std::int64_t Rounded(double load) {
   constexpr std::int64_t kHalf = std::int64_t{1} << 19;
   return (std::bit_cast<std::int64_t>(load) + kHalf) & ~(2 * kHalf - 1);
 }
 
-// A pattern by which collectives load links.
+// The pattern in which a collective loads links.
 using Pattern = std::pair<std::string_view, CollectiveKind>;
 
-// Something that goes over links again and again: bytes at a price.
+// Recurring traffic: bytes at a price.
 struct Sending {
   Bytes bytes;
   const Demand* price = nullptr;
@@ -42,7 +42,7 @@ struct Calls {
   std::vector<Sending> sendings;
 };
 
-// What the ranks of a kind do in their groups of a layout.
+// The traffic of ranks of a kind in their groups of a layout.
 struct GroupCalls {
   std::vector<Pattern> patterns;
   std::vector<std::vector<Calls>> communicators;
@@ -86,7 +86,7 @@ class Classifier {
     return kinds_[static_cast<std::size_t>(labels_[static_cast<std::size_t>(rank)])];
   }
 
-  // Of the labels of a group's ranks.
+  // The kinds of a group's ranks, given the ranks' labels.
   std::vector<PricedKind> KindsOf(const std::vector<std::int64_t>& labels) const {
     std::vector<PricedKind> kinds;
     for (const std::int64_t label : labels) {
@@ -119,7 +119,8 @@ class Classifier {
     return calls;
   }
 
-  // The busiest that a link, busy for so many seconds a byte, is with any of the calls.
+  // The largest part of a link's bandwidth that any of the calls uses. `load`: seconds per byte on
+  // the link.
   static double MostUsed(const std::vector<Sending>& sendings, const LinkLoads::Load& load) {
     double most = 0;
     for (const Sending& sending : sendings) {
@@ -130,7 +131,8 @@ class Classifier {
     return most;
   }
 
-  // What a group's communicators may use of links at the same time: each one collective.
+  // Adds the part of links that a group's communicators may use at once, with one collective per
+  // communicator.
   void AddMostUsed(const GroupCalls& calls, const std::vector<LinkLoads::Load>& loads) {
     for (const std::vector<Calls>& communicator : calls.communicators) {
       std::vector<std::uint32_t> used;
@@ -178,7 +180,7 @@ class Classifier {
     return {};
   }
 
-  // Of a group's ranks: the first one's, then the others', each once.
+  // The distinct labels of a group's ranks, that of the first rank first.
   std::vector<std::int64_t> LabelsOf(const std::vector<int>& ranks) const {
     std::vector<std::int64_t> labels;
     for (const int rank : ranks) {
@@ -219,7 +221,7 @@ class Classifier {
     });
   }
 
-  // A meeting for each rank and each peer that it sends to.
+  // Adds a meeting for each rank and each peer that it sends to.
   tl::expected<void, network::Fault> AddMessages() {
     for (const PricedKind& kind : kinds_) channels_.push_back(ChannelsOf(kind));
     first_channel_.reserve(labels_.size());
@@ -249,7 +251,7 @@ class Classifier {
     if (peer == position) return {};
     auto load = loads_of_->OfMessage(rank, ranks[static_cast<std::size_t>(peer)]);
     if (!load) return tl::unexpected(load.error());
-    // Receivers know senders by their place.
+    // Receivers identify senders by their position.
     const bool by_position = channel.peers == program::PeerNaming::kPosition;
     meeting.label = LabelOf({-1, label, static_cast<std::int64_t>(number),
                              by_position ? position : 0, Rounded(load->transfer)});
@@ -272,7 +274,7 @@ class Classifier {
   }
 
   void Colour() {
-    // Links that cannot be used up hinder none.
+    // Links that cannot be saturated slow down nothing.
     std::vector<int> shared(most_used_.size(), -1);
     int links = 0;
     for (std::size_t link = 0; link < most_used_.size(); ++link) {
@@ -306,7 +308,7 @@ class Classifier {
     result_.traffic.links = static_cast<std::uint32_t>(links_of_colour_.size());
   }
 
-  // The flow that stands for those of all meetings of a colour.
+  // The flow that represents those of all meetings of a colour.
   std::uint32_t NumberOf(std::size_t colour, std::size_t pattern, const Sending& sending) {
     const std::tuple key(colour, pattern, sending.bytes, sending.price->latency,
                          sending.price->work);
@@ -340,7 +342,7 @@ class Classifier {
           program.groups[program.communicators[collective.communicator].group].layout;
       if (layout.size() < 2) continue;
       const std::size_t colour = ColourOf(layout, rank);
-      // Of the group's first member, which is of the class that comes first.
+      // Only the group's first member adds the calls; its class comes first.
       const Meeting& group = meetings_[of_colour_[colour].first];
       if (group.ranks.front().to != rank) continue;
       const auto number = static_cast<std::int64_t>(
@@ -380,7 +382,7 @@ class Classifier {
     }
   }
 
-  // Of the rank's group.
+  // The colour of the rank's group.
   std::size_t ColourOf(const parallel::GroupLayout& layout, int rank) {
     if (group_of_.empty()) {
       std::size_t m = 0;
@@ -409,7 +411,7 @@ class Classifier {
   std::span<const parallel::GroupLayout> layouts_;
   FlowClasses result_;
   std::optional<LinkLoads> loads_of_;
-  // By the kinds of a group's ranks and its layout.
+  // By the labels of a group's ranks, and its layout.
   std::map<std::pair<std::vector<std::int64_t>, std::int64_t>, GroupCalls> calls_;
   std::vector<Meeting> meetings_;                    // all groups, then the messages
   std::vector<std::vector<LinkLoads::Load>> loads_;  // [meeting][pattern]

@@ -38,7 +38,8 @@ TEST(GemmTiles, CountsWavesOfTiles) {
   EXPECT_EQ(TiledArithmetic(Product(640, 128, 500, 2), Setting(tiling)).time, Nanoseconds(32'768));
 }
 
-// 11 tiles are a wave of 10 and one of 1, of whose 9 idle tenths a third counts: 1.1 + 0.3 waves.
+// 11 tiles are a wave of 10 and one of 1. A third of the second wave's 9 idle tenths counts: 1.1 +
+// 0.3 waves.
 TEST(GemmTiles, LastWaveCostsAPartOfWhatIsIdle) {
   const GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 0, .last_wave = 1.0 / 3, .start = {}};
   EXPECT_EQ(TiledArithmetic(Product(1281, 128, 500), Setting(tiling)).time,
@@ -54,8 +55,8 @@ TEST(GemmTiles, FillLengthensEveryWave) {
             Picoseconds(39'321'600));
 }
 
-// (500 + 100 + 300) / 500 of the time without, where 4 bytes an element are read and stored. The
-// multiprocessors that the waves need are the same: 10 of the 10 tiles, 8 of 15 in two waves.
+// (500 + 100 + 300) / 500 of the time without, with 4 bytes an element read and stored. The number
+// of multiprocessors is unchanged: 10 for 10 tiles, 8 for 15 in two waves.
 TEST(GemmTiles, AddingToFp32LengthensEveryWave) {
   GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 100, .add_fill = 300, .start = {}};
   Kernel product = Product(1280, 128, 500);

@@ -13,18 +13,17 @@ namespace {
 using program::Index;
 using program::Opcode;
 
-// The expected largest of so many standard normal numbers.
+// The expected largest of `count` standard normal numbers.
 double LargestOf(std::int64_t count) { return SlowestDevice(1, count) - 1; }
 
-// What each collective's ranks wait for one another, on average over its calls.
+// The time that each collective's ranks wait for one another, averaged over its calls.
 std::vector<double> MeanWaits(const program::Program& program, double jitter,
                               const Prices& prices) {
   std::vector<bool> computes(program.streams.size());
   for (const program::Instruction& instruction : program.step) {
     if (instruction.opcode == Opcode::kKernel) computes[instruction.stream] = true;
   }
-  // [communicator]: the variance of what its ranks have run since they last met, in seconds
-  // squared.
+  // [communicator] the variance in seconds squared of the work of its ranks since they last met.
   std::vector<double> apart(program.communicators.size());
   std::vector<Index> met(program.streams.size(), program::kNone);  // by its last collective
   std::vector<Index> carried(program.events.size(), program::kNone);

@@ -5,34 +5,35 @@
 #include "src/cost/prices.h"
 #include "src/program/program.h"
 
-// What ranks wait for one another because nothing takes equally long every time.
+// Time that ranks wait for one another because durations vary.
 //
-// Two kinds of unequal times cost a synchronous step two different things. Devices that differ for
-// good (KernelCosts::variation) differ in every kernel: the slowest of all sets the pace of the
-// whole step (device_speed.h). Kernels that differ from launch to launch (KernelCosts::jitter)
-// even out: of k launches of time t each that ranks run before they meet, the sum has the standard
-// deviation jitter t sqrt(k), and n ranks that meet wait for the expected largest of n such sums,
+// Two kinds of variation have different effects on a synchronous step. Devices that differ
+// permanently (KernelCosts::variation) differ in every kernel, so the slowest device sets the pace
+// of the whole step (device_speed.h). Kernels that differ from launch to launch
+// (KernelCosts::jitter) partly average out. If ranks run k launches of time t each before they
+// synchronize, the sum has the standard deviation jitter t sqrt(k). n ranks that synchronize wait
+// for the expected largest of n such sums:
 //
-//   jitter sqrt(sum of t^2) q(n),   q(n): of n standard normal numbers (device_speed.h)
+//  jitter sqrt(sum of t^2) q(n),   q(n): of n standard normal numbers (device_speed.h)
 //
-// which beside their k t is the less, the more kernels lie between two meetings: much with tensor
-// parallelism, which meets twice a layer, little with data parallelism, which meets once a step.
-// Ranks have met when kernels wait for the collective, so one that runs beside kernels counts the
-// time since the last one that they waited for.
+// Relative to k t, this wait falls with the number of kernels between synchronizations. It is large
+// with tensor parallelism, which synchronizes twice a layer, and small with data parallelism, which
+// does so once a step. Ranks synchronize when kernels wait for the collective. A collective that
+// overlaps kernels therefore counts the time since the last collective that kernels waited for.
 //
-// Collectives have a jitter of their own (LinkCosts::jitter). The ranks of a group see the same
-// time, but a step waits for the slowest of the groups that run the same at once.
+// Collectives have their own jitter (LinkCosts::jitter). The ranks of a group see the same time,
+// but a step waits for the slowest of the groups that run the same collective at once.
 namespace stepcast::cost {
 
 struct Jitter {
-  double kernels = 0;      // standard deviations over the mean
-  double collectives = 0;  //
+  double kernels = 0;      // standard deviation over the mean
+  double collectives = 0;  // the same for collectives
   std::int64_t devices = 1;
 };
 
-// Adds to each collective what its ranks wait for one another, on average over the step's calls of
-// it, as latency, and to its work what its siblings do. Nothing changes where both are zero, or
-// with one device. Never shortens anything.
+// Adds to the latency of each collective its ranks' mean wait over the step's calls, and to its
+// work the wait for its siblings. No effect if both deviations are zero or there is one device.
+// Never shortens anything.
 void AddJitter(const program::Program& program, const Jitter& jitter, Prices& prices);
 
 }  // namespace stepcast::cost

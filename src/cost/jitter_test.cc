@@ -19,8 +19,8 @@ using program::Program;
 constexpr std::uint16_t kCompute = 0;
 constexpr std::uint16_t kCommunication = 1;
 
-// Kernels of 1 ms each, in runs of so many, a collective over `ranks` after each; kernels wait for
-// the last collective alone, or for each.
+// Runs of 1 ms kernels, with a collective over `ranks` after each run. Kernels wait for each
+// collective, or only for the last.
 struct Step {
   Step(int ranks, int kernels_of_a_run, int runs, bool waits_for_each) {
     program.streams.resize(2);
@@ -63,7 +63,7 @@ struct Step {
 
 double LargestOf(int count) { return SlowestDevice(1, count) - 1; }
 
-// 2 % of 1 ms, 9 times: 0.06 ms of standard deviation; the largest of 8 is 1.42 of it.
+// 2 % of 1 ms, 9 times: a standard deviation of 0.06 ms; the largest of 8 is 1.42 times that.
 TEST(Jitter, RanksWaitForTheLargestOfTheirSums) {
   const Step step(8, 9, 1, true);
   EXPECT_NEAR(step.Wait({.kernels = 0.02, .devices = 8}), 0.06 * LargestOf(8), 1e-6);
@@ -78,7 +78,7 @@ TEST(Jitter, NothingWaitsWithoutIt) {
   EXPECT_EQ(alone.Wait({.kernels = 0.02, .devices = 8}), 0);
 }
 
-// The same 36 kernels: meeting four times costs twice as much as meeting once.
+// The same 36 kernels: synchronizing four times costs twice as much as once.
 TEST(Jitter, EvensOutBetweenMeetings) {
   const Jitter jitter{.kernels = 0.02, .devices = 8};
   const double often = 4 * Step(8, 9, 4, true).Wait(jitter);
@@ -86,7 +86,7 @@ TEST(Jitter, EvensOutBetweenMeetings) {
   EXPECT_NEAR(often, 2 * once, 1e-6);
 }
 
-// Kernels that run on beside a collective go on drifting apart.
+// Kernels that overlap a collective continue to drift apart.
 TEST(Jitter, RanksMeetWhereKernelsWait) {
   const Jitter jitter{.kernels = 0.02, .devices = 8};
   const double mean = 0.02 * LargestOf(8) * (3 + std::sqrt(18.0) + std::sqrt(27.0)) / 3;

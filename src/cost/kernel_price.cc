@@ -17,10 +17,10 @@
 namespace stepcast::cost {
 namespace {
 
-// Below this depth a part is mostly pipeline fill; cuBLAS splits no further.
+// Smallest part of k: below this depth, pipeline fill dominates, and cuBLAS does not split further.
 constexpr std::int64_t kLeastPart = 512;
 constexpr std::int64_t kMostParts = 16;
-// Splitting is for devices that are not full: more waves than this gain nothing.
+// Splitting helps only a device that is not full: beyond this many waves it gains nothing.
 constexpr std::int64_t kFullWaves = 4;
 
 double Ceiling(std::int64_t size, std::int64_t tile) {
@@ -51,7 +51,7 @@ TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting) 
         if (parts > 1 && product.k / parts < kLeastPart) break;
         const double cut = static_cast<double>(parts);
         const double waves = std::ceil(tiles * cut / multiprocessors);
-        // Multiprocessors without a tile in the last of several waves.
+        // The part of multiprocessors that have no tile in the last of several waves.
         const double idle = waves > 1 ? waves - tiles * cut / multiprocessors : 0;
         const double depth = static_cast<double>(product.k) / cut + fill;
         double seconds = (waves - idle * (1 - setting.tiling.last_wave)) * tile * depth /
@@ -68,10 +68,11 @@ TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting) 
       }
     }
   }
-  // A whole number of picoseconds comes out a hair above itself; less than that is no time.
+  // A whole number of picoseconds may come out slightly too large; ignore that.
   const double picoseconds = std::ceil(best * 1e12 * (1 - 1e-12));
   if (picoseconds >= static_cast<double>(kLongestTime.picoseconds())) return {kLongestTime, wanted};
-  // No tile is faster than the data sheet; rounding of the quotient may come a hair below.
+  // No tile is faster than the data sheet allows, but rounding of the quotient may give slightly
+  // less.
   return {std::max(Picoseconds(static_cast<std::int64_t>(picoseconds)),
                    TimeOf(product.flops, setting.peak)),
           wanted};
@@ -100,7 +101,7 @@ double& ShareOf(Demand& demand, Resource resource) {
   return demand.share[static_cast<std::size_t>(resource)];
 }
 
-// What was measured for kernels like this one; null: nothing was.
+// The measured curve for kernels like this one; null if there is none.
 const calibration::Curve* MeasuredCurve(const Kernel& kernel,
                                         const calibration::KernelCosts& costs) {
   const bool optimizer = kernel.kind == KernelKind::kOptimizer && !costs.optimizer_curve.empty();
@@ -108,16 +109,16 @@ const calibration::Curve* MeasuredCurve(const Kernel& kernel,
   return curve.empty() ? nullptr : &curve;
 }
 
-// The part of its clock that the device holds in a long run of kernels that reach this part of the
-// best products' rate. They draw as much less power than the best: multiprocessors that wait for
-// the last wave, or do something else, draw little.
+// The fraction of its clock that the device sustains in a long run of kernels at the fraction
+// `part` of the best products' rate. Their power draw is lower in proportion: idle or otherwise
+// occupied multiprocessors draw little.
 double ClockAt(double part, DataType type, const KernelSetting& setting) {
   const calibration::PowerDraw& power = setting.costs.power;
   return SustainedClock({.idle = power.idle, .products = power.Of(type) * std::min(1.0, part)},
                         setting.limit_watts);
 }
 
-// How long a product or an attention core takes in a long run that takes `short_run` at full clock.
+// Duration, in a long run, of a product or attention core that takes `short_run` at full clock.
 Time LongRun(const Kernel& kernel, Time short_run, const KernelSetting& setting) {
   const double best = BestProductRate(kernel, setting);
   if (best == 0 || short_run == Time()) return short_run;
@@ -126,11 +127,11 @@ Time LongRun(const Kernel& kernel, Time short_run, const KernelSetting& setting)
   return clock < 1 ? ScaledTime(short_run, 1 / clock) : short_run;
 }
 
-// PyTorch's FlexAttention: the part of FlashAttention-2's rate that it reaches, "90 % of
-// FlashAttention2's performance in the forward pass and 85 % in the backward pass" (PyTorch's blog
-// of 2024-08-07, "FlexAttention: The Flexibility of PyTorch with the Performance of
-// FlashAttention"). Its masks are blocks of 128 queries by 128 keys, of which those that a mask
-// cuts are computed whole; so are the tiles of FlashAttention-2, which half_length stands for.
+// PyTorch's FlexAttention: its rate relative to FlashAttention-2, "90 % of FlashAttention2's
+// performance in the forward pass and 85 % in the backward pass" (PyTorch's blog of 2024-08-07,
+// "FlexAttention: The Flexibility of PyTorch with the Performance of FlashAttention"). Its mask
+// blocks are 128 queries by 128 keys, and blocks cut by a mask are computed whole. So are
+// FlashAttention-2's tiles, which half_length models.
 constexpr std::uint8_t kFlash2 = 2, kFlex = 5;
 double PartOfFlash2(const Kernel& kernel) {
   return kernel.kind == KernelKind::kAttention ? 0.9 : 0.85;
@@ -165,7 +166,7 @@ std::optional<MeasuredTime> FindMeasured(const Kernel& kernel, const KernelSetti
       if (curve == nullptr) return std::nullopt;
       const Bytes moved = kernel.read + kernel.written;
       MeasuredTime measured = TimeFromCurve(*curve, moved);
-      // A line drawn further must not come to be faster than the memory.
+      // An extrapolated line must not become faster than the memory.
       if (moved > curve->back().first) {
         measured.time = std::max(measured.time, TrafficTime(kernel, setting.gpu.memory_bandwidth));
       }
@@ -179,8 +180,9 @@ std::optional<MeasuredTime> FindMeasured(const Kernel& kernel, const KernelSetti
   return std::nullopt;
 }
 
-// How a scan goes: the part of the products' peak that it reaches when it fills the device, at most
-// `most` FLOP/s; the time of one chunk of a sequence, which others cannot shorten; and its kernels.
+// The speed of a scan: the fraction of the products' peak when it fills the device, at most `most`
+// FLOP/s; the time of one chunk of a sequence, which more parallelism cannot shorten; and its
+// number of kernels.
 struct ScanSpeed {
   double part = 0, most = 0;
   double step_seconds = 0;
@@ -188,10 +190,10 @@ struct ScanSpeed {
 };
 
 // Measured on H200 (flash-linear-attention's Triton kernels, head sizes of 128): the delta rule
-// reaches 100 TFLOP/s forward and 86 backward, on GB200 no more; 8 heads of one sequence take 1.8
-// us a chunk. By channel it reaches 52 on H200, 70 on GB200, and backward takes 3.3 times as long
-// as forward. Supposed: backward's steps, which go over the chunks twice; and all of Mamba-2, for
-// which no kernel has been measured, but that its states pass on elementwise.
+// reaches 100 TFLOP/s forward and 86 backward, and no more on GB200; 8 heads of one sequence take
+// 1.8 us a chunk. By channel it reaches 52 on H200 and 70 on GB200, and backward takes 3.3 times as
+// long as forward. Assumed: the steps of backward, which passes over the chunks twice; and all of
+// Mamba-2, whose states pass on elementwise and of which no kernel was measured.
 ScanSpeed SpeedOf(const Kernel& kernel) {
   const bool forward = kernel.kind == KernelKind::kScan;
   switch (kernel.scan) {
@@ -216,8 +218,8 @@ Time ScanTime(const Kernel& kernel, FlopRate peak) {
   return Picoseconds(static_cast<std::int64_t>(picoseconds));
 }
 
-// The rate of heads of this size over that of heads of 128: between the sizes that are known by the
-// logarithm of the size.
+// The rate for heads of this size relative to heads of 128; between known sizes, interpolated over
+// the logarithm of the size.
 double RateOfHeads(const AttentionEfficiency& attention, std::int64_t size) {
   if (size <= 0) return 1;
   const double doublings = std::clamp(std::log2(static_cast<double>(size) / 128), -1.0, 1.0);
@@ -225,14 +227,14 @@ double RateOfHeads(const AttentionEfficiency& attention, std::int64_t size) {
                        : std::pow(attention.head_256, doublings);
 }
 
-// Keys that a query sees on average: all n, or, where the kernel is causal, half of the keys before
-// it, or a window of n.
+// Mean number of keys per query: all n; if the kernel is causal, half of the preceding keys, or a
+// window of n.
 double SeenKeys(const Kernel& kernel) {
   const auto keys = static_cast<double>(kernel.n);
   return kernel.causal ? keys - keys * keys / (2 * static_cast<double>(kernel.m)) : keys;
 }
 
-// A direction of a generation of fused attention (calibration.h, AttentionEfficiency).
+// One direction of a generation of fused attention (calibration.h, AttentionEfficiency).
 struct AttentionDirection {
   double efficiency = 0;  // for heads of the kernel's size; zero: not known
   double half_length = 0;
@@ -264,14 +266,14 @@ AttentionDirection DirectionOf(const Kernel& kernel, const calibration::KernelCo
               (forward ? costs.attention_forward_efficiency : costs.attention_backward_efficiency)};
 }
 
-// The flops that the kernel's time stands for at the rate of a full device and of long sequences.
+// The kernel's time, expressed as flops at the rate of a full device and long sequences.
 double AttentionFlops(const Kernel& kernel, const AttentionDirection& direction,
                       int multiprocessors) {
   const auto flops = static_cast<double>(kernel.flops);
   if (kernel.m == 0) return flops;
   const double seen = SeenKeys(kernel);
   const auto queries = static_cast<double>(kernel.m);
-  // Of the blocks' mean work the longest has as many times as much as its queries see more keys.
+  // The longest block exceeds the mean by as much as its queries see more keys than average.
   const double longest = flops * multiprocessors * std::min(direction.rows, queries) /
                          (static_cast<double>(kernel.batch) * queries) *
                          (static_cast<double>(kernel.n) / seen);
@@ -280,7 +282,7 @@ double AttentionFlops(const Kernel& kernel, const AttentionDirection& direction,
          (1 + (direction.half_length + (window ? direction.window_length : 0)) / (2 * seen));
 }
 
-// What sums over tokens take at least.
+// The least time of sums over tokens.
 Time TokenSums(const Kernel& kernel, const KernelSetting& setting) {
   if (kernel.summed_tokens == 0) return Time();
   constexpr std::int64_t kColumns = 32;
@@ -290,13 +292,13 @@ Time TokenSums(const Kernel& kernel, const KernelSetting& setting) {
                     width);
 }
 
-// How long multiprocessors take that do not keep up with the memory.
+// The time of kernels whose multiprocessors are slower than the memory.
 Time AccessTime(const Kernel& kernel, Bandwidth achieved, const KernelSetting& setting) {
   const double part = setting.costs.traffic[static_cast<std::size_t>(kernel.access)];
   return part == 0 ? Time() : TrafficTime(kernel, Achieved(achieved, part));
 }
 
-// How long the kernel's memory traffic takes, as far as the profile says.
+// The time of the kernel's memory traffic, if the profile has it.
 Time AchievedTraffic(const Kernel& kernel, const KernelSetting& setting) {
   const calibration::KernelCosts& costs = setting.costs;
   if (const calibration::Curve* curve = MeasuredCurve(kernel, costs)) {
@@ -307,12 +309,12 @@ Time AchievedTraffic(const Kernel& kernel, const KernelSetting& setting) {
   return TrafficTime(kernel, Achieved(setting.gpu.memory_bandwidth, costs.memory_efficiency));
 }
 
-// Whether the library's products have one thread block for each multiprocessor, which takes tile
-// after tile, rather than one block for each tile: cuBLAS's for Hopper do.
+// Whether the library's products have one persistent thread block per multiprocessor rather than
+// one block per tile. cuBLAS's for Hopper do.
 bool HasPersistentProducts(const topology::Gpu& gpu) { return gpu.compute_capability / 10 == 9; }
 
-// Multiprocessors that a product takes whose tiles are not known, as TiledArithmetic counts them:
-// with tiles of 256 x 128, the largest of Hopper's profiles.
+// Multiprocessors of a product without known tiles, counted as by TiledArithmetic with tiles of 256
+// x 128, the largest of Hopper's profiles.
 double MultiprocessorsOf(const Kernel& product, const topology::Gpu& gpu) {
   const auto multiprocessors = static_cast<double>(gpu.multiprocessors);
   if (product.m == 0 || product.n == 0) return multiprocessors;
@@ -378,7 +380,7 @@ Demand PriceGivenKernel(const Kernel& kernel) {
 
 namespace {
 
-// `rate`: of arithmetic, the part that is left of it (kernel_time.h).
+// `rate`: remaining fraction of the arithmetic's rate (kernel_time.h).
 tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const KernelSetting& setting,
                                               double rate) {
   const topology::Gpu& gpu = setting.gpu;
@@ -471,7 +473,7 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
   return demand;
 }
 
-// Each of products that run at once takes its part of what all of them take.
+// Products that run at once: each takes an equal part of the time of all.
 tl::expected<Demand, KernelFault> PriceTogether(const Kernel& kernel,
                                                 const KernelSetting& setting) {
   const std::int64_t count = kernel.together;
@@ -497,7 +499,7 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
       kernel.kind == KernelKind::kGemm ? UnalignedRate(kernel, setting.costs, setting.torch) : 1;
   auto own = PriceAtRate(kernel, setting, rate);
   if (rate == 1 || !own || kernel.issuer != Issuer::kFramework) return own;
-  // A compiled graph fills rows up where that pays.
+  // A compiled graph pads rows where that is faster.
   const PaddedProduct filled = Padded(kernel);
   auto padded = PriceAtRate(filled.product, setting, 1);
   if (!padded) return own;

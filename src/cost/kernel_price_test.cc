@@ -61,9 +61,9 @@ Kernel Gemm(std::int64_t flops, Bytes read, Bytes written) {
   return kernel;
 }
 
-// Products were measured in short runs. What keeps the arithmetic as busy as the largest of them is
-// slower in a run that lasts, by the clock that the board's power holds: here half. What waits for
-// something else draws less, and is not.
+// Products were measured in short runs. In a long run, a kernel as busy as the largest of them is
+// slower by the clock that the board's power sustains: here half. Kernels that wait for other
+// things draw less and are not slowed.
 TEST_F(KernelPriceTest, MeasuredProductsHaveTheClockThatPowerHolds) {
   double limit = 0;
   calibration::KernelCosts costs = costs_;
@@ -95,8 +95,8 @@ TEST_F(KernelPriceTest, MeasuredProductsHaveTheClockThatPowerHolds) {
   EXPECT_NEAR(time(4096), 2e-3, 1e-9);
 }
 
-// As the largest that was measured, in the kernel's layout; else the fastest tile, or what the
-// formula comes to.
+// As the largest measured product in the kernel's layout; otherwise the fastest tile, or the
+// formula.
 TEST_F(KernelPriceTest, BestProductsAreWhatTheProfileKnows) {
   calibration::KernelCosts costs = costs_;
   const Kernel product = Gemm(1, Bytes(), Bytes());
@@ -188,9 +188,9 @@ TEST_F(KernelPriceTest, AttentionHasAnEfficiencyForEachDirection) {
   EXPECT_EQ(Price(kernel).work, Milliseconds(4));  // 1e11 / (1e14 x 0.25)
 }
 
-// Of 100 multiprocessors, each with 0.8 Tflop/s. Four heads of 1024 tokens are 32 blocks of 128
-// queries. Under a mask the last block of a head sees all 1024 keys, twice as many as the mean one,
-// so that the device could compute 2 x 100 / 32 = 6.25 times the kernel meanwhile.
+// 100 multiprocessors of 0.8 Tflop/s. Four heads of 1024 tokens are 32 blocks of 128 queries. Under
+// a mask, the last block of a head attends to all 1024 keys, twice the mean. In its time the device
+// could compute 2 x 100 / 32 = 6.25 times the kernel.
 TEST_F(KernelPriceTest, AttentionTakesAsLongAsItsLongestThreadBlock) {
   topology::Gpu gpu = gpu_;
   gpu.multiprocessors = 100;
@@ -258,8 +258,8 @@ TEST_F(KernelPriceTest, GenerationsOfFusedAttentionDiffer) {
             KernelFault::kNoEfficiency);
 }
 
-// 2 us to start and 1 us a megabyte up to the last point, on a memory of 1 TB/s: further on no
-// faster.
+// 2 us to start and 1 us per megabyte up to the last point, on a memory of 1 TB/s; beyond it no
+// faster than the memory.
 TEST_F(KernelPriceTest, NoCurveGoesOnFasterThanTheMemory) {
   calibration::KernelCosts costs = RoundCosts();
   topology::Gpu gpu = gpu_;
@@ -307,8 +307,8 @@ TEST_F(KernelPriceTest, ProductsInTilesStartAsTheTilingSays) {
   EXPECT_EQ(demand->latency, Microseconds(5));
 }
 
-// 150 tiles take two waves, and so many 75 multiprocessors: a product of Hopper keeps those as long
-// as it runs. Of another device's blocks nothing is kept.
+// 150 tiles take two waves, which need 75 multiprocessors. On Hopper the product holds them until
+// it ends. Other devices' products hold none.
 TEST_F(KernelPriceTest, AProductOfHopperKeepsTheMultiprocessorsOfItsWaves) {
   calibration::KernelCosts costs = RoundCosts();
   calibration::GemmTiling& tiling = costs.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)];
@@ -343,10 +343,8 @@ TEST_F(KernelPriceTest, AProductOfHopperKeepsTheMultiprocessorsOfItsWaves) {
   EXPECT_EQ(measured.share[kCompute], 0.48);
 }
 
-// A wave that half of the multiprocessors sit out draws half of the power, so the others hold a
-// higher clock, and what is lost is less than the wave.
-// 40 tiles of 256 x 128 on 100 multiprocessors take a wave whose time is that of 100; three such
-// products at once have 120 tiles, two waves, of which each takes a third.
+// 40 tiles of 256 x 128 on 100 multiprocessors take a wave, the same time as 100 tiles. Three such
+// products at once have 120 tiles in two waves, of which each product takes a third.
 TEST_F(KernelPriceTest, ProductsThatRunAtOnceShareTheirWaves) {
   calibration::KernelCosts costs = RoundCosts();
   costs.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)] = {
@@ -361,6 +359,8 @@ TEST_F(KernelPriceTest, ProductsThatRunAtOnceShareTheirWaves) {
   EXPECT_EQ(one_of_three.latency, Microseconds(1));
 }
 
+// A wave that leaves half of the multiprocessors idle draws half of the power. The others sustain a
+// higher clock, so less than the wave is lost.
 TEST_F(KernelPriceTest, ProductsThatLeaveMultiprocessorsIdleHoldAHigherClock) {
   calibration::KernelCosts costs = RoundCosts();
   costs.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)] = {
@@ -386,8 +386,8 @@ TEST_F(KernelPriceTest, ProductsThatLeaveMultiprocessorsIdleHoldAHigherClock) {
   EXPECT_NEAR(work(1500), 40e-6, 1e-11);
 }
 
-// 300 MB at half of 1 TB/s take 600 us; at three quarters of that rate 800, in which the memory is
-// busy for 600.
+// 300 MB at half of 1 TB/s take 600 us; at three quarters of that rate 800 us, of which the memory
+// is busy for 600.
 TEST_F(KernelPriceTest, SomeKernelsDoNotKeepUpWithTheMemory) {
   calibration::KernelCosts costs = costs_;
   costs.traffic[static_cast<std::size_t>(Access::kWidening)] = 0.75;

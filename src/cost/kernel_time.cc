@@ -21,7 +21,7 @@ struct Point {
   Provenance provenance = Provenance::kMeasured;
 };
 
-// At `size`, between the points that ascend; beyond them that of the end.
+// The value at `size`, interpolated between ascending points; beyond the ends, that of the end.
 Point Between(const std::vector<Point>& points, std::int64_t size) {
   const auto above =
       std::lower_bound(points.begin(), points.end(), size,
@@ -56,7 +56,7 @@ Point AtSequence(const calibration::AttentionCurve& curve, std::int64_t sequence
   return point;
 }
 
-// Of the curves of one head size.
+// Interpolates over heads among the curves of one head size.
 Point AtHeads(const std::vector<Point>& by_heads, const Kernel& kernel, int multiprocessors) {
   Point point = Between(by_heads, kernel.batch);
   const auto filled = [&](std::int64_t heads) {
@@ -75,7 +75,7 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
   STEPCAST_CHECK(
       !surface.empty() && kernel.batch > 0 && kernel.m > 0 && kernel.n > 0 && kernel.k > 0,
       "attention has sizes, and a surface points");
-  // A square of as many pairs of a query and a key.
+  // A square with the same number of pairs of query and key.
   const std::int64_t length =
       kernel.causal ? kernel.m
                     : static_cast<std::int64_t>(std::llround(std::sqrt(
@@ -111,7 +111,7 @@ namespace {
 constexpr std::int64_t kWidest = 16;  // bytes
 constexpr std::int64_t kNarrowest = 2;
 
-// A matrix: which dimension its rows have, and which counts them.
+// A matrix: the dimension that its rows span, and the dimension that counts the rows.
 struct Matrix {
   std::int64_t Kernel::*row;
   std::int64_t Kernel::*rows;
@@ -129,14 +129,14 @@ std::array<Matrix, 2> OperandsOf(ProductLayout layout) {
   return {};
 }
 
-// The largest load, in bytes, that divides a row.
+// The largest load size in bytes that divides a row.
 std::int64_t LoadOf(std::int64_t row, std::int64_t element) {
   std::int64_t load = kWidest;
   while (load > kNarrowest && row * element % load != 0) load /= 2;
   return load;
 }
 
-// Zero: not known.
+// Zero if unknown.
 double BatchedRate(DataType type, const calibration::KernelCosts& costs, Version torch) {
   for (const calibration::UnalignedBatches& batches : costs.batched_unaligned) {
     if (torch >= batches.torch) return batches.rate[static_cast<std::size_t>(type)];
@@ -144,7 +144,7 @@ double BatchedRate(DataType type, const calibration::KernelCosts& costs, Version
   return 0;
 }
 
-// Of operands whose rows so many bytes divide.
+// For operands whose rows are divisible by `load` bytes.
 double OperandRate(std::int64_t load, const calibration::KernelCosts& costs) {
   if (load == kWidest || costs.gemm_unaligned == 0) return 1;
   if (load > kNarrowest && costs.gemm_unaligned_even != 0) return costs.gemm_unaligned_even;
@@ -153,7 +153,7 @@ double OperandRate(std::int64_t load, const calibration::KernelCosts& costs) {
                       std::log2(static_cast<double>(kWidest) / kNarrowest));
 }
 
-// Of a result whose rows so many bytes divide.
+// For a result whose rows are divisible by `load` bytes.
 double ResultRate(std::int64_t load, const calibration::KernelCosts& costs) {
   if (load == kWidest || costs.gemm_unaligned_result == 0) return 1;
   if (load == kNarrowest) return costs.gemm_unaligned_result;
@@ -204,15 +204,15 @@ double ArithmeticLimit(const calibration::PowerDraw& power, double limit_watts,
                        const MicroBatchDraw& draw) {
   const bool known = power.products != 0 && power.memory != 0 && limit_watts != 0;
   if (!known || draw.at_best <= 0 || power.memory >= limit_watts) return limit_watts;
-  // With P B what products draw at full clock, as energy: the mean is the limit where
-  // P B c^3 = (L - W) M c + (L - idle) A.
+  // P B is the power that products draw at full clock, as energy: the mean is at the limit where P
+  // B c^3 = (L - W) M c + (L - idle) A.
   const double cubic = power.products * draw.at_best;
   const double spared = (limit_watts - power.memory) * draw.other;
   const double allowed =
       std::max(limit_watts - power.idle, 1e-3 * power.products) * draw.arithmetic;
   double clock = 1;
   if (cubic > spared + allowed) {
-    // Newton's method from above a root of a function that is convex there: it never passes it.
+    // Newton's method on a convex function, started above the root: it never passes the root.
     for (;;) {
       const double above = cubic * clock * clock * clock - spared * clock - allowed;
       const double next = clock - above / (3 * cubic * clock * clock - spared);

@@ -16,24 +16,24 @@
 
 namespace stepcast::cost {
 
-// How long each link of a cluster is busy with a group's collective, by the steps of its algorithm
-// (network/group_steps.h). Loads are in proportion to the collective's size: they are found for one
-// size, so large that rounding does not show. One thread at a time.
+// How long a group's collective keeps each link of a cluster busy, by the steps of its algorithm
+// (network/group_steps.h). Loads are proportional to the collective's size. They are computed for
+// one size large enough that rounding is negligible. One thread at a time.
 class LinkLoads {
  public:
   struct Load {
-    double transfer = 0;  // seconds a byte: the links together, stage by stage
-    // (link, seconds a byte), by link; without links that carry nothing.
+    double transfer = 0;  // seconds per byte, all links together, stage by stage
+    // (link, seconds per byte), ordered by link, without idle links.
     std::vector<std::pair<std::uint32_t, double>> busy;
   };
 
   // The network outlives this.
   explicit LinkLoads(const network::ClusterNetwork& network);
 
-  // `ranks` and `algorithm` as GroupSteps::Make takes them.
+  // `ranks` and `algorithm`: see GroupSteps::Make.
   tl::expected<Load, network::Fault> Of(std::span<const int> ranks, std::string_view algorithm,
                                         CollectiveKind kind);
-  // Of a message from one rank to another, for each of its bytes.
+  // Load per byte of a message from one rank to another.
   tl::expected<Load, network::Fault> OfMessage(int from, int to);
 
  private:

@@ -13,10 +13,10 @@
 namespace stepcast::cost {
 namespace {
 
-// How many times as large as the point before the last point is, from which a rate is taken.
+// The rate beyond the last point is taken from a point that is this many times smaller.
 constexpr std::int64_t kApart = 4;
 
-// Where a value lies on an axis: between `low` and `low + 1`, `part` of the way in logarithms.
+// A position on an axis: between `low` and `low + 1`, at fraction `part` in logarithms.
 struct Place {
   std::size_t low = 0;
   double part = 0;
@@ -54,7 +54,7 @@ MeasuredTime TimeFromCurve(const calibration::Curve& curve, Bytes bytes) {
       [](const std::pair<Bytes, Time>& point, Bytes wanted) { return point.first < wanted; });
   if (above == curve.end()) {
     const auto& [last, time] = curve.back();
-    // Points close to each other would say more of noise than of a rate.
+    // Points close to each other would show noise rather than a rate.
     for (auto point = std::next(curve.rbegin()); point != curve.rend(); ++point) {
       const auto& [before, time_before] = *point;
       if (before.count() > last.count() / kApart || time <= time_before) continue;
@@ -68,7 +68,7 @@ MeasuredTime TimeFromCurve(const calibration::Curve& curve, Bytes bytes) {
   if (above == curve.begin()) return {above->second, Provenance::kExtrapolated};
   const auto& [low, low_time] = *std::prev(above);
   const auto& [high, high_time] = *above;
-  // Both terms are positive, also where the curve falls a little.
+  // Both terms are positive, even where the curve falls slightly.
   const std::int64_t width = (high - low).count();
   return {ScaledTime(low_time, (high - bytes).count(), width) +
               ScaledTime(high_time, (bytes - low).count(), width),
@@ -84,8 +84,9 @@ MeasuredTime TimeFromSurface(const calibration::GemmSurface& surface, std::int64
   for (const Place& place : places) {
     measured.provenance = std::max(measured.provenance, place.provenance);
   }
-  // t = m n k / throughput, so the logarithm of t is that of the sizes, which is linear along each
-  // axis, minus the interpolated one of the throughput: itself trilinear. The corners' times do.
+  // t = m n k / throughput, so log t is the logarithm of the sizes, which is linear along each
+  // axis, minus the interpolated logarithm of the throughput. That makes it trilinear, so
+  // interpolating the times of the corners suffices.
   double log_time = 0;
   for (unsigned corner = 0; corner < 8; ++corner) {
     double weight = 1;

@@ -11,7 +11,7 @@ namespace {
 using calibration::Curve;
 using calibration::GemmSurface;
 
-// Time of a product under a law that is linear in the logarithms: t = c m^a n^b k^d.
+// Product times that are linear in the logarithms: t = c m^a n^b k^d.
 GemmSurface PowerLaw(std::vector<std::int64_t> axis, double scale, double a, double b, double d) {
   GemmSurface surface{.m = axis, .n = axis, .k = axis, .times = {}};
   for (std::int64_t m : axis) {
@@ -45,8 +45,8 @@ TEST(CurveTest, ReadsBetweenAndOutside) {
   }
 }
 
-// 2 us to start and 1 us for each 1000 bytes: beyond the last point, too, for which the point
-// before it is too close to say a rate.
+// 2 us to start and 1 us per 1000 bytes, also beyond the last point. The point before it is too
+// close to determine the rate.
 TEST(CurveTest, GoesOnAtTheRateOfItsEnd) {
   const Curve curve = {{Bytes(1000), Microseconds(3)},
                        {Bytes(7000), Nanoseconds(9100)},
@@ -60,7 +60,7 @@ TEST(CurveTest, FallsWhereTheMeasurementFalls) {
   EXPECT_EQ(TimeFromCurve(curve, Bytes(1500)).time, Nanoseconds(4500));
 }
 
-// A start-up cost and a rate are read back exactly, whatever the points.
+// A start-up cost and a rate are recovered exactly from any points.
 RC_GTEST_PROP(CurveTest, IsExactForStartAndRate, ()) {
   const auto start = *rc::gen::inRange<std::int64_t>(1, 1'000'000);
   const auto rate = *rc::gen::inRange<std::int64_t>(1, 1'000);

@@ -15,8 +15,8 @@ using topology::DeviceKind;
 using topology::LinkKind;
 using topology::LinkRule;
 
-// What NCCL takes a PCIe link to carry of its raw bandwidth (NVIDIA/nccl, src/graph/topo.cc: 12,
-// 24, 48 GB/s for generations 3, 4, 5 with 16 lanes).
+// The fraction of a PCIe link's raw bandwidth that NCCL assumes (NVIDIA/nccl, src/graph/topo.cc:
+// 12, 24, 48 GB/s for generations 3, 4, 5 with 16 lanes).
 constexpr double kPciePart = 0.75;
 
 double Gigabytes(Bandwidth bandwidth) {
@@ -43,13 +43,13 @@ nccl::Cpu CpuOf(topology::Processor processor) {
   return nccl::Cpu::kIntelSapphireRapids;
 }
 
-// One end of a link that a rule makes, as seen from a device of kind `kind`.
+// A pair of linked devices, seen from the device of kind `kind`.
 struct Neighbour {
   int self = 0;
   int other = 0;
 };
 
-// The links between devices of two kinds, in either direction of writing.
+// The links between devices of two kinds, whichever kind the rule names first.
 std::vector<Neighbour> LinksBetween(const LinkRule& rule, DeviceKind self, DeviceKind other) {
   std::vector<Neighbour> links;
   if (rule.from.kind == self && rule.to.kind == other) {
@@ -60,7 +60,7 @@ std::vector<Neighbour> LinksBetween(const LinkRule& rule, DeviceKind self, Devic
   return links;
 }
 
-// Where devices of a kind are plugged in, by index.
+// The PCIe slots of devices of a kind, by index.
 std::vector<nccl::PcieSlot> SlotsOf(const topology::NodeType& node, DeviceKind kind) {
   std::vector<std::optional<nccl::PcieSlot>> slots(static_cast<std::size_t>(node.Count(kind)));
   for (const LinkRule& rule : node.links) {
@@ -75,7 +75,7 @@ std::vector<nccl::PcieSlot> SlotsOf(const topology::NodeType& node, DeviceKind k
       if (!slot) slot = {.pcie_switch = -1, .socket = link.other, .bandwidth = bandwidth};
     }
   }
-  // A topology may leave out what joins its GPUs to processors: generation 5 of PCIe, 16 lanes.
+  // If a topology does not say what joins its GPUs to processors: PCIe generation 5, 16 lanes.
   constexpr double kDefault = 48;
   std::vector<nccl::PcieSlot> result;
   result.reserve(slots.size());
@@ -85,14 +85,14 @@ std::vector<nccl::PcieSlot> SlotsOf(const topology::NodeType& node, DeviceKind k
   return result;
 }
 
-// Where a PCIe switch hangs, by way of other switches or none.
+// The top switch above a PCIe switch.
 struct Top {
   int at = 0;  // the switch that is linked to a processor; itself where no route leads to one
   double bandwidth = std::numeric_limits<double>::infinity();  // of the narrowest link to it
 };
 
-// NCCL's node has one level of switches (and NCCL itself makes one of Broadcom's two): those
-// further down are part of the one that they hang on.
+// NCCL's node has one level of switches (NCCL itself merges two levels of Broadcom's). Lower
+// switches are merged into their top switch.
 std::vector<Top> TopsOf(const topology::NodeType& node, const std::vector<nccl::PcieSwitch>& all) {
   const std::size_t count = all.size();
   std::vector<Top> tops(count);
@@ -132,7 +132,7 @@ GpuLinks LinksOfAGpu(const topology::NodeType& node, topology::LinkKind kind) {
   GpuLinks links;
   std::int64_t sum = 0;
   for (const topology::LinkRule& rule : node.links) {
-    // NVLink to a processor is the GPU's way to its memory, none to others.
+    // NVLink to a processor is the GPU's path to host memory, and no path to other devices.
     const bool to_processor =
         rule.from.kind == topology::DeviceKind::kCpu || rule.to.kind == topology::DeviceKind::kCpu;
     if (rule.kind != kind || (to_processor && kind == topology::LinkKind::kNvLink)) continue;

@@ -36,8 +36,8 @@ TEST(NcclNode, HasTheChosenGpusAndAllCards) {
   EXPECT_EQ(node.switches[3].socket, 1);
 }
 
-// Four GPUs of eight, two to each PCIe switch with two cards: channels enter and leave through the
-// four cards near them, and there are as many as four cards can feed.
+// Four GPUs of eight, two on each PCIe switch, which has two cards. Channels use the four cards
+// near the GPUs, and there are as many channels as four cards can feed.
 TEST(NcclNode, APartOfItUsesTheCardsNearItsGpus) {
   const Bandwidth port = Bandwidth::GigabytesPerSecond(25);
   const auto rings = [&](const std::vector<int>& gpus) {
@@ -56,8 +56,8 @@ TEST(NcclNode, APartOfItUsesTheCardsNearItsGpus) {
   EXPECT_DOUBLE_EQ(2 * part.channels * part.bw_inter, whole.channels * whole.bw_inter);
 }
 
-// GPUs 0 and 1 below switch 1, GPUs 2 and 3 below switch 2, both below switch 0, which hangs on the
-// processor, as does the card. The link from switch 2 is half as wide.
+// GPUs 0 and 1 are below switch 1, GPUs 2 and 3 below switch 2, both below switch 0, which connects
+// to the processor, as does the card. The link from switch 2 has half the bandwidth.
 TEST(NcclNode, SwitchesBelowSwitchesArePartOfThem) {
   topology::NodeType type;
   type.devices = {4, 0, 3, 1, 1};

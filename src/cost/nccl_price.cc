@@ -88,8 +88,8 @@ std::optional<CollectiveKind> TwinOf(CollectiveKind kind) {
   return std::nullopt;
 }
 
-// What the user's settings leave NCCL for a function, as curves state it: "" when they say nothing,
-// a name when they leave one algorithm; none when no curve can be like that.
+// The choice that the user's settings leave NCCL for a function, as curves state it: "" if they say
+// nothing, a name if they leave one algorithm. Nothing if no curve can match.
 std::optional<std::string> ForcedAlgorithm(const nccl::Overrides& overrides,
                                            nccl::Function function) {
   if (!overrides.protocols.is_default(function)) return std::nullopt;
@@ -125,8 +125,8 @@ Bandwidth Faster(Bandwidth bandwidth, double factor) {
       std::llround(static_cast<double>(bandwidth.bytes_per_second()) * factor));
 }
 
-// What NVLinks `speed` times as fast as NCCL takes them to be change. Across nodes rings and trees
-// have settled on what the cards carry, which faster NVLinks do not change.
+// The communicator with NVLinks `speed` times as fast as NCCL assumes. Across nodes, rings and
+// trees are limited by the cards, which faster NVLinks do not change.
 nccl::Communicator OverNvlinks(nccl::Communicator communicator, double speed) {
   nccl::Graphs& graphs = communicator.graphs;
   for (nccl::Graph* graph :
@@ -142,8 +142,8 @@ nccl::Communicator OverNvlinks(nccl::Communicator communicator, double speed) {
   return communicator;
 }
 
-// By how many doublings a size lies outside of the sizes at which a curve's data pass through one
-// mechanism, on a side on which the curve goes on with another one. Where the curve itself ends, 0.
+// The distance, in doublings, of a size from the sizes of a curve with one mechanism, on a side
+// where the curve continues with the other. 0 if the curve itself ends there.
 double OutsideOfMechanism(const std::vector<calibration::TimePoint>& points,
                           const std::vector<calibration::TimePoint>& others, double size) {
   if (others.empty()) return 0;
@@ -177,8 +177,7 @@ GroupShape ShapeOf(std::span<const int> ranks, int gpus_per_node) {
   return shape;
 }
 
-// An estimate is the algorithm that NCCL chooses and the time, in microseconds, that the tuning
-// model gives for it.
+// NCCL's chosen algorithm, and the tuning model's time for it in microseconds.
 struct NcclPricer::Estimate {
   const char* algorithm = "ring";
   std::optional<nccl::Algorithm> tuned;  // none: sends and receives
@@ -199,7 +198,7 @@ struct NcclPricer::Estimate {
   }
 };
 
-// An estimate, and its time with what was measured.
+// An estimate, and its time corrected by measurements.
 struct NcclPricer::Timed {
   Estimate estimate;
   double us = 0;
@@ -357,7 +356,7 @@ NcclPricer::Group& NcclPricer::GroupOf(CollectiveKind kind, const CommunicationP
   const bool forced_otherwise =
       !IsExchange(kind) && !ForcedAlgorithm(setting_.overrides, FunctionOf(kind));
   const bool in_network = setting_.collnet && shape.nodes > 1;
-  // Groups whose nodes hold different numbers of ranks have no shape.
+  // Groups whose nodes hold different numbers of ranks have no common shape.
   const bool uneven = static_cast<int>(shape.gpus.size()) * shape.nodes != shape.ranks;
   group.any = !forced_otherwise && !in_network && !uneven;
   return group;
@@ -376,7 +375,7 @@ std::optional<NcclPricer::LinkSpeeds> NcclPricer::SpeedsOf(const calibration::Cu
     if (file.nvlink && Alike(file.inside, nvlink_)) {
       speeds.nvlink *= Ratio(file.inside, nvlink_);
     } else if (file.nvlink) {
-      // As many links, of the speed that they were built with.
+      // The same number of links, at the speed that they were built with.
       if (!Alike(file.inside, Faster(nvlink_, 1 / own_.nvlink))) return std::nullopt;
       speeds.nvlink = 1;
       all_like_these = false;
@@ -384,13 +383,13 @@ std::optional<NcclPricer::LinkSpeeds> NcclPricer::SpeedsOf(const calibration::Cu
   }
   if (path.nodes > 1) {
     if (!Alike(file.transport, setting_.cluster->fabric()->transport)) return std::nullopt;
-    // What a file states of its network is that of all cards of a node.
+    // A file states the network bandwidth of all NICs of a node.
     const bool whole_nodes = static_cast<int>(shape.gpus.size()) == GpusOfANode();
     const bool alike = Alike(file.network, path.inter_bandwidth);
     const bool known = whole_nodes && file.network != Bandwidth();
     if (!alike && !known) return std::nullopt;
     all_like_these = all_like_these && alike;
-    // A curve that is scaled is so from the machine that it was measured on, however near.
+    // A scaled curve is scaled from the machine it was measured on, however similar that is.
     if (!all_like_these && known) speeds.network = Ratio(file.network, path.inter_bandwidth);
   }
   return all_like_these == like_these ? std::optional(speeds) : std::nullopt;
@@ -495,7 +494,7 @@ std::optional<NcclPricer::Correction> NcclPricer::CorrectionBy(const std::vector
       if (nearest.anchor == nullptr || speaker.away < nearest.away) nearest = speaker;
     }
   };
-  // `fading`: in doublings of ranks beyond the last that was measured.
+  // `fading`: in doublings of ranks beyond the largest measured number.
   const auto factor_of = [&](const Speaker& speaker, double fading) {
     const Part& part = speaker.anchor->Of(estimate);
     const Part& other = speaker.anchor->parts[estimate.in_switch() ? 0 : 1];
@@ -541,9 +540,9 @@ std::optional<NcclPricer::Estimate> NcclPricer::OnLinks(CollectiveKind kind, Byt
   }
   there.inter_bandwidth = Faster(path.inter_bandwidth, speeds.network);
   const LinkTimes links = estimate->Fastest(kind, bytes, there);
-  // What the fabric does to a transfer, whether or not NCCL knows.
+  // Efficiencies of the fabric for a transfer, whether or not NCCL knows them.
   const calibration::LinkCosts& costs = *setting_.links;
-  // LL sends a flag of four bytes with every four bytes of data.
+  // LL sends a four-byte flag with every four bytes of data.
   const double sent = estimate->tuned && estimate->protocol == nccl::Protocol::kLl ? 2 : 1;
   const double transfer =
       sent * std::max({links.intra.microseconds() /
@@ -562,7 +561,7 @@ double NcclPricer::OnSockets(CollectiveKind kind, Time inter, const Communicatio
   constexpr int kFlowsOfATree = 2;  // of a channel, out of a node
   int flows = estimate.channels * fabric->sockets.per_channel;
   if (estimate.tuned == nccl::Algorithm::kTree) flows *= kFlowsOfATree;
-  // Every rank of a node sends over channels of its own.
+  // Every rank of a node sends over its own channels.
   if (!estimate.tuned && kind != CollectiveKind::kSendRecv) flows *= path.ranks_per_node;
   const double bytes =
       inter.seconds() * static_cast<double>(path.inter_bandwidth.bytes_per_second());
@@ -658,12 +657,12 @@ std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes 
   CollectivePrice price;
   price.algorithm = estimate.algorithm;
   price.wire_bytes_per_rank = WireBytesPerRank(kind, bytes, path.ranks);
-  // What was measured may have run by another algorithm than the tuner of this release takes.
+  // A measurement may have run with another algorithm than the tuner of this release chooses.
   price.bandwidth_bound =
       provenance == Provenance::kModelled
           ? links.bandwidth_bound()
           : std::min(MeasurementBound(kind, bytes, path), links.bandwidth_bound());
-  // By formula the links begin to carry when the kernel has been launched; what was measured holds
+  // In the formula, links start to carry data once the kernel is launched. A measurement contains
   // both.
   const Time launch = setting_.law->launch;
   const Time least =

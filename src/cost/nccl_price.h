@@ -23,80 +23,81 @@
 #include "src/topology/device.h"
 #include "src/topology/routes.h"
 
-// Collectives as NCCL runs them on CUDA devices in a real topology.
+// Prices of collectives as NCCL runs them on CUDA devices in a real topology.
 //
-// Algorithm, protocol and channels are the tuner's choice (src/nccl) for a communicator of the
-// group's shape, with the user's NCCL_ALGO and NCCL_PROTO. All-to-all, scatter, gather and
-// send_recv are sends and receives, which the tuner does not choose for (nccl/exchange.h). The
-// time, best source first:
+// NCCL's tuner (src/nccl) chooses algorithm, protocol and channels for a communicator of the
+// group's shape, given the user's NCCL_ALGO and NCCL_PROTO. All-to-all, scatter, gather and
+// send_recv are sends and receives, for which the tuner makes no choice (nccl/exchange.h). Sources
+// of the time, best first:
 //
-//   1  a published curve of the profile with exactly this collective, ranks and nodes: the law's
-//      time (4) times measured over law, between the measured sizes interpolated (curve_time.h)
-//                                                     measured, interpolated or extrapolated
-//   2  the same over exactly this group, as all-gather for reduce-scatter and the other way round:
-//      both send the same bytes in the same steps                                transferred
-//   3  curves of this collective (then of its twin) over fewer and over more ranks: the law's time
-//      times measured over law at the same size. Of each side the nearest curve counts, by the
-//      doublings of ranks and of the size beyond its ends; between two that factor is interpolated
-//      over the logarithm of the ranks. Beyond the last number of ranks it fades into the law's
-//      own, 1, within kFadeDoublings of it. Of groups on several nodes only those with as many ranks to a node
-//      count, and rings on direct NVLinks say nothing about rings that other GPUs relay
-//                                                                                transferred
-//   4  the profile's law (calibration/collective_curves.h) over the tuner's latency and bandwidth;
-//      for sends and receives over those of nccl/exchange.h, by the figures of LL or Simple
-//                                                                                modelled
+//  1  a published curve of the profile for exactly this collective, ranks and nodes: the law's
+//     time (4) times measured over law, interpolated between the measured sizes (curve_time.h)
+//                                                    measured, interpolated or extrapolated
+//  2  the same for exactly this group, with all-gather for reduce-scatter and vice versa: both
+//     send the same bytes in the same steps                                     transferred
+//  3  curves of this collective (then of its twin) over fewer and over more ranks: the law's time
+//     times measured over law at the same size. On each side the nearest curve counts, by the
+//     doublings of ranks and of the size beyond its ends; between the two, that factor is
+//     interpolated over the logarithm of the ranks. Beyond the largest number of ranks it fades
+//     to the law's own, 1, within kFadeDoublings. For groups on several nodes only curves with
+//     the same ranks per node count, and rings on direct NVLinks do not represent rings that
+//     other GPUs relay
+//                                                                               transferred
+//  4  the profile's law (calibration/collective_curves.h) over the tuner's latency and bandwidth;
+//     for sends and receives over those of nccl/exchange.h, by the figures of LL or Simple
+//                                                                               modelled
 //
-// A factor says how well the law knows one mechanism. So of each curve only the sizes count at
-// which data pass through a switch that reduces, or do not, as here: where a curve begins with
-// large buffers that switches add up, it says nothing about small ones that trees do. Where it goes
-// on with the other mechanism the factor fades as beyond the last number of ranks; where the curve
-// itself ends it stays.
+// A factor describes the law's error for one mechanism: reduction in a switch, or not. From each
+// curve, only the sizes with the mechanism in use here count. A curve that starts with large
+// buffers reduced in switches says nothing about small ones reduced by trees. If a curve continues
+// with the other mechanism, the factor fades as beyond the largest number of ranks. If the curve
+// itself ends, the factor stays.
 //
-// More nodes are not faster: where all this has a group faster than one of half as many nodes, a
-// quarter and so on to a single one, it takes as long as the slowest of them. The law knows one algorithm better
-// than another, and NCCL changes from one to the other as nodes are added. What was measured on
-// exactly these nodes stands.
+// More nodes are never faster. If a group would be faster than one of half as many nodes, a quarter
+// and so on down to one, it takes the time of the slowest of them. (The law is more accurate for
+// some algorithms than for others, and NCCL changes algorithms as nodes are added.) Times measured
+// on exactly these nodes are kept.
 //
-// NCCL chooses by constants of its own for NVLinks of a GPU's generation; how long the choice takes
-// follows from the links that are there. So where they are faster the choice is the same, and its
-// transfers over NVLink are shorter in proportion.
+// NCCL's choice uses its own constants for the NVLinks of a GPU's generation, but the duration
+// follows from the actual links. Faster NVLinks leave the choice unchanged and shorten transfers
+// over NVLink in proportion.
 //
-// Curves of the release of NCCL that runs come first, then those of newer ones, the nearest first,
-// then of older ones (nccl_setting.h).
+// Curves of the running NCCL release come first, then those of newer ones, the nearest first, then
+// those of older ones (nccl_setting.h).
 //
-// A curve counts where the user lets NCCL choose as when it was measured (none was measured with
-// reduction in the network), GPUs of a node meet over the same kind of link, and nodes by
-// transports that are alike (base/transport.h): how long a small message takes is the transport's
-// affair. Those of machines with a GPU's NVLinks and the network between nodes within 10 % of these
-// come first. Where there are none, a curve of other links says how well the law knows its own
-// machine, and the law's time here times that factor is the price
-//                                                                                transferred
+// A curve counts under three conditions. The user's settings leave NCCL the same choice as when it
+// was measured (none was measured with reduction in the network). GPUs of a node meet over the same
+// kind of link. The transports between nodes are alike (base/transport.h), because the transport
+// determines the time of small messages. Machines whose NVLinks per GPU and network between nodes
+// are within 10 % of this one come first. If there are none, a curve of other links gives the law's
+// error on its own machine. The law's time here times that factor is the price
+//                                                                               transferred
 //
-// No time is below what the algorithm needs on the raw links (collective_price.h); the law's
-// transfers count at least what the links take at the profile's efficiencies, so that a network
-// that NCCL does not see (a spine that is too narrow) slows them; and the tuner's latency counts at
-// least what a message takes along the links, of which the law stretches nothing.
+// No time is shorter than the algorithm needs on the raw links (collective_price.h). The law's
+// transfers take at least the time of the links at the profile's efficiencies, so a bottleneck that
+// NCCL does not see (a spine that is too narrow) slows them. The tuner's latency is at least that
+// of a message along the links, and the law does not scale this part.
 //
-// Without RDMA (Transport::kSockets) the data of each of NCCL's channels go over TCP connections of
-// that channel. Each connection has a largest rate in bytes per second. The data pass the host's
-// memory: the GPU writes them there, the kernel
-// copies them, the card reads them, and the same the other way round. So a transfer takes at least
-// as long as the connections of the channels in use, and as eight passes over the host's memory for
-// each byte that a node sends while it receives as much, where the topology says how fast that is.
-// NCCL's choice knows nothing of either. A tree's data leave a node for its parent and its children
-// over connections of their own, two at a time.
+// Without RDMA (Transport::kSockets), each of NCCL's channels uses its own TCP connections, and
+// each connection has a largest rate. The data pass through host memory: the GPU writes them there,
+// the kernel copies them, the card reads them, and the reverse on the other side. A transfer
+// therefore takes at least the time of the connections of the channels in use. If the topology
+// states the host memory's bandwidth, it also takes at least eight passes over host memory for each
+// byte that a node sends (while it receives as much). NCCL's choice takes neither into account. A
+// tree's data leave a node for its parent and its children over separate connections, two at a
+// time.
 //
-// Where NVLink joins GPUs directly and not all with each other, NCCL passes data through GPUs in
-// between, which the topology's rings do not: the links inside the node then set no bound.
+// If NVLink joins some pairs of GPUs directly but not all, NCCL relays data through other GPUs,
+// which the topology's rings do not model. The links inside the node then set no bound.
 //
-// Shares: from launch to end a collective holds one multiprocessor for each of its channels; it
-// reads and writes 3 bytes of device memory for each byte that a rank sends through rings and trees
-// (the neighbour's data arrive in a buffer, are read there, and are combined with or copied to the
-// rank's own), and 2 for each byte of the buffer where a switch reduces; links as far as they are
-// needed.
+// Shares: from launch to end, a collective holds one multiprocessor for each of its channels.
+// Through rings and trees it reads and writes 3 bytes of device memory for each byte that a rank
+// sends: the neighbor's data arrive in a buffer, are read there, and are combined with or copied to
+// the rank's own. With reduction in a switch, it is 2 for each byte of the buffer. Links are used
+// as far as needed.
 namespace stepcast::cost {
 
-// The members of a group: how many ranks on how many nodes, and which GPUs of the fullest node.
+// The shape of a group: ranks, nodes, and the GPUs of its fullest node.
 struct GroupShape {
   int ranks = 1;
   int nodes = 1;
@@ -104,7 +105,7 @@ struct GroupShape {
 
   friend auto operator<=>(const GroupShape&, const GroupShape&) = default;
 };
-// `ranks` as a program's groups have them, placed on nodes of `gpus_per_node` in order.
+// `ranks` as in a program's groups, placed on nodes of `gpus_per_node` in order.
 GroupShape ShapeOf(std::span<const int> ranks, int gpus_per_node);
 
 struct NcclSetting {
@@ -112,27 +113,27 @@ struct NcclSetting {
   const topology::Gpu* gpu = nullptr;          // a CUDA device
   const calibration::LinkCosts* links = nullptr;
   const calibration::CollectiveLaw* law = nullptr;
-  std::vector<std::shared_ptr<const calibration::CurveFile>> curves;  // the most trusted first
+  std::vector<std::shared_ptr<const calibration::CurveFile>> curves;  // most trusted first
   nccl::Version version = nccl::Version::kV230;
   nccl::Overrides overrides;
-  bool multicast = true;  // the driver lets NVSwitch multicast, which NVLS takes
-  bool collnet = false;   // cards may let the fabric's switches reduce (NCCL_COLLNET_ENABLE)
+  bool multicast = true;  // the driver supports NVSwitch multicast, which NVLS needs
+  bool collnet = false;   // cards may use reduction in the fabric's switches (NCCL_COLLNET_ENABLE)
 };
 
-// Keeps what it has found out about groups; one for each thread.
+// Prices collectives and caches per-group results. One object per thread.
 class NcclPricer {
  public:
   explicit NcclPricer(NcclSetting setting);
 
-  // None when the user's settings exclude every algorithm or protocol that could do it. Requires
-  // path.ranks > 1, and `shape` of the same group.
-  // `communicator`: a message's, of which the group is the two ends (kSendRecv).
+  // Returns nothing if the user's settings exclude every possible algorithm or protocol. Requires
+  // path.ranks > 1, and `shape` of the same group. `communicator`: for a message (kSendRecv), the
+  // communicator that it uses; the group is then its two ends.
   std::optional<CollectivePrice> Price(CollectiveKind kind, Bytes bytes,
                                        const topology::CommunicationPath& path,
                                        const GroupShape& shape,
                                        const GroupShape* communicator = nullptr);
 
-  // Over how many doublings of ranks beyond the last that was measured a factor fades.
+  // Doublings of ranks beyond the largest measured number over which a factor fades.
   static constexpr double kFadeDoublings = 8;
 
   // The law's time, without curves.
@@ -140,22 +141,22 @@ class NcclPricer {
                                             const topology::CommunicationPath& path,
                                             const GroupShape& shape);
 
-  // What NCCL takes for a collective, and what would be fastest of all that it may take here: both
-  // by the law, without curves, which there are of its own choices alone. The least by which it is
-  // faster is the law's median error on measurements that it was not fitted to (`validate
-  // collectives`: held back, without curves).
+  // NCCL's choice for a collective, and the fastest choice that it could make here, both by the law
+  // without curves (curves exist only for NCCL's own choices). kLeastFaster, the least advantage
+  // that is reported, is the law's median error on measurements that it was not fitted to
+  // (`validate collectives`: held back, without curves).
   static constexpr double kLeastFaster = 0.09;
   struct FasterChoice {
     CollectivePrice taken, fastest;
   };
-  // None where by the law nothing is so much faster, for exchanges, of which NCCL chooses no
-  // algorithm, and where the settings exclude all.
+  // Nothing if no choice is that much faster by the law, for exchanges, for which NCCL chooses no
+  // algorithm, and if the settings exclude every choice.
   std::optional<FasterChoice> FasterByLaw(CollectiveKind kind, Bytes bytes,
                                           const topology::CommunicationPath& path,
                                           const GroupShape& shape);
 
-  // Channels, and the shares of what they hold, for a price that came from elsewhere: a table of
-  // the user's. Leaves it as it is where NCCL could not do the collective.
+  // Sets channels and resource shares of a price from another source, such as a user's table. No
+  // effect if NCCL could not run the collective.
   void AddShares(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path,
                  const GroupShape& shape, CollectivePrice& price);
 
@@ -164,16 +165,16 @@ class NcclPricer {
   // model gives for it.
   struct Estimate;
   struct Timed;
-  // How fast a machine's links are: its NVLinks over those that NCCL's figure stands for, and its
-  // network over this cluster's.
+  // Relative link speeds of a machine: its NVLinks over NCCL's figure, and its network over this
+  // cluster's.
   struct LinkSpeeds {
     double nvlink = 1;
     double network = 1;
     friend auto operator<=>(const LinkSpeeds&, const LinkSpeeds&) = default;
   };
   using Machine = std::pair<GroupShape, LinkSpeeds>;
-  // The sizes of a curve at which data pass through a switch that reduces, or those at which they
-  // do not, beside the law's times on the machine that it was measured on.
+  // The sizes of a curve with reduction in a switch, or those without, with the law's times on the
+  // machine where it was measured.
   struct Part {
     std::vector<calibration::TimePoint> points;
     std::vector<double> law;  // us, of points
@@ -185,14 +186,14 @@ class NcclPricer {
     std::array<Part, 2> parts;  // [in a switch]
     const Part& Of(const Estimate& estimate) const;
   };
-  // The curves that may speak for a group, the most trusted first of each tier, found when they are
-  // asked for: on links like these of exactly the group, of others, then the same on other links.
+  // The curves that may apply to a group, in tiers, each with the most trusted first; computed on
+  // demand. Tiers: similar links with exactly the group's ranks, similar links with other ranks,
+  // then the same on other links.
   struct Group {
-    bool any = true;  // the settings leave curves that are like what they leave NCCL
+    bool any = true;  // some curve was measured with the choice that the settings leave NCCL
     std::array<std::optional<std::vector<Anchor>>, 4> tiers;
   };
-  // A correction is the factor by which measured times differ from the tuning model's, and says
-  // where it comes from.
+  // The factor by which measured times differ from the tuning model's, and its source.
   struct Correction {
     double factor = 1;
     Provenance provenance = Provenance::kModelled;
@@ -200,9 +201,10 @@ class NcclPricer {
 
   // A group's tuner.
   struct Communicator {
-    nccl::CommunicatorModel model;   // as NCCL sees it: what it chooses by
-    nccl::CommunicatorModel timing;  // the same channels over NVLinks of the speed that they have
-    nccl::PathType ring_type;        // what rings pass through inside the node
+    nccl::CommunicatorModel model;   // as NCCL sees it: determines the choice
+    // the same channels with the actual NVLink speed: determines the time
+    nccl::CommunicatorModel timing;
+    nccl::PathType ring_type;        // the links that rings use inside the node
     int compute_channels = 1;
     bool nvlink() const { return ring_type <= nccl::PathType::kNvlinkBridge; }
   };
@@ -212,14 +214,14 @@ class NcclPricer {
   const Communicator& CommunicatorOf(const GroupShape& shape) {
     return CommunicatorOf(Machine(shape, own_));
   }
-  // `communicator`: as Price() has it; its other GPUs relay between those of the group.
+  // `communicator`: as in Price(); its other GPUs relay between those of the group.
   const nccl::ExchangeModel& ExchangeOf(const Machine& machine,
                                         const GroupShape* communicator = nullptr);
   topology::CommunicationPath LinksOf(const topology::CommunicationPath& path,
                                       const GroupShape& shape,
                                       const GroupShape* communicator = nullptr);
   struct Way {
-    // Where it is not NCCL that chooses.
+    // Set if the choice is not NCCL's.
     std::optional<std::pair<nccl::Algorithm, nccl::Protocol>> choice{};
     const GroupShape* communicator = nullptr;  // null: the group itself
   };
@@ -229,22 +231,22 @@ class NcclPricer {
                             const GroupShape* communicator);
   Group& GroupOf(CollectiveKind kind, const topology::CommunicationPath& path,
                  const GroupShape& shape);
-  // The measured curves of `kind` that a price may lean on. `like_these`: those of machines whose
-  // links are like this one's, else those of all other machines. `exact`: those measured with
-  // exactly the group's number of ranks, else those with other numbers.
+  // The measured curves of `kind` that a price may use. `like_these`: from machines with links like
+  // this one's; otherwise from all other machines. `exact`: with exactly the group's number of
+  // ranks; otherwise with other numbers.
   std::vector<Anchor> FindCurves(CollectiveKind kind, const topology::CommunicationPath& path,
                                  const GroupShape& shape, bool like_these, bool exact);
-  // How fast the links of a file's machine are; none where its data passed through other kinds of
-  // links. `like_these`: whether those count that are like this machine's, or all others.
+  // The link speeds of a file's machine; nothing if its data used other kinds of links.
+  // `like_these`: whether machines like this one count, or all others.
   std::optional<LinkSpeeds> SpeedsOf(const calibration::CurveFile& file,
                                      const topology::CommunicationPath& path,
                                      const GroupShape& shape, bool like_these) const;
-  // None where the topology has no such group, or the settings exclude what was measured.
+  // Nothing if the topology has no such group, or the settings exclude the measured choice.
   std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve, CollectiveKind kind,
                                  const topology::CommunicationPath& path, const GroupShape& shape,
                                  const LinkSpeeds& speeds);
-  // The first tier of curves that has measured the estimate's algorithm and protocol gives the
-  // correction. Where none has, the factor is 1 and the provenance is kModelled.
+  // The correction comes from the first tier of curves that measured the estimate's algorithm and
+  // protocol. If there is none, the factor is 1 and the provenance kModelled.
   Correction CorrectionOf(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path,
                           const GroupShape& shape, const Estimate& estimate);
   static std::optional<Correction> CorrectionBy(const std::vector<Anchor>& anchors,
@@ -253,7 +255,7 @@ class NcclPricer {
   std::optional<Timed> TimeOf(CollectiveKind kind, Bytes bytes,
                               const topology::CommunicationPath& path, const GroupShape& shape,
                               bool use_curves, const Way& way);
-  // Makes `timed` at least what a half of the nodes takes, a quarter and so on.
+  // Makes `timed` at least the time on half of the nodes, a quarter, and so on.
   void NotFasterThanFewerNodes(CollectiveKind kind, Bytes bytes,
                                const topology::CommunicationPath& path, const GroupShape& shape,
                                Timed& timed);
@@ -261,29 +263,30 @@ class NcclPricer {
                                            const topology::CommunicationPath& path,
                                            const GroupShape& shape, bool use_curves,
                                            const Way& way);
-  // The law on a group's links: an estimate that is not faster than they are. `path` is that of
-  // the cluster's own links.
+  // The law on a group's links: an estimate that is no faster than the links. `path` is that of
+  // this cluster's links.
   std::optional<Estimate> OnLinks(CollectiveKind kind, Bytes bytes,
                                   const topology::CommunicationPath& path, const Machine& machine,
                                   const Way& way);
-  // How long what leaves a node takes over TCP connections and through the host's memory, in
-  // microseconds; 0 where there is RDMA. `inter`: what it takes on the raw links of `path`.
+  // Time of the traffic that leaves a node, over TCP connections and through host memory, in
+  // microseconds; 0 with RDMA. `inter`: its time on the raw links of `path`.
   double OnSockets(CollectiveKind kind, Time inter, const topology::CommunicationPath& path,
                    const Estimate& estimate) const;
   void SetShares(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path,
                  const Estimate& estimate, CollectivePrice& price) const;
 
-  // Whether ranks are on them or not.
+  // GPUs of a node, with or without ranks.
   int GpusOfANode() const {
     return setting_.cluster->node_type()->Count(topology::DeviceKind::kGpu);
   }
 
   NcclSetting setting_;
-  Bandwidth nvlink_, pcie_;  // of a GPU
+  Bandwidth nvlink_, pcie_;  // per GPU
   LinkSpeeds own_;
   std::map<Machine, Communicator> communicators_;
-  std::map<std::pair<Machine, std::vector<int>>, nccl::ExchangeModel> exchanges_;  // with relays
-  // The keys are the kind, the group's shape, and the bandwidth that a node has to other nodes.
+  // the key's vector: relaying GPUs
+  std::map<std::pair<Machine, std::vector<int>>, nccl::ExchangeModel> exchanges_;
+  // Keys: the kind, the group's shape, and the bandwidth from a node to other nodes.
   std::map<std::tuple<CollectiveKind, GroupShape, std::int64_t>, Group> groups_;
 };
 
@@ -297,7 +300,7 @@ struct CollectiveSpread {
 CollectiveSpread SpreadOf(Provenance provenance, Bytes bytes,
                           const topology::CommunicationPath& path);
 
-// Names of NCCL's algorithms in forecasts: "ring", "nvls_tree".
+// Names of NCCL's algorithms in forecasts, such as "ring" and "nvls_tree".
 const char* AlgorithmName(nccl::Algorithm algorithm);
 
 }  // namespace stepcast::cost

@@ -68,7 +68,7 @@ CollectivePrice PriceOf(const scenario::Scenario& scenario, CollectiveKind kind,
   return *price;
 }
 
-// Two neighbours of a node send on a communicator of their own, or on one of the whole node.
+// Two neighbors of a node send on a communicator of their own, or on one of the whole node.
 TEST(NcclPricer, AMessageOfALargeCommunicatorHoldsFewerMultiprocessorsForLonger) {
   const auto scenario = On("dgx-h100", 1);
   const Group pair(scenario, {0, 1}), all = Everybody(scenario);
@@ -118,9 +118,9 @@ TEST(NcclPrice, CarriesCurvesOverToOtherNumbersOfRanksOfANode) {
   EXPECT_NEAR(price.demand.alone().microseconds() / 568.3, 1, 0.1);  // measured: 568.3 us
 }
 
-// Five GPUs of a DGX-1: the fifth has NVLinks to one of the others alone, so a ring comes back from
-// it through that one. What was measured on four and six, whose rings need no GPU in between, says
-// nothing about that: 20 % too slow there is no reason to expect it here.
+// Five GPUs of a DGX-1: the fifth has NVLinks to only one of the others, so a ring returns through
+// that one. Rings of four and six GPUs need no relay, so their measurements (20 % too slow there)
+// do not apply here.
 TEST(NcclPrice, DoesNotCarryDirectRingsOverToRelayedOnes) {
   const auto scenario = On("dgx-1-v100", 1, "software: {nccl: \"2.21\"}\n");
   const Group five(scenario, {0, 1, 2, 3, 4});
@@ -131,8 +131,8 @@ TEST(NcclPrice, DoesNotCarryDirectRingsOverToRelayedOnes) {
   EXPECT_EQ(direct.demand.provenance, Provenance::kTransferred);
 }
 
-// Eight B200 reduce in NVSwitch, measured 20 % slower than the law; four take a ring, of which that
-// says nothing where nobody measured it. Where both take rings, at 1 MiB, it is carried over.
+// Eight B200 reduce in NVSwitch, measured 20 % slower than the law. Four use a ring, to which that
+// does not apply unless measured. Where both use rings, at 1 MiB, the factor is carried over.
 TEST(NcclPrice, DoesNotCarrySwitchesOverToRings) {
   auto scenario = On("dgx-b200", 1, "software: {nccl: \"2.27\"}\n");
   auto calibration = *scenario.calibration;
@@ -182,8 +182,8 @@ TEST(NcclPrice, ReducesToARootAlongTheRing) {
   EXPECT_EQ(reduce.demand.alone(), broadcast.demand.alone());
 }
 
-// Switches that reduce halve what an all-reduce sends between nodes. NCCL takes them when the user
-// lets it, and for all-gather, too.
+// Switches that reduce halve what an all-reduce sends between nodes. NCCL uses them if the user
+// allows it, also for all-gather.
 TEST(NcclPrice, LetsTheFabricReduceWhenAsked) {
   const auto off = On("dgx-h100", 16);
   const auto on = On("dgx-h100", 16, "communication: {nccl_collnet: true}\n");
@@ -205,7 +205,7 @@ TEST(NcclPrice, LetsTheFabricReduceWhenAsked) {
       without.Price(CollectiveKind::kAllReduce, GiB(1), node.path, node.shape)->demand.alone());
 }
 
-// A rack of 72 GPUs is one NVLink domain, which NCCL takes for one node (MNNVL). Reported there:
+// A rack of 72 GPUs is one NVLink domain, which NCCL treats as one node (MNNVL). Reported for it:
 // 850 GB/s of bus bandwidth with reduction in the switches, 680 without.
 TEST(NcclPrice, TakesARackForOneNode) {
   const auto scenario = On("gb200-nvl72", 1);
@@ -238,8 +238,8 @@ TEST(NcclPrice, OldDriversHaveNoMulticast) {
   }
 }
 
-// H100s with four NVLinks instead of eighteen: what was measured on eighteen does not count, and a
-// ring passes no more than four links carry.
+// H100s with four NVLinks instead of eighteen: measurements on eighteen do not count, and a ring is
+// no faster than four links.
 TEST(NcclPrice, DoesNotReadCurvesOfWiderNvlinks) {
   const auto scenario = On(
       "{name: narrow, node: {gpu: h100-sxm, devices: {gpu: 8, nvswitch: 1}, links: [{kind: nvlink, "
@@ -252,8 +252,8 @@ TEST(NcclPrice, DoesNotReadCurvesOfWiderNvlinks) {
   EXPECT_GT(price.demand.alone().microseconds(), 18'790);
 }
 
-// 1 MiB took 378.33 us on four nodes of eight B200 over EFA, and on InfiniBand, as fast, nobody has
-// measured it: there the law counts, and no message takes longer than one twice as large.
+// 1 MiB took 378.33 us on four nodes of eight B200 over EFA. InfiniBand of the same speed has no
+// measurement: there the law applies, and no message takes longer than one twice as large.
 TEST(NcclPrice, DoesNotReadCurvesOfAnotherTransport) {
   constexpr const char* kRelease = "software: {nccl: \"2.27\"}\n";
   const auto efa = On("aws-p6-b200", 4, kRelease);
@@ -273,12 +273,10 @@ TEST(NcclPrice, DoesNotReadCurvesOfAnotherTransport) {
   }
 }
 
-// InfiniBand and RoCE are driven by the same code: what was measured on the one counts on the
-// other.
-// A ring over 4 nodes of 4 GPUs takes two channels, each with one connection of 10 Gbit/s: of an
-// all-gather of 1 GiB 15/16 leave each node, over 2 x 1.25 x 0.92 GB/s, where the card of 50 Gbit/s
-// would carry them at 6.25 x 0.92. With four connections for each channel the card rules again, and
-// with a host whose memory moves 20 GB/s the eight passes over it: 2.5 GB/s.
+// A ring over 4 nodes of 4 GPUs has two channels, each with one connection of 10 Gbit/s. Of an
+// all-gather of 1 GiB, 15/16 leave each node over 2 x 1.25 x 0.92 GB/s; the card of 50 Gbit/s would
+// carry them at 6.25 x 0.92. With four connections per channel the card is the limit again. With
+// host memory of 20 GB/s, the eight passes over it are: 2.5 GB/s.
 TEST(NcclPrice, SocketsCarryWhatTheirConnectionsCarry) {
   const auto seconds = [](const std::string& node, const std::string& fabric) {
     const scenario::Scenario scenario = On(
@@ -307,6 +305,7 @@ TEST(NcclPrice, SocketsCarryWhatTheirConnectionsCarry) {
               bytes / 2.5e9, 0.005);
 }
 
+// NCCL uses the same code for InfiniBand and RoCE, so measurements on one count on the other.
 TEST(NcclPrice, ReadsCurvesOfInfinibandOverRoce) {
   const auto scenario = On("grand-teton-h100-80gb", 4);
   const auto price = PriceOf(scenario, CollectiveKind::kAllReduce, MiB(64), Everybody(scenario));
@@ -314,8 +313,9 @@ TEST(NcclPrice, ReadsCurvesOfInfinibandOverRoce) {
   EXPECT_NEAR(price.demand.alone().microseconds(), 599.19, 0.01);
 }
 
-// Nothing below 64 MiB counts of 256 DGX H100, where the switches add up; 32 MiB goes by trees, of
-// which 64 nodes were measured (779.72 us). So 256 nodes take what 255 do, and no less than 64.
+// For 256 DGX H100, sizes below 64 MiB do not count, because the switches reduce there. 32 MiB goes
+// by trees, measured on 64 nodes (779.72 us). So 256 nodes take the time of 255, and no less than
+// 64.
 TEST(NcclPrice, ACurveSaysNothingOfAnotherMechanism) {
   const auto time = [](int nodes, Bytes size) {
     const auto scenario = On("dgx-h100", nodes);
@@ -328,9 +328,9 @@ TEST(NcclPrice, ACurveSaysNothingOfAnotherMechanism) {
   EXPECT_GE(time(256, MiB(32)), 779.7);
 }
 
-// Over a network with 10 us from node to node the tuner, which reckons with 5 to 8.5 us, changes
-// from LL to LL128 at 256 KiB. The law stretches what software does more for LL than for LL128; the
-// wire takes the same time for both. So the larger message is not much faster.
+// With 10 us between nodes, the tuner, which assumes 5 to 8.5 us, changes from LL to LL128 at 256
+// KiB. The law scales software latency more for LL than for LL128; the wire's latency is the same
+// for both. So the larger message is not much faster.
 TEST(NcclPrice, DoesNotStretchTheLatencyOfTheWire) {
   const auto scenario = On("aws-p5", 16);
   const Group group(scenario, {0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120});
@@ -344,8 +344,8 @@ TEST(NcclPrice, DoesNotStretchTheLatencyOfTheWire) {
   }
 }
 
-// Sizes that no curve holds are corrected as the nearest measured size is, whichever curve has it:
-// the DGX A100's first curve begins at a size where another one's are long measured.
+// Sizes that no curve has are corrected like the nearest measured size of any curve: the DGX A100's
+// first curve starts at a size that another one measured well before.
 TEST(NcclPrice, SmallerThanMeasuredIsNeverSlower) {
   const auto scenario = On("dgx-a100", 1);
   const Group group = Everybody(scenario);
@@ -432,8 +432,8 @@ std::string WithLinks(double nvlink, double port) {
       nvlink, port);
 }
 
-// NCCL chooses as if NVLinks had their generation's speed; the time follows from the links. What
-// was measured over links of 25 GB/s is scaled by the law.
+// NCCL chooses as if NVLinks had their generation's speed; the time follows from the actual links.
+// The law scales measurements over links of 25 GB/s.
 TEST(NcclPrice, FasterNvlinksMakeTransfersShorter) {
   const auto time = [](CollectiveKind kind, Bytes bytes, double nvlink) {
     const auto scenario = On(WithLinks(nvlink, 50), 1);
@@ -454,8 +454,8 @@ TEST(NcclPrice, FasterNvlinksMakeTransfersShorter) {
   EXPECT_EQ(price.demand.provenance, Provenance::kTransferred);
 }
 
-// How NCCL joins the devices of whole nodes: it searches rings and trees at speeds from a list, and
-// faster cards may give it others, for all algorithms.
+// How NCCL joins the devices of whole nodes. It searches rings and trees at speeds from a list, and
+// faster cards may lead to other ones, for all algorithms.
 std::vector<std::tuple<nccl::Pattern, int, nccl::PathType, nccl::PathType, int, bool>>
 ShapesOfGraphs(const scenario::Scenario& scenario, int nodes) {
   const auto setting = NcclSettingOf(scenario);
@@ -504,8 +504,8 @@ RC_GTEST_PROP(NcclPrice, FasterLinksAreNeverSlowerForTheSameChoice, ()) {
   }
 }
 
-// Where a faster card makes NCCL choose what is slower, the choice that was faster is named: with
-// the time that it has when it is forced.
+// If a faster card makes NCCL choose a slower algorithm, the faster choice is reported, with the
+// time that it has when forced.
 RC_GTEST_PROP(NcclPrice, AFasterCardIsSlowerByNcclsChoiceAloneWhichIsSaid, ()) {
   const auto kind = *rc::gen::element(CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
                                       CollectiveKind::kReduceScatter, CollectiveKind::kBroadcast);

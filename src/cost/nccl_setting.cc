@@ -14,7 +14,7 @@
 namespace stepcast::cost {
 namespace {
 
-// All of a machine as numbers: what the search's result depends on.
+// A machine as numbers: everything that the search's result depends on.
 std::vector<double> KeyOf(const nccl::Node& node, bool several_nodes, nccl::Version version) {
   std::vector<double> key = {static_cast<double>(several_nodes),
                              static_cast<double>(version),
@@ -93,8 +93,8 @@ void AllowOnly(nccl::Function function, nccl::Algorithm algorithm, nccl::Overrid
 
 }  // namespace
 
-// Curves of the release first, then those of the next newer one, and so on, then of older ones.
-// What a release brings stays in later ones as a rule. Of one release the profile's order holds.
+// Orders curves: the running release first, then newer ones, nearest first, then older ones,
+// because features usually stay in later releases. Within a release, the profile's order is kept.
 std::vector<std::shared_ptr<const calibration::CurveFile>> ByRelease(
     std::vector<std::shared_ptr<const calibration::CurveFile>> curves, Version version) {
   constexpr int kOlder = 1000;

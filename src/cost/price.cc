@@ -33,23 +33,24 @@
 #include "src/scenario/scenario.h"
 
 namespace stepcast::cost {
-// Kernels that were priced on one device by one profile, and what came out. Numbers name entries as
-// long as the memo lives.
+// Cached prices of kernels on one device with one profile. Entry numbers stay valid while the memo
+// lives.
 class KernelMemo {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-  // The entry of a kernel that costs the same; kNone where there is none.
+  // The entry of a kernel of equal cost, or kNone.
   std::uint32_t Find(const Kernel& kernel) const;
-  // The kernel must not be there yet.
+  // The kernel must not be in the table yet.
   std::uint32_t Add(const Kernel& kernel, const Demand& demand);
 
   const Demand& DemandOf(std::uint32_t entry) const { return entries_[entry].demand; }
   std::size_t size() const { return entries_.size(); }
 
  private:
-  // All that a price depends on beside device and profile (kernel_price.h): not the name, and which
-  // code issues the kernel only as far as it is a compiled graph's product.
+  // All that a price depends on besides the device and the profile (kernel_price.h). It omits the
+  // name. Of the code that issues the kernel it only holds whether it is a product of a compiled
+  // graph.
   struct Key {
     std::uint32_t kind = 0;  // with layout, data type and the generation of attention
     std::int64_t batch = 0, m = 0, n = 0, k = 0, flops = 0, read = 0, written = 0;
@@ -116,7 +117,7 @@ std::uint32_t KernelMemo::Add(const Kernel& kernel, const Demand& demand) {
   return number;
 }
 
-// A GPU with a profile, under a limit of power: what prices of kernels depend on beside the
+// A GPU with a profile and a power limit: everything that kernel prices depend on besides the
 // kernel.
 struct PricedDevice {
   static bool IsTextbook(const scenario::Scenario& scenario) {
@@ -136,7 +137,7 @@ struct PricedDevice {
            torch == scenario.plan.software.torch;
   }
 
-  // Of kernels on this device. Requires a GPU.
+  // The setting of kernels on this device. Requires a GPU.
   KernelSetting SettingOf(const calibration::KernelCosts& costs) const {
     return {.gpu = *gpu,
             .costs = costs,
@@ -169,7 +170,7 @@ class KernelPricer {
     if (pricing_.kernels != nullptr) {
       const std::uint32_t entry = EntryOf(kernel);
       if (entry == KernelMemo::kNone) return {};
-      // A kernel on the slowest of all devices.
+      // The kernel's price on the slowest of all devices.
       Demand demand = device_.kernels.DemandOf(entry);
       if (IsArithmetic(kernel.kind)) demand.work = ScaledTime(demand.work, slowest_);
       if (Endless(demand)) pricing_.ReportEndless(kernel.name);
@@ -183,7 +184,7 @@ class KernelPricer {
   }
 
  private:
-  // No product that was measured may be faster than the data sheet allows.
+  // Whether no measured product of the type is faster than the data sheet allows.
   bool BelievableProducts(DataType type) {
     const auto at = static_cast<std::size_t>(type);
     if (products_checked_[at]) return products_believed_[at];
@@ -219,7 +220,7 @@ class KernelPricer {
     return true;
   }
 
-  // The memo's, where the kernel has a price.
+  // The memo's entry, if the kernel already has a price.
   std::uint32_t EntryOf(const Kernel& kernel) {
     const std::uint32_t known = device_.kernels.Find(kernel);
     if (known != KernelMemo::kNone) return known;
@@ -309,9 +310,9 @@ void PriceKernels(Pricing& pricing, PricedDevice& device, double slowest) {
   }
 }
 
-// What the kernels of a micro-batch ask of a device: of all layers, forward, recomputation and
-// backward. `works`: model::BuildWork of the plan's options. The setting has no limit of power;
-// prices are found in `full_clock`, or added to it. Kernels without a price count for nothing.
+// The power-relevant times of a micro-batch's kernels: all layers, forward, recomputation and
+// backward. `works`: model::BuildWork of the plan's options. The setting has no power limit; prices
+// are looked up in, or added to, `full_clock`. Kernels without a price are ignored.
 MicroBatchDraw DrawOf(const scenario::Scenario& scenario, std::span<const model::LayerWork> works,
                       const KernelSetting& setting, KernelMemo& full_clock);
 
@@ -393,7 +394,7 @@ PricedMachine& PriceCache::MachineOf(const Scenario& scenario) {
 }
 
 PricedDevice& PriceCache::DeviceOf(const Scenario& scenario, double limit_watts) {
-  // As many kernels as a hundred programs may have.
+  // Enough for the kernels of a hundred programs.
   constexpr std::size_t kMostKernels = 262'144;
   const auto found = std::find_if(devices_.begin(), devices_.end(), [&](const auto& device) {
     return device->IsOf(scenario, limit_watts);
@@ -430,7 +431,7 @@ Result<Prices> PriceCache::Price(const Program& program, const Scenario& scenari
   PriceCommunication(pricing, machine, copies);
   copies.PriceCopies();
   Prices& prices = pricing.prices;
-  // A measured profile has this host's launches, others those of the reference host.
+  // A measured profile has the launch times of this host; others have those of the reference host.
   const double host = issues && !pricing.kernels->measured() ? scenario.cluster->host_speed() : 1;
   const auto issue = [&](Time launch) { return calibration::OnHost(launch, host); };
   prices.issue_kernel = issues ? issue(pricing.kernels->launch) : Time();

@@ -12,58 +12,59 @@
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
-// What a program's operations cost on a scenario's cluster, with its calibration.
+// Prices of a program's operations on a scenario's cluster, with its calibration.
 //
-//   kernels       kernel_price.h       the profile's surfaces and curves where it has them, else
-//                                      roofline with its efficiencies
-//   collectives   collective_price.h   the profile's table for exactly the kind, ranks and nodes of
-//                                      the group, when it has one (collective_price.h); on CUDA
-//                                      devices in a real topology NCCL's choices, with the time
-//                                      from published curves or the profile's law (nccl_price.h);
-//                                      else ring or tree over the links between the ranks
-//   messages      as a shift (send_recv) between the two ranks, beside what the same positions of
-//                 groups send at the same time; those of copy engines inside a node as copies
-//   copies        copy_price.h         the profile's curves, else memory or PCIe bandwidth
-//   issue         the profile's `launch` for a kernel and a copy, `collective_launch` for a
-//                 collective: what an eager framework's CPU spends before it goes on; before it
-//                 the plan's `dispatch` where a module's code or autograd issues a kernel
+//  kernels       kernel_price.h       the profile's surfaces and curves if it has them, otherwise
+//                                     roofline with its efficiencies
+//  collectives   collective_price.h   the profile's table for exactly the kind, ranks and nodes of
+//                                     the group, if it has one (collective_price.h); on CUDA
+//                                     devices in a real topology NCCL's choices, with the time
+//                                     from published curves or the profile's law (nccl_price.h);
+//                                     otherwise ring or tree over the links between the ranks
+//  messages      as a shift (send_recv) between the two ranks, together with the simultaneous
+//                messages of other groups at the same positions; those of copy engines inside a
+//                node as copies
+//  copies        copy_price.h         the profile's curves, otherwise memory or PCIe bandwidth
+//  issue         the profile's `launch` for a kernel and a copy, `collective_launch` for a
+//                collective: the CPU time of an eager framework; before it the plan's `dispatch`
+//                if a module's code or autograd issues a kernel
 //
-// What is left out where:
-//   framework `reference`   no issue cost and no start latency: the textbook counts kernels and
-//                           collectives alone
-//   no GPU (a flat cluster without one), or a profile without `kernels`: kernels with given times
-//                           alone; issues, copies and memory-bound kernels (the framework's own
-//                           copies and casts) cost nothing; any other kernel is an error
+// Left out:
+//  framework `reference`   no issue cost and no start latency: the textbook counts only kernels
+//                          and collectives
+//  no GPU (a flat cluster without one), or a profile without `kernels`: only kernels with given
+//                          times; issues, copies and memory-bound kernels (the framework's own
+//                          copies and casts) cost nothing; any other kernel is an error
 //
 // Errors, one for each cause, not for each operation:
-//   cost.no-gpu               a kernel that must be priced where there is no GPU
-//   cost.no-kernel-costs      ... with a profile that has no `kernels`
-//   cost.no-peak              the GPU type does not compute in a kernel's data type
-//   cost.no-efficiency        the profile has no figures for matrix products of a data type, for
-//                             attention or for memory-bound kernels
-//   cost.faster-than-device   a measured product that the GPU's peak does not allow
-//   cost.no-link              a collective on a flat cluster with neither `link` nor table
-//   cost.no-link-costs        a collective, or a copy from or to the host, on a real topology with
-//                             a profile that has neither `links` nor table
-//   cost.no-host-link         a copy from or to the host where the cluster joins neither
-//   cost.no-algorithm         nccl_algo and nccl_proto leave NCCL nothing for a collective
-//   cost.faster-than-wire     a table with a point that the links cannot carry in that time
-//   cost.too-long             an operation of a day or more: some bandwidth is far too small
+//  cost.no-gpu               a kernel that must be priced, without a GPU
+//  cost.no-kernel-costs      ... with a profile that has no `kernels`
+//  cost.no-peak              the GPU type does not compute in a kernel's data type
+//  cost.no-efficiency        the profile has no figures for matrix products of a data type, for
+//                            attention or for memory-bound kernels
+//  cost.faster-than-device   a measured product that exceeds the GPU's peak
+//  cost.no-link              a collective on a flat cluster with neither `link` nor table
+//  cost.no-link-costs        a collective, or a copy from or to the host, on a real topology with
+//                            a profile that has neither `links` nor table
+//  cost.no-host-link         a copy from or to the host, but no link joins GPU and CPU
+//  cost.no-algorithm         nccl_algo and nccl_proto leave NCCL nothing for a collective
+//  cost.faster-than-wire     a table with a point that the links cannot carry in that time
+//  cost.too-long             an operation of a day or more: some bandwidth is far too small
 namespace stepcast::cost {
 
-// `works`: the plan's micro-batch (model::BuildWork), from which follows what power its products
-// have (kernel_time.h).
+// `works`: the plan's micro-batch (model::BuildWork), which determines the power available to its
+// products (kernel_time.h).
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario,
                      std::span<const model::LayerWork> works);
-// The same where nobody has them at hand.
+// The same, computing the works.
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
 
 class GroupLoads;
 struct PricedDevice;
 struct PricedMachine;
 
-// Caches prices of kernels and groups of ranks, by machine, for later programs and scenarios. Not
-// to be used by two threads at once.
+// Caches prices of kernels and groups of ranks, by machine, across programs and scenarios. Not
+// thread-safe.
 class PriceCache {
  public:
   PriceCache();
@@ -73,7 +74,7 @@ class PriceCache {
                        std::span<const model::LayerWork> works);
 
  private:
-  // Beyond so many all are forgotten.
+  // Beyond these numbers, all entries are dropped.
   static constexpr std::size_t kMostMachines = 256;
   static constexpr std::size_t kMostDevices = 64;
 

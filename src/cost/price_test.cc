@@ -101,7 +101,7 @@ Scenario GpuScenario(int devices) {
   return scenario;
 }
 
-// Two GPUs a node on 100 GB/s of NVLink, PCIe of 40 GB/s to the CPU and its NIC, 50 GB/s of
+// Two GPUs per node on 100 GB/s of NVLink, PCIe of 40 GB/s to the CPU and its NIC, 50 GB/s of
 // network.
 Scenario NodesScenario(int nodes) {
   using topology::DeviceKind;
@@ -277,10 +277,11 @@ TEST(PricesTest, FrameworksPayForLaunchesAndTheTextbookDoesNot) {
   EXPECT_EQ(textbook.collectives[0].demand.alone(), eager.collectives[0].demand.alone());
 }
 
-// Four ranks: an even all-to-all of 8 MB takes 8 ms by its table, though a rank sends 6 MB, which as a
-// message take 6 ms. Where the first is sent 1.5 times the mean and the others (4 - 1.5) / (4.5), its
-// part is 3 MB in the place of 2 MB, and theirs 5/9 of it: an even all-to-all of 12 MB x 5/9, 6.67 ms,
-// and 3 x 4/9 x 3 MB = 4 MB for the first alone, 4 ms less the latency of 1 us, which is there already.
+// Four ranks: an even all-to-all of 8 MB takes 8 ms by its table, although a rank sends 6 MB, which
+// as a message take 6 ms. Now the first rank is sent 1.5 times the mean and the others (4 - 1.5) /
+// (4.5). Its part is 3 MB instead of 2 MB, and theirs 5/9 of it. That is an even all-to-all of 12
+// MB x 5/9, 6.67 ms, and 3 x 4/9 x 3 MB = 4 MB only for the first, 4 ms minus the latency of 1 us,
+// already counted.
 TEST(PricesTest, WhatTheFirstIsSentBeyondOthersHasItsLinksForItself) {
   Program program = WithGroup(4);
   const Bytes even(8'000'000), uneven(12'000'000);
@@ -416,7 +417,7 @@ TEST(PricesTest, CopiesToTheHostCrossPcie) {
   EXPECT_EQ(Codes(program, GpuScenario(1)), Names{"cost.no-host-link"});
 }
 
-// A profile that was measured: times only.
+// A measured profile: only times.
 calibration::Calibration MeasuredProfile() {
   calibration::Calibration profile = RoundProfile();
   calibration::KernelCosts kernels;
@@ -508,7 +509,7 @@ TEST(PricesTest, ProductsFasterThanThePeakAreWrong) {
   EXPECT_EQ(Codes(program, scenario), Names{"cost.faster-than-device"});
 }
 
-// Each layout has its own measurements; the forward's hold where it has none.
+// Each layout has its own measurements; layouts without any use the forward's.
 TEST(PricesTest, ProductsAreLookedUpByLayout) {
   Program program = WithGroup(1);
   for (const ProductLayout layout : kProductLayouts) {
@@ -539,8 +540,8 @@ bool Same(const Demand& a, const Demand& b) {
          a.provenance == b.provenance;
 }
 
-// What is kept of a program and of machines never shows: after any change of kernels, sizes, ranks,
-// device variation and framework the prices are those of a pricer that has seen nothing.
+// Caching is invisible: after any change of kernels, sizes, ranks, device variation and framework,
+// the prices equal those of a fresh pricer.
 RC_GTEST_PROP(PriceCacheTest, KeepsWhatIsAsItWas, ()) {
   const auto any_kernel = [] {
     Kernel kernel =
@@ -604,8 +605,8 @@ TEST(PriceCacheTest, ComplainsEachTime) {
   EXPECT_TRUE(cache.Price(program, GpuScenario(1), {}).has_value());
 }
 
-// Two layers of 1 ms of products, at the best rate, and 1 ms of memory traffic, twice: 1100 W of
-// products and 500 of traffic are 800 on average, which 562 W hold to 0.8 of the clock
+// Two layers of 1 ms of products at the best rate and 1 ms of memory traffic, twice: 1100 W for
+// products and 500 for traffic are 800 on average. A limit of 562 W sustains 0.8 of the clock
 // (sustained_clock_test.cc). Products alone run at the cube root of 0.462, 0.773.
 TEST(PriceCacheTest, ProductsHaveThePowerThatTheirMicroBatchLeaves) {
   calibration::Calibration profile = RoundProfile();
@@ -698,8 +699,8 @@ TEST(PriceTest, CopyEnginesTakeTheLinkAlone) {
   EXPECT_LE(demand.alone(), by_library->exchanges.front().front().demand.alone());
 }
 
-// Inside a node over NVLink, between nodes over the network; where both GPUs of a node send to the
-// next one at the same time, as two pipelines side by side do, they share its one card.
+// Inside a node over NVLink, between nodes over the network. If both GPUs of a node send to the
+// next node at once, as two parallel pipelines do, they share its one card.
 TEST(PriceTest, MessagesOfSiblingGroupsShareCards) {
   const Scenario scenario = NodesScenario(2);
   const program::Message send = {program::MessageDirection::kSend, 1, Bytes(100'000'000)};
@@ -717,8 +718,8 @@ TEST(PriceTest, MessagesOfSiblingGroupsShareCards) {
   EXPECT_GE(alone, Microseconds(2500));
 }
 
-// In a ring every rank sends to the next one and receives from the one before. What one rank
-// receives is what another one sends, over the same cards: it is counted with the sends alone.
+// In a ring every rank sends to the next one and receives from the previous one. A received message
+// is another rank's sent message over the same cards, so only the sends count.
 TEST(PriceTest, ARingsMessagesLoadSharedLinksOnce) {
   const Scenario scenario = NodesScenario(2);
   const Bytes bytes(100'000'000);

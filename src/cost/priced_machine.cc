@@ -20,8 +20,8 @@
 namespace stepcast::cost {
 namespace {
 
-// These few nodes stand for all, so what one hash would do to them says nothing: collisions are in
-// the path (Cluster::PathOf), as they are to be expected.
+// These few nodes represent all, so the collisions of one specific hash are meaningless. Expected
+// collisions are already in the path (Cluster::PathOf).
 std::optional<topology::Fabric> FabricOf(const topology::Cluster& cluster) {
   if (cluster.fabric() == nullptr) return std::nullopt;
   topology::Fabric fabric = *cluster.fabric();
@@ -99,15 +99,15 @@ tl::expected<const std::vector<GroupLoads::Load>*, network::Fault> GroupLoads::O
 
 namespace {
 
-// Nodes below one leaf share its uplinks: a leaf is looked at as a whole or, where it is larger
-// than that, node by node.
+// The nodes evaluated per leaf, which share its uplinks: the whole leaf, or single nodes if the
+// leaf is larger than the limit.
 int NodesOfLeaf(const topology::Cluster& cluster) {
   const topology::Fabric& fabric = *cluster.fabric();
   const bool tree = fabric.kind == topology::FabricKind::kFatTree;
   return tree && fabric.nodes_per_unit <= SiblingLinks::kMostBelowLeaf ? fabric.nodes_per_unit : 1;
 }
 
-// The lists of a group, and of other groups as far as they have to do with some of the nodes.
+// The lists of a group, and of other groups that share some of its nodes.
 class ListsAround {
  public:
   ListsAround(const std::vector<int>& ranks, const parallel::GroupLayout& layout, int gpus,
@@ -116,7 +116,7 @@ class ListsAround {
     seen_.insert(layout.empty() ? ranks.front() : layout.First(ranks.front()));
   }
 
-  // Those of all groups with a rank on the node, too.
+  // Adds the node, and those of all groups that have a rank on it.
   void Add(int node) {
     for (int rank = node * gpus_; rank < std::min((node + 1) * gpus_, layout_.ranks()); ++rank) {
       if (!layout_.Holds(rank) || !seen_.insert(layout_.First(rank)).second) continue;
@@ -126,8 +126,8 @@ class ListsAround {
     }
   }
 
-  // The nodes of the first list with those below the same leaves (so many nodes each), of the lists
-  // that have one of them in common, and so on: at most `most` of the cluster's `nodes`.
+  // The nodes of the first list, plus those below the same leaves (`leaf` nodes each), plus those
+  // of lists that share a node with these, and so on. At most `most` of the cluster's `nodes`.
   std::set<int> Nodes(int leaf, int nodes, std::size_t most) {
     std::set<int> taken;
     const auto take = [&](const std::vector<int>& list) {
@@ -163,9 +163,9 @@ class ListsAround {
   std::set<int> seen_;  // groups, by their first rank
 };
 
-// Whether what a link carries grows with the number of nodes even where there are many: as
-// (N - 1) / N. An inner node of a tree has its neighbours in the tree alone, a chain passes on the
-// whole buffer, and a card that talks to switches that reduce sends it once.
+// Whether a link's load still grows with the number of nodes, as (N - 1) / N. An inner node of a
+// tree talks only to its neighbors, a chain passes the whole buffer on, and a card that talks to
+// reducing switches sends it once: these do not grow.
 bool GrowsWithRanks(std::string_view algorithm, CollectiveKind kind) {
   return !algorithm.ends_with("tree") && !algorithm.starts_with("collnet") &&
          kind != CollectiveKind::kBroadcast && kind != CollectiveKind::kReduce;
@@ -206,7 +206,7 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
     one_node = one_node && own.front() / gpus == own.back() / gpus;
     stages.insert(own.front() / stage_ranks);
   }
-  // A small cluster is looked at as it is, fabric and all.
+  // A small cluster is examined as it is, with its fabric.
   const int leaf = one_node || cluster.nodes() == 1 ? 1 : NodesOfLeaf(cluster);
   const int most = std::max(kMostNodes, 2 * leaf);
   std::set<int> nodes;
@@ -247,7 +247,8 @@ tl::expected<SiblingLinks::OnLinks, network::Fault> SiblingLinks::Of(std::string
     for (const GroupLoads::Load& load : **own) used.insert(load.link);
     std::erase_if(loads, [&](const GroupLoads::Load& load) { return !used.contains(load.link); });
   }
-  // A ring's links carry (N - 1) / N of the buffer: more of it in all of a group than in a part.
+  // The links of a ring carry (N - 1) / N of the buffer, which is more for the whole group than for
+  // a part of it.
   double scale = 1;
   const auto here = static_cast<int>(groups_.front().size());
   if (here < ranks_ && GrowsWithRanks(algorithm, kind)) {
@@ -259,7 +260,7 @@ tl::expected<SiblingLinks::OnLinks, network::Fault> SiblingLinks::Of(std::string
 
 namespace {
 
-// How long a link is busy with each of the uses.
+// The time that a link is busy with each use.
 using Link = std::vector<double>;
 
 bool NeverBusier(const Link& link, const Link& other) {
@@ -270,8 +271,8 @@ bool NeverBusier(const Link& link, const Link& other) {
   return true;
 }
 
-// The links that can decide, the busiest first, `most` of them. Where there are more, the last one
-// is as busy with each use as the busiest of the rest.
+// The links that can be the limit, busiest first, at most `most`. If there are more, the last entry
+// takes, for each use, the largest load of the rest.
 std::vector<Link> Deciding(std::vector<Link> links, std::size_t most) {
   const auto total = [](const Link& link) {
     return std::accumulate(link.begin(), link.end(), 0.0);
@@ -294,7 +295,7 @@ std::vector<Link> Deciding(std::vector<Link> links, std::size_t most) {
   return deciding;
 }
 
-// How long each link is busy, with each of so many uses.
+// The time that each link is busy with each use.
 class LinksInUse {
  public:
   explicit LinksInUse(std::size_t uses) : uses_(uses) {}
@@ -310,7 +311,8 @@ class LinksInUse {
     return &busy_[row * uses_];
   }
 
-  // Nodes are copies, and so are most of their links. By the names of the first among links alike.
+  // Nodes are copies, and so are most of their links. Among equal links the first by name stands
+  // for all.
   std::vector<Link> Distinct() const {
     std::map<Link, std::string_view> first;
     for (std::size_t row = 0; row < names_.size(); ++row) {
@@ -398,7 +400,7 @@ bool PricedMachine::IsOf(const scenario::Scenario& scenario) const {
 const PricedMachine::Group& PricedMachine::GroupOf(const program::ProcessGroup& wanted,
                                                    int stage_ranks,
                                                    const std::optional<MessageRoute>& message) {
-  // A handful; most differ in size.
+  // There are few groups, and most differ in size.
   for (const auto& group : groups) {
     if (group->message == message && group->ranks == wanted.ranks &&
         group->layout == wanted.layout && group->stage_ranks == stage_ranks) {
@@ -453,7 +455,7 @@ const PricedMachine::Group& PricedMachine::AddMessages(const program::ProcessGro
   return *groups.back();
 }
 
-// Flows and messages meet on links themselves.
+// In flow and message mode, collisions happen on the links themselves.
 topology::CommunicationPath PricedMachine::PathOf(const std::vector<int>& ranks) const {
   return cluster->PathOf(ranks, analytic ? topology::Cluster::Collisions::kExpected
                                          : topology::Cluster::Collisions::kIgnored);

@@ -27,38 +27,38 @@
 
 namespace stepcast::cost {
 
-// What links carry when several groups of ranks run the same collective at once: of the first nodes
-// of a cluster, kept by value. Clusters that differ in the number of their nodes alone look at the
-// same few nodes again and again (priced_machine.h). Not to be used by two threads at once.
+// Link loads if several groups of ranks run the same collective at once, on the first nodes of a
+// cluster, cached by value. Clusters that differ only in the number of nodes share the entries. Not
+// thread-safe.
 class GroupLoads {
  public:
   struct Load {
-    // The same in clusters of more nodes, of whatever kind, as far as links are called the same.
+    // Equal in all clusters for links with the same name.
     std::uint32_t link = 0;
     std::string_view name;  // as the network calls it
-    bool scale_up = false;  // GPUs of a node meet over it; else it leads to the network
-    double busy = 0;        // with all groups together, in seconds for each byte of the size
+    bool scale_up = false;  // the link joins GPUs of a node; otherwise it leads to the network
+    double busy = 0;        // over all groups, in seconds per byte of the size
   };
   using Groups = std::vector<std::vector<int>>;
 
   GroupLoads();
   ~GroupLoads();
 
-  // By link of the network; without links that carry nothing. `groups` are on the first `nodes`
-  // nodes of a cluster on a real topology. Fails as flow does, where there is no way between ranks.
-  // The answer lives until the next one is asked for.
+  // Loads by link of the network, without idle links. `groups` are on the first `nodes` nodes of a
+  // cluster on a real topology. Fails, as in flow mode, if there is no route between ranks. The
+  // result is valid until the next call.
   tl::expected<const std::vector<Load>*, network::Fault> Of(const topology::Cluster& cluster,
                                                             int nodes, const Groups& groups,
                                                             std::string_view algorithm,
                                                             CollectiveKind kind);
 
  private:
-  struct Nodes;  // so many of a kind, with their links
+  struct Nodes;  // a number of nodes of one kind, with their links
   using Key = std::tuple<const Nodes*, Groups, std::string, CollectiveKind>;
 
   tl::expected<Nodes*, network::Fault> NodesOf(const topology::Cluster& cluster, int nodes);
 
-  // Beyond so many all are forgotten.
+  // Beyond this number, all entries are dropped.
   static constexpr std::size_t kMostKnown = 4096;
 
   std::vector<std::unique_ptr<Nodes>> nodes_;
@@ -67,91 +67,90 @@ class GroupLoads {
 };
 
 // The links that a group shares with its siblings: the other groups of its layout, which run the
-// same collective at the same time. Eight replica groups of a node with four cards put twice as
-// much on each card as one group does. Likewise for messages: what one member of a group sends to
-// another moves at the same time as between the members at these positions in every other group.
+// same collective at the same time. Eight replica groups of a node with four cards load each card
+// twice as much as one group. The same applies to messages: the same positions of every other group
+// exchange them at the same time.
 //
-// Of the links, those count that the group uses, or another one for which its ranks stand, those of
-// the same pipeline stage: a stage whose ranks meet inside of a node does not wait for the cards of
-// one that crosses nodes.
+// Only links used by the group count, or by another group of the same pipeline stage that it
+// represents: a stage whose ranks are within a node does not wait for the cards of a stage that
+// crosses nodes.
 //
-// Loads are those of flow (link_loads.h), added up over groups. Siblings that have no node in
-// common with the group, nor with one that has, and so on, are left out: what they share are links
-// above the leaves, of which a path counts its nodes' part alone (Cluster::PathOf). Nodes are
-// copies, so groups on more than kMostNodes nodes are looked at on that many, or on two whole
-// leaves where these are larger, up to kMostBelowLeaf nodes each.
+// Loads are those of flow mode (link_loads.h), summed over groups. Siblings that share no node with
+// the group, directly or through other siblings, are left out: they share only links above the
+// leaves, and a path counts only its nodes' part of those (Cluster::PathOf). Nodes are copies, so
+// groups on more than kMostNodes nodes are evaluated on that many, or on two whole leaves if these
+// are larger, up to kMostBelowLeaf nodes each.
 class SiblingLinks {
  public:
   static constexpr int kMostNodes = 16;
   static constexpr int kMostBelowLeaf = 64;
 
-  // The lists of ranks that communicate at the same time, of a group's ranks: the group itself, or
-  // pairs of which the first sends to the second.
+  // Maps a group to the lists of ranks that communicate at the same time: the group itself, or
+  // pairs whose first rank sends to the second.
   using Lists = std::function<std::vector<std::vector<int>>(const std::vector<int>& group)>;
 
-  // `ranks`: a group of `layout`. `stage_ranks`: of each pipeline stage, one behind the other.
-  // `cluster` outlives this, and so do `loads`, which all groups of all clusters may share.
+  // `ranks`: a group of `layout`. `stage_ranks`: ranks per pipeline stage; stages are consecutive.
+  // `cluster` and `loads`, which all groups of all clusters may share, must outlive this.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads);
-  // Collectives of the algorithm "pairwise" alone: of messages of S bytes, a kScatter of 2 S.
+  // Only for the algorithm "pairwise": messages of S bytes, as a kScatter of 2 S.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads,
                const Lists& lists);
 
-  // Whether there are links of which a path of the group does not say all: siblings use them, too,
-  // or they lead to other nodes.
+  // Whether some links are not fully described by the group's path: siblings use them too, or they
+  // lead to other nodes.
   bool count() const { return count_; }
-  // Whether siblings use them, as far as this looks.
+  // Whether siblings use the links, among the nodes evaluated.
   bool shared() const { return shared_; }
 
-  // What links carry, with all groups together, for one byte of the size: `loads` times `scale`.
+  // Link loads of all groups together, per byte of the size: `loads` times `scale`.
   struct OnLinks {
-    std::vector<GroupLoads::Load> loads;  // the nodes looked at are numbered from 0
+    std::vector<GroupLoads::Load> loads;  // nodes are numbered from 0 among those evaluated
     double scale = 1;
   };
-  // Bytes by link of a collective that all groups run. Requires a group of at least two ranks on a
-  // real topology. Fails as flow does, where there is no route between ranks.
+  // Link loads of a collective that all groups run. Requires a group of at least two ranks on a
+  // real topology. Fails, as in flow mode, if there is no route between ranks.
   tl::expected<OnLinks, network::Fault> Of(std::string_view algorithm, CollectiveKind kind) const;
 
  private:
   const topology::Cluster* cluster_;
-  int ranks_ = 0;                         // of the group, or of a pair
+  int ranks_ = 0;                         // number in the group, or in a pair
   std::vector<std::vector<int>> groups_;  // on `nodes`, the group itself first
-  std::vector<std::vector<int>> alike_;   // of these, those of its stage; empty: all of them
+  std::vector<std::vector<int>> alike_;   // those of its stage; empty: all
   bool shared_ = false;
   bool count_ = false;
-  int nodes_ = 0;  // that they are on, numbered from 0
+  int nodes_ = 0;  // number of nodes evaluated
   GroupLoads* loads_;
 };
 
 inline constexpr int kSharedLinks = kResources - static_cast<int>(Resource::kNodeLinks);
 
-// The links that decide how the collectives of a program hinder each other.
+// The links that limit concurrent collectives of a program.
 //
-// In every node the same happens at the same time, so one rank's collectives stand for all: each
-// uses a link for as long as it and its siblings do together. Of two links of which one is never
-// busier than the other, whatever runs, only the other can decide. Those that are left are a few:
-// where shards meet behind PCIe switches and replicas over cards, a GPU's own link and the card.
+// Every node does the same at the same time, so one rank's collectives represent all: each uses a
+// link as long as it and its siblings do together. If one link is never busier than another, it
+// cannot be the limit. A few remain: if shards meet behind PCIe switches and replicas over cards, a
+// GPU's own link and the card.
 class SharedLinks {
  public:
-  // A group with its siblings, the algorithm and the kind of a collective.
+  // A group with its siblings, and the algorithm and kind of a collective.
   using Use = std::tuple<const SiblingLinks*, std::string, CollectiveKind>;
-  // Seconds for each byte of the size that a use keeps each of the links busy: in the order of
-  // resources from kNodeLinks on.
+  // Seconds per byte that a use keeps each link busy, in the order of resources from kNodeLinks on.
   using Busy = std::array<double, kSharedLinks>;
 
-  // For each of the uses that a program has. Fails as SiblingLinks::Of.
+  // The loads of each use of a program. Fails like SiblingLinks::Of.
   tl::expected<std::vector<Busy>, network::Fault> Of(const std::vector<Use>& uses);
 
  private:
   std::map<std::vector<Use>, std::vector<Busy>> known_;
 };
 
-// A cluster with a profile and the settings of communication: what prices of collectives depend on
-// beside the group and the size.
+// A cluster with a profile and communication settings: everything that collective prices depend on
+// besides group and size.
 struct PricedMachine {
-  // A message between members of a group. Where peers are named by distance one price stands for
-  // the messages of all members, the farthest of them.
+  // A message between members of a group. If peers are named by distance, one price represents the
+  // messages of all members: the farthest.
   struct MessageRoute {
     bool by_distance = false;
     int from = 0, to = 0;  // positions
@@ -163,9 +162,9 @@ struct PricedMachine {
     parallel::GroupLayout layout;
     int stage_ranks = 0;
     topology::CommunicationPath path;
-    // Where NCCL is modelled: of the ranks, or of a message's ends, and of its communicator.
+    // If NCCL is modeled: the shape of the ranks or of a message's ends, and of its communicator.
     GroupShape shape, communicator;
-    std::unique_ptr<SiblingLinks> siblings;  // null: the network sees to links that are shared
+    std::unique_ptr<SiblingLinks> siblings;  // null: the network simulation handles shared links
   };
   struct CollectiveKey {
     CollectiveKind kind = CollectiveKind::kAllReduce;
@@ -183,13 +182,13 @@ struct PricedMachine {
     }
   };
 
-  // `group_loads` outlives it.
+  // `group_loads` must outlive it.
   PricedMachine(const scenario::Scenario& scenario, GroupLoads& group_loads);
 
   bool IsOf(const scenario::Scenario& scenario) const;
 
-  // A group that communicates, or, of whose members messages go along a route, where pipeline
-  // stages have so many ranks each. Stays as long as the machine.
+  // A group that communicates or, with `message`, whose members send messages along a route.
+  // `stage_ranks`: ranks per pipeline stage. The reference stays valid as long as the machine.
   const Group& GroupOf(const program::ProcessGroup& wanted, int stage_ranks,
                        const std::optional<MessageRoute>& message = std::nullopt);
   // Cached prices of collectives that were priced without diagnostics.
@@ -197,15 +196,15 @@ struct PricedMachine {
   void Remember(const program::Collective& collective, const Group& group,
                 const CollectivePrice& price);
 
-  // See device_speed.h; the last one stays.
+  // See device_speed.h. Caches the last result.
   double SlowestOf(std::int64_t devices);
 
-  // For GroupOf.
+  // Used by GroupOf.
   const Group& AddMessages(const program::ProcessGroup& group, int stage_ranks,
                            const MessageRoute& message);
   topology::CommunicationPath PathOf(const std::vector<int>& ranks) const;
 
-  // The GPU is part of what the cluster was read from.
+  // The cluster determines the GPU.
   const std::shared_ptr<const topology::Cluster> cluster;
   const std::shared_ptr<const calibration::Calibration> calibration;
   const std::optional<topology::Gpu> gpu;

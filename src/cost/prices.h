@@ -10,33 +10,33 @@
 
 namespace stepcast::cost {
 
-// The prices of a program's operations: values that the simulator runs on. Made by price.h.
+// Prices of a program's operations, used by the simulator. Made by price.h.
 
 struct CollectivePrice {
   Demand demand;
   // "ring", "tree", "nvls", "nvls_tree", "collnet_direct", "collnet_chain", "pat"; "table": a table
-  // of the profile, whatever ran; "none": one rank.
+  // of the profile; "none": one rank.
   const char* algorithm = "ring";
-  const char* protocol = "";  // NCCL's: "LL", "LL128", "Simple"; empty where NCCL is not modelled
-  int channels = 0;           // thread blocks, each on a multiprocessor; 0 where not modelled
-  // Bytes that a rank sends on the wire, mean over the group; what the textbook algorithm sends.
+  const char* protocol = "";  // NCCL's: "LL", "LL128", "Simple"; empty if NCCL is not modeled
+  int channels = 0;           // thread blocks, each on a multiprocessor; 0 if not modeled
+  // Mean bytes that a rank sends on the wire, for the textbook algorithm.
   double wire_bytes_per_rank = 0;
-  // What the busiest rank must send or receive, over what it can; see BandwidthBound. Checked.
+  // Transfer time of the busiest rank over its bandwidth; see BandwidthBound. Checked.
   Time bandwidth_bound;
 };
 
 // One end of a message that an exchange sends or receives.
 struct MessagePrice {
-  // Of the message by itself; what it uses at this end. The two ends of a message take the longer
-  // latency and work.
+  // The message by itself, with the resources at this end. Both ends take the longer latency and
+  // work.
   Demand demand;
   const char* protocol = "";  // as in CollectivePrice
   int channels = 0;
   Time bandwidth_bound;  // its bytes over the narrowest link of its route
 };
 
-// The price of everything in a program, one entry per entry of the program's tables, and the host
-// time to issue each kind of instruction.
+// The prices of a program: one entry per entry of the program's tables, and the host time to issue
+// each kind of instruction.
 struct Prices {
   std::vector<Demand> kernels;
   std::vector<CollectivePrice> collectives;
@@ -44,22 +44,22 @@ struct Prices {
   std::vector<Demand> copies;
   Time issue_kernel;
   Time issue_copy;
-  Time issue_collective;  // and an exchange, whatever the number of its messages
-  // What comes before the launch of a kernel, by whose code issues it.
+  Time issue_collective;  // also for an exchange, whatever its number of messages
+  // Host time before the launch of a kernel, by issuer.
   Dispatch dispatch;
   Time IssueOf(const Kernel& kernel) const { return issue_kernel + dispatch[kernel.issuer]; }
 };
 
-// What ranks of a kind run, on the devices and nodes that they have.
+// The program of ranks of one kind, priced for their devices and nodes.
 struct PricedKind {
   const program::Program* program = nullptr;
   const Prices* prices = nullptr;
   friend bool operator==(const PricedKind&, const PricedKind&) = default;
 };
 
-// The price of a collective, by its number in the first kind's program, in a group with ranks of
-// all of these kinds: of their prices the one that takes longest, for they finish together
-// (scenario/job_devices.h). A kind with other collectives counts for nothing.
+// The longest price, among all these kinds, of a collective (given by its index in the first kind's
+// program), because all ranks of the group finish together (scenario/job_devices.h). Kinds with
+// other collectives are ignored.
 const CollectivePrice& SlowestPrice(std::span<const PricedKind> kinds, program::Index collective);
 
 }  // namespace stepcast::cost

@@ -64,8 +64,8 @@ class CommunicationPricer {
     }
   }
 
-  // Siblings communicate at the same time: it takes as long as the links need for all of them,
-  // where that is longer.
+  // Sibling groups communicate at once: the collectives take as long as shared links need for all
+  // of them, if that is longer.
   void CountSharedLinks() {
     links_count_ = false;
     const std::vector<OnLinks> all = AllOnLinks();
@@ -87,13 +87,14 @@ class CommunicationPricer {
     for (std::size_t i = 0; i < all.size(); ++i) {
       Demand& demand = *all[i].demand;
       const SharedLinks::Busy& links = (*busy)[use_of[i]];
-      // What was measured on these links, alone as here, may have gone over them in another way.
+      // A measurement on these links, with no other group on them as here, may have used them
+      // differently.
       const bool known = !std::get<const SiblingLinks*>(all[i].use)->shared() &&
                          demand.provenance < Provenance::kTransferred;
       for (std::size_t link = 0; link < links.size(); ++link) {
         double& share = demand.share[static_cast<std::size_t>(Resource::kNodeLinks) + link];
         share = links[link] * all[i].bytes / demand.work.seconds();
-        // Rounding alone does not make the links decide.
+        // A rounding error alone does not make the links the bottleneck.
         if (known || share < 1 + 1e-6) share = std::min(share, 1.0);
         if (share > 1) demand.provenance = Provenance::kModelled;
       }
@@ -110,7 +111,7 @@ class CommunicationPricer {
     }
     return *groups_[group];
   }
-  // Positions in the group of the message's sender and receiver.
+  // Positions in the group of a message's sender and receiver.
   std::pair<int, int> EndsOf(const program::Exchange& exchange, const program::Message& message,
                              const program::ProcessGroup& group) const {
     const int own = group.PositionOf(pricing_.program.rank);
@@ -128,8 +129,8 @@ class CommunicationPricer {
                                     .to = to});
   }
 
-  // As a shift, in which all members send as much at once, over the group of the two ranks: links
-  // carry as much one way as the other.
+  // Priced as a shift over the group of the two ranks, in which both send as much at once: links
+  // carry the same in both directions.
   MessagePrice PriceMessage(const program::Exchange& exchange, Bytes bytes, bool sends,
                             const program::ProcessGroup& all, int from, int to) {
     if (from == to) {  // a copy, which its sender counts
@@ -175,7 +176,8 @@ class CommunicationPricer {
     return price;
   }
 
-  // What takes other multiprocessors than the library would still has the library's time.
+  // Sets the multiprocessors that a kernel other than the library's takes; the time remains the
+  // library's.
   void TakeMultiprocessors(const std::optional<int>& multiprocessors, double operations,
                            Demand& demand, int& channels) const {
     if (!multiprocessors || !pricing_.scenario.gpu || demand.work == Time()) return;
@@ -189,9 +191,8 @@ class CommunicationPricer {
     return fmt::format("a message of {}", FormatBytes(bytes));
   }
 
-  // A shift reads and writes three bytes of memory for each that is sent: the sender reads it, the
-  // receiver takes it out of a buffer and writes it. The messages of an exchange share thread
-  // blocks.
+  // A shift moves three bytes of memory for each byte sent: the sender reads it, the receiver reads
+  // it from a buffer and writes it. The messages of an exchange share thread blocks.
   static MessagePrice EndOfMessage(const CollectivePrice& shift, bool sends, std::size_t messages) {
     MessagePrice price = {.demand = shift.demand,
                           .protocol = shift.protocol,
@@ -210,7 +211,7 @@ class CommunicationPricer {
     return price;
   }
 
-  // A priced collective, or end of a message, on links that others may use, too.
+  // A priced collective, or one end of a message, on links that others may use as well.
   struct OnLinks {
     Demand* demand = nullptr;
     SharedLinks::Use use;
@@ -243,8 +244,8 @@ class CommunicationPricer {
         const program::Message& message = exchange.messages[i];
         const auto [from, to] = EndsOf(exchange, message, group);
         if (from == to) continue;
-        // All members send to the peers at a distance, so that what their sends load links with
-        // is what all of them receive.
+        // All members send to the peers at one distance. Therefore the links' load by what they
+        // send equals that by what they receive.
         const bool counted_by_sends = exchange.peers == program::PeerNaming::kDistance &&
                                       message.direction == program::MessageDirection::kReceive;
         if (counted_by_sends) continue;
@@ -292,8 +293,8 @@ class CommunicationPricer {
                                    pricing_.scenario.algorithm);
   }
 
-  // Messages that were measured on these ranks, or between two of a flat cluster, whose ranks are
-  // all alike, where no communication library is modelled. Null: there are none.
+  // Messages measured on these ranks, or between two ranks of a flat cluster, whose ranks are all
+  // alike, if no communication library is modelled. Null if there are none.
   const calibration::CollectiveTable* MeasuredMessages(const CommunicationPath& of_group) const {
     if (machine_.nccl) return nullptr;
     CommunicationPath path = of_group;
@@ -312,7 +313,7 @@ class CommunicationPricer {
     return PriceTabulatedCollective(bytes, path, pricing_.links, messages);
   }
 
-  // Without a table of its own an all-to-all takes as long as a shift of all that a rank sends.
+  // Without a table, an all-to-all takes as long as a shift of all that a rank sends.
   std::optional<CollectivePrice> PriceAllToAllByMessages(const program::Collective& collective,
                                                          const PricedMachine::Group& group) {
     if (collective.kind != CollectiveKind::kAllToAll) return std::nullopt;
@@ -324,8 +325,9 @@ class CommunicationPricer {
     return price;
   }
 
-  // `table`: of even all-to-alls, whose messages hinder one another. As much as all members are
-  // sent takes as long as there; what the first is sent beyond that has its links for itself.
+  // `table`: of even all-to-alls, whose messages slow each other down. The bytes that every member
+  // sends take the time in the table. The first member's further bytes have its links to
+  // themselves.
   std::optional<CollectivePrice> PriceUnevenAllToAll(const program::Collective& collective,
                                                      const PricedMachine::Group& group,
                                                      const calibration::CollectiveTable& table) {
@@ -347,7 +349,7 @@ class CommunicationPricer {
     return price;
   }
 
-  // Of its size, what a member sends to others.
+  // The part of an all-to-all's bytes that a member sends to others.
   static Bytes SentInAllToAll(Bytes bytes, const CommunicationPath& path) {
     const std::int64_t ranks = path.ranks;
     return Bytes(bytes.count() / ranks * (ranks - 1));

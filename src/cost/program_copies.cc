@@ -10,8 +10,8 @@
 namespace stepcast::cost {
 namespace {
 
-// What joins a GPU to its node's CPUs: PCIe, mostly through a switch.
-// What joins switches to CPUs is shared by the GPUs below, which copy at the same time.
+// The PCIe link between a GPU and its node's CPUs, usually through a switch. Links between switches
+// and CPUs are shared by the GPUs below, which copy at the same time.
 std::optional<HostLink> FindHostLink(const topology::NodeType* node) {
   using topology::DeviceKind;
   if (node == nullptr) return std::nullopt;

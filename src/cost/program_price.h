@@ -14,13 +14,14 @@
 
 namespace stepcast::cost {
 
-// One program being priced: what the pricers of its kernels, copies and collectives share.
+// State of pricing one program, shared by the pricers of kernels, copies and collectives.
 
 struct Pricing {
-  // `textbook`: no start latencies and no issue costs (framework `reference`). Both outlive it.
+  // `textbook`: no start latencies and no issue costs (framework `reference`). Both references must
+  // outlive it.
   Pricing(const program::Program& program, const scenario::Scenario& scenario, bool textbook);
 
-  // One cause is reported once, at the first operation that it hits.
+  // Each cause is reported once, at the first operation affected.
   void Report(std::string code, Location location, std::string message, std::string hint);
   void ReportEndless(const std::string& what);
   void ReportNoLinkCosts(const std::string& what);
@@ -28,14 +29,14 @@ struct Pricing {
   const program::Program& program;
   const scenario::Scenario& scenario;
   const bool reference;
-  const calibration::KernelCosts* kernels = nullptr;  // null: nothing can be priced by roofline
+  const calibration::KernelCosts* kernels = nullptr;  // null: roofline prices are not possible
   const calibration::LinkCosts* links = nullptr;
   Location profile;
   Diagnostics diagnostics;
   Prices prices;
 };
 
-// A day or more: some bandwidth is far too small.
+// Whether it takes a day or more: some bandwidth is far too small.
 bool Endless(const Demand& demand);
 
 // Prices the program's copies.
@@ -47,15 +48,16 @@ class CopyPricer {
   Demand PriceOneCopy(const program::Copy& copy);
 
  private:
-  // What was measured for copies in a direction; only a device has copies that cost something.
+  // The measured curve for copies in a direction. Only with a device do copies cost time.
   const calibration::Curve* MeasuredCopies(program::CopyDirection direction) const;
 
   Pricing& pricing_;
   std::optional<HostLink> host_link_;
 };
 
-// Prices the program's collectives and the messages of its exchanges: alone, and, where nothing was
-// reported, on links that others use at the same time. `copies`: of what a rank sends to itself.
+// Prices the program's collectives and the messages of its exchanges, uncontended. If there were no
+// errors, also sets their shares of links that others use at the same time. `copies` prices
+// messages from a rank to itself.
 void PriceCommunication(Pricing& pricing, PricedMachine& machine, CopyPricer& copies);
 
 }  // namespace stepcast::cost

@@ -26,7 +26,7 @@ using network::CollectiveTraffic;
 using network::Traffic;
 using program::Index;
 
-// Bisections of the rate at which messages are sent.
+// Number of bisections for the rate at which messages are sent.
 constexpr int kHalvings = 24;
 
 std::int64_t MessagesOf(const Traffic& traffic) {
@@ -84,8 +84,8 @@ class Router {
          .hint = "take --network flow, in which collectives share links without messages"}});
   }
 
-  // How many messages collectives send, before any is routed for all groups: those of a program's
-  // first rank stand for those of all its ranks.
+  // The number of messages that collectives send, before any is routed. The collectives of a
+  // program's first rank stand for those of all its ranks.
   Result<double> ForeseenMessages(std::span<const RoutedClass> classes) {
     std::vector<std::pair<const RoutedClass*, int>> programs;  // the first rank of each, its ranks
     for (const RoutedClass& own : classes) {
@@ -136,7 +136,7 @@ class Router {
     return MessagesOf(*traffic);
   }
 
-  // Of what the rank sends to other stages.
+  // The number of messages for what the rank sends to other stages.
   tl::expected<double, network::Fault> ForeseenSends(const RoutedClass& own) {
     double foreseen = 0;
     for (Index e = 0; e < own.program->exchanges.size(); ++e) {
@@ -157,7 +157,7 @@ class Router {
     return foreseen;
   }
 
-  // How often the program runs each of its collectives and exchanges.
+  // Counts how often the program runs each of its collectives and exchanges.
   void CountCalls(const program::Program& program) {
     times_.assign(program.collectives.size(), 0);
     exchange_times_.assign(program.exchanges.size(), 0);
@@ -173,14 +173,14 @@ class Router {
     count(program.step, run_steps_);
   }
 
-  // The number of a group that ranks of a class are in.
+  // The number of a group that contains ranks of a class.
   int IdOf(const std::vector<int>& ranks, const RoutedClass& own) {
     const auto [id, added] = group_ids_.emplace(ranks, static_cast<int>(group_ids_.size()));
     if (added) AddKinds(own, ranks);
     return id->second;
   }
 
-  // Of the next group: the kinds of its ranks, as far as they are known.
+  // Adds the known kinds of the next group's ranks.
   void AddKinds(const RoutedClass& own, const std::vector<int>& ranks) {
     std::vector<PricedKind>& kinds = kinds_of_group_.emplace_back();
     kinds.push_back({own.program, own.prices});
@@ -264,7 +264,7 @@ class Router {
     std::int64_t times = 1;
   };
 
-  // The number of a collective; like ones of the same ranks have one number.
+  // Returns the number of a collective. Equal collectives of the same ranks share one number.
   tl::expected<std::uint32_t, network::Fault> Add(const Call& call, const std::vector<int>& ranks,
                                                   int group, bool is_new) {
     const Key key = {group,          call.kind,          call.bytes.count(),

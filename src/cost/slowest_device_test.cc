@@ -11,8 +11,8 @@ TEST(SlowestDevice, IsTheTypicalOneAlone) {
   EXPECT_EQ(SlowestDevice(0, 512), 1);
 }
 
-// Expected largest of n standard normal numbers: 1.4236 of 8, 2.5 of 100 by tables of order
-// statistics (Harter 1961: 1.42360, 2.50759); Blom's approximation is good to 0.02.
+// Expected largest of n standard normal numbers: 1.4236 for 8, 2.5 for 100 by tables of order
+// statistics (Harter 1961: 1.42360, 2.50759). Blom's approximation is good to 0.02.
 TEST(SlowestDevice, FollowsTheOrderStatistics) {
   EXPECT_NEAR(SlowestDevice(0.01, 8), 1.014236, 2e-4);
   EXPECT_NEAR(SlowestDevice(0.01, 100), 1.0250759, 2e-4);

@@ -17,8 +17,8 @@ TEST(SustainedClock, IsACubeRoot) {
   EXPECT_EQ(SustainedClock({}, 700), 1);
 }
 
-// One second of products beside one under memory traffic of 500 W: at a clock of 0.8 the products
-// take 1.25 s and draw 100 + 1000 x 0.512 = 612 W; the mean is (1.25 x 612 + 500) / 2.25 = 562.2 W.
+// One second of products and one of memory traffic at 500 W. At a clock of 0.8 the products take
+// 1.25 s and draw 100 + 1000 x 0.512 = 612 W; the mean is (1.25 x 612 + 500) / 2.25 = 562.2 W.
 TEST(ArithmeticLimit, HoldsTheMeanOverKernels) {
   const calibration::PowerDraw power{.idle = 100, .products = 1000, .memory = 500};
   const MicroBatchDraw mixed{.arithmetic = 1, .at_best = 1, .other = 1};

@@ -27,7 +27,7 @@ calibration::KernelCosts Unaligned(double part) {
   return costs;
 }
 
-// The rows of a forward's operands are those of k; a head over an odd vocabulary has them in its
+// The rows of a forward's operands span k. A head over an odd vocabulary has odd rows in its
 // gradients.
 TEST(UnalignedProducts, RowsFollowFromTheLayout) {
   constexpr std::int64_t kWords = 50257;
@@ -59,8 +59,8 @@ TEST(UnalignedProducts, EveryHalvingOfTheLoadsCostsAsMuch) {
   EXPECT_EQ(UnalignedRate(Product(512, 512, 1001, ProductLayout::kForward), Unaligned(0), {}), 1);
 }
 
-// As an H100 with cuBLAS 13.1: a forward over 50,257 words, whose operands are aligned, is as slow
-// as its gradients; 4 and 8 bytes are alike.
+// Like an H100 with cuBLAS 13.1: a forward over 50,257 words, whose operands are aligned, is as
+// slow as its gradients; 4 and 8 bytes are alike.
 TEST(UnalignedProducts, RowsOfResultsCountWhereTheProfileSaysSo) {
   calibration::KernelCosts costs = Unaligned(0.2);
   costs.gemm_unaligned_even = 0.375;
@@ -83,8 +83,8 @@ TEST(UnalignedProducts, RowsOfResultsCountWhereTheProfileSaysSo) {
   EXPECT_EQ(padded.copied, Bytes(2 * 768 * (50257 + 50264)));
 }
 
-// Heads of 140 in an attention core of separate kernels: a batch has its own rate, whatever the
-// load.
+// Heads of 140 in an attention core with separate kernels: a batch has its own rate, whatever the
+// load size.
 TEST(UnalignedProducts, BatchesLoseWhatTheirTypeLoses) {
   calibration::KernelCosts costs = Unaligned(0.125);
   calibration::UnalignedBatches batches;
@@ -103,7 +103,7 @@ TEST(UnalignedProducts, BatchesLoseWhatTheirTypeLoses) {
   EXPECT_DOUBLE_EQ(rate(140, 384, DataType::kFp16), 0.5);  // not known: as single ones
 }
 
-// The newest release that is not newer than the one that runs.
+// The newest release that is not newer than the running one.
 TEST(UnalignedProducts, BatchesLoseWhatTheirReleaseLoses) {
   calibration::KernelCosts costs;
   const auto add = [&](Version torch, double rate) {
@@ -167,7 +167,7 @@ TEST_F(UnalignedPrice, EagerCodeTakesTheSlowKernelAndACompiledGraphFillsUp) {
   EXPECT_EQ(Seconds(gradient(50304, Issuer::kFramework)), aligned);
 }
 
-// A row more is never cheaper to load, and compiling never costs.
+// A padded row never loads slower, and compiling never costs.
 RC_GTEST_FIXTURE_PROP(UnalignedPrice, NoProductIsFasterForItsRows, ()) {
   const auto size = [] { return *rc::gen::inRange<std::int64_t>(1, 5000); };
   const auto layout = *rc::gen::element(ProductLayout::kForward, ProductLayout::kInputGradient,

@@ -5,25 +5,24 @@
 #include "src/lowering/operations.h"
 #include "src/lowering/training_step.h"
 
-// torch.autocast (torch/amp/autocast_mode.py): parameters are kept in a larger type than kernels
-// compute in. Each layer's matrices are cast before its forward, and autograd keeps each copy until
-// the backward of the product that read it has run, also where blocks are recomputed, and whatever
-// gathered the parameter (public runs of FSDP1 beside autocast have two bytes of memory for each
-// parameter of the model at the end of forward, on 8 GPUs as on 64, with adapters as without: the
-// table of intelligent-machine-learning/dlrover pull request 825); vectors (biases, norms) and what
-// is only looked up are read as they are. A gradient is made in the compute type and cast up where
-// it lies; its values are described in the type that it ends up in, so that the cast changes
-// nothing.
+// torch.autocast (torch/amp/autocast_mode.py): parameters are stored in a wider type than kernels
+// compute in. Before a layer's forward, its matrices are cast to the compute type. Autograd keeps
+// each copy until the backward of the product that read it, even if blocks are recomputed and
+// however the parameter was gathered. (Public runs of FSDP1 with autocast hold two extra bytes per
+// model parameter at the end of forward, on 8 GPUs and on 64, with and without adapters: the table
+// of intelligent-machine-learning/dlrover pull request 825.) Vectors (biases, norms) and embedding
+// tables are read in the stored type. A gradient is computed in the compute type and cast up in
+// place. Its values are described in the final type, so the cast has no effect on data.
 namespace stepcast::lowering {
 
 class Autocast {
  public:
   Autocast(TrainingStep& step, Operations& operations) : step_(step), operations_(operations) {}
 
-  // Prologue: describes the copies. Where nothing is cast, nothing below does anything.
+  // Prologue: describes the copies. If nothing is cast, all other calls do nothing.
   void AddLayers();
 
-  // `parameter_of`: (tensor) where the parameter is kept, a Range.
+  // `parameter_of(tensor)` returns the Range that stores the parameter.
   template <typename ParameterOf>
   void BeforeForward(int layer, const ParameterOf& parameter_of) {
     for (Copy& copy : CopiesOf(layer)) {
@@ -36,18 +35,19 @@ class Autocast {
       copy.held = true;
     }
   }
-  // The tensor's gradient, which has just been made in `gradient`, is complete.
+  // Call when the tensor's gradient in `gradient` is complete.
   void CastGradient(int tensor, const Range& gradient);
-  // A tied tensor's gradient is not complete in every layer that has a copy of it.
+  // Releases the layer's copies. Needed because a tied tensor's gradient is not complete in every
+  // layer that has a copy.
   void AfterBackward(int layer) {
     for (Copy& copy : CopiesOf(layer)) Release(copy);
   }
-  // Where the layer's kernels read a tensor that is kept in `parameter`.
+  // The place from which the layer's kernels read a tensor stored in `parameter`.
   program::Elements ReadPlace(int layer, int tensor, const program::Elements& parameter) const;
 
  private:
   struct Copy {
-    int tensor;  // kFrozen: all matrices of the layer that are not trained
+    int tensor;  // kFrozen: all untrained matrices of the layer
     Range range;
     bool held = false;
   };
@@ -66,7 +66,7 @@ class Autocast {
   Operations& operations_;
   std::vector<std::vector<Copy>> layers_;
   static constexpr int kNoLayer = -1;
-  std::vector<int> layer_of_;  // by tensor, which has its copy
+  std::vector<int> layer_of_;  // by tensor: the layer that has its copy
   std::vector<Copy> none_;
 };
 

@@ -37,7 +37,7 @@ data_parallel: {zero_stage: 0, framework: ddp}
   return program;
 }
 
-// Where the copies of a step come to life and go.
+// When the copies of a step are allocated and released.
 struct Life {
   std::size_t begin = 0, end = 0;
 };
@@ -53,9 +53,9 @@ std::map<std::string, Life> CopiesOf(const program::Program& program) {
   return copies;
 }
 
-// Four matrices a block and the head, which is tied to the embedding: each copy lives from before
-// its layer's forward until the gradient of its weight has been cast. The head's goes with its
-// layer, long before the embedding completes that gradient.
+// Each block and the head have matrices (four per block); the head is tied to the embedding. Each
+// copy lives from before its layer's forward until the gradient of its weight has been cast. The
+// head's is released with its layer, long before the embedding completes that gradient.
 TEST(Autocast, CopiesGoOneByOneBehindTheirGradients) {
   const program::Program program = Lowered();
   const std::map<std::string, Life> copies = CopiesOf(program);

@@ -43,8 +43,8 @@ TEST(BlockLayout, CutsTensorsOneByOne) {
   EXPECT_EQ(own.offset, 3);
 }
 
-// What the ranks hold of a tensor is the tensor, whatever the number of ranks that divides the
-// first one's: padding moves nothing.
+// The parts that ranks hold of a tensor make up the tensor, for every number of ranks that divides
+// the first one's: padding moves nothing.
 RC_GTEST_PROP(BlockLayout, RanksHoldEveryElementOnce, ()) {
   const auto elements =
       *rc::gen::nonEmpty(rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange(0, 50)));

@@ -49,8 +49,8 @@ TEST(Buckets, ZeroLimitMeansOneTensorEach) {
             (std::vector<std::vector<int>>{{2}, {1}, {0}}));
 }
 
-// Backward runs layers from last to first; the tensors of a layer are complete together and stand
-// in reverse registration order.
+// Backward runs layers from last to first. The tensors of a layer are complete together, in reverse
+// registration order.
 TEST(GradientReadyOrder, IsReverseRegistrationForALayerList) {
   const model::Model model = ListOf({{1, 2}, {3}, {4, 5, 6}});
   const auto works = model::BuildWork(model, {});

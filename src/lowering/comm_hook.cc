@@ -230,7 +230,7 @@ void CommHook::RunFactors(HookedBucket& bucket, Index reduced) {
     return BufferUse{.buffer = bucket.q, .write = write, .offset = m.q_offset, .size = m.q_size};
   };
   for (const Matrix& m : bucket.matrices) {
-    // Without a last step's, random numbers come from the host.
+    // Without the factors of an earlier step, random numbers are drawn on the host.
     if (!settings_.warm_start) {
       const BufferUse written = q(m, true);
       builder_.Copy(compute,
@@ -266,7 +266,7 @@ void CommHook::RunFactors(HookedBucket& bucket, Index reduced) {
       run(stream_, m.restore, {p(m, false), q(m, false), Writes(bucket.values, m.offset, m.size)});
     }
   }
-  // torch.cuda.synchronize(): of all streams.
+  // torch.cuda.synchronize(): waits for all streams.
   builder_.WaitForStream(stream_, compute, all_done_);
   builder_.Record(stream_, all_done_);
   builder_.HostWait(all_done_);

@@ -7,18 +7,20 @@
 
 #include "src/lowering/training_step.h"
 
-// PyTorch's communication hooks: what DDP does with a full bucket in place of its all-reduce
+// PyTorch's communication hooks, which replace the all-reduce of a full DDP bucket
 // (torch/distributed/algorithms/ddp_comm_hooks @ v1.13.1).
 //  * fp16_compress, bf16_compress: the compute stream casts the bucket and divides the copy by the
-//    number of ranks; the copy is all-reduced; another stream writes it back to the bucket.
-//  * powerSGD: the compute stream adds what was lost last time, keeps a copy, puts the tensors that
-//    are not compressed behind one another, makes the last step's Q orthogonal and P = M Q of every
-//    matrix M. Then one after the other on another stream: those tensors' all-reduce, that of all
-//    P, which are made orthogonal, Q = M^T P, their all-reduce, M = P Q^T. The host waits until the
-//    device has done all of it (torch.cuda.synchronize), and with it all of backward so far. Q of
-//    rank 3 and more in FP32 are made orthogonal by a QR factorisation; its cost is that of reading
-//    and writing the matrix, which is less than what it takes.
-// A future's continuations run on streams of their own; here they share one, `comm hook`.
+//    number of ranks. The copy is all-reduced, and another stream writes it back to the bucket.
+//  * powerSGD: the compute stream adds the previous step's error, keeps a copy, packs the
+//    uncompressed tensors, orthogonalizes the last step's Q and computes P = M Q for every matrix
+//    M. Then, one after the other on another stream: all-reduce of the uncompressed tensors,
+//    all-reduce of all P, orthogonalization of P, Q = M^T P, all-reduce of Q, M = P Q^T. The host
+//    waits until the device has finished (torch.cuda.synchronize), which includes all of backward
+//    so far. FP32 Q of rank 3 and more is orthogonalized by a QR factorization. Its cost is modeled
+//    as reading and writing the matrix, which is a lower bound.
+//
+// In PyTorch, the continuations of a future run on separate streams; here they share one stream,
+// `comm hook`.
 namespace stepcast::lowering {
 
 class CommHook {
@@ -27,18 +29,19 @@ class CommHook {
 
   bool active() const { return hook_ != plan::CommHook::kNone; }
 
-  // Prologue. `reduction` is the communicator's stream; `buckets` lie in `buffers` as `tensors`,
-  // behind one another in `type`.
+  // Prologue. `reduction` is the communicator's stream. Each bucket in `buffers` holds its
+  // `tensors` contiguously, in `type`.
   void WritePrologue(StreamId reduction, Index communicator);
   void AddBucket(Index buffer, std::span<const int> tensors, DataType type);
 
-  // The compute stream has filled the bucket. Records `reduced` when its average is there.
+  // Call when the compute stream has filled the bucket. Records `reduced` when the average is
+  // ready.
   void Run(std::size_t bucket, Index reduced);
-  // The compute stream has waited for that: what the hook took for the bucket is freed.
+  // Frees the hook's memory for the bucket. Call after the compute stream has waited for `reduced`.
   void Release(std::size_t bucket);
 
  private:
-  // A matrix that is compressed, by the kernels for it.
+  // A compressed matrix and the kernels for it.
   struct Matrix {
     Bytes offset{}, size{};      // in the bucket
     Bytes p_offset{}, p_size{};  // in P
@@ -46,17 +49,17 @@ class CommHook {
     std::vector<Index> orthogonal_p, orthogonal_q;
     Index make_p = program::kNone, make_q = program::kNone, restore = program::kNone;
   };
-  // What is sent as it is.
+  // A tensor that is sent uncompressed.
   struct Rest {
     Bytes offset{}, size{};  // in the bucket
-    Bytes at{};              // in the copy that is sent
+    Bytes at{};              // in the packed copy
     Index copy_back = program::kNone;
   };
   struct HookedBucket {
     Index values = program::kNone;  // buffer
     DataType type = DataType::kFp32;
-    // Casts.
-    Index sent = program::kNone;  // buffer, also of PowerSGD's rest
+    // fp16_compress and bf16_compress.
+    Index sent = program::kNone;  // buffer; also for PowerSGD's uncompressed tensors
     Index compress = program::kNone, divide = program::kNone, restore = program::kNone;
     Index all_reduce = program::kNone;
     Index ready = program::kNone;  // event
@@ -78,7 +81,8 @@ class CommHook {
   Index AddAllReduce(Bytes bytes, DataType type);
   void RunCasts(HookedBucket& bucket, Index reduced);
   void RunFactors(HookedBucket& bucket, Index reduced);
-  // The next collective of `buffer` stands behind what `after` has done, and `after` behind it.
+  // Issues the next collective on `buffer` after the work of stream `after`; `after` then waits for
+  // it.
   void Reduce(HookedBucket& bucket, StreamId after, Index collective, Index buffer);
 
   TrainingStep& step_;

@@ -126,8 +126,8 @@ TEST(CommHook, PowerSgdSendsVectorsThenFactors) {
   EXPECT_EQ(Resident(program, "P of bucket") + Resident(program, "Q of bucket"), Bytes(4 * 167));
 }
 
-// Rank 2: twice 2 (n + m) is less than n m for 6 x 18 alone: 96 < 108. Gram-Schmidt takes the first
-// column out of the second: four kernels more than for each by itself.
+// Rank 2: twice 2 (n + m) is less than n m only for 6 x 18: 96 < 108. Gram-Schmidt removes the
+// first column from the second: four more kernels than for each column by itself.
 TEST(CommHook, PowerSgdOfRankTwoCompressesWhatIsWorthIt) {
   const auto program = Lowered("comm_hook: powerSGD, powersgd: {matrix_approximation_rank: 2}");
   const std::vector<Bytes> sent = AllReduces(program);
@@ -138,7 +138,7 @@ TEST(CommHook, PowerSgdOfRankTwoCompressesWhatIsWorthIt) {
   EXPECT_EQ(Times(program, "subtract_column"), 2 * 2);
 }
 
-// Nothing is worth it at rank 4: one all-reduce of everything.
+// At rank 4 no compression is worthwhile: one all-reduce of everything.
 TEST(CommHook, PowerSgdOfLargeRankSendsEverything) {
   const auto program = Lowered("comm_hook: powerSGD, powersgd: {matrix_approximation_rank: 4}");
   EXPECT_EQ(AllReduces(program), (std::vector{Bytes(4 * 782)}));

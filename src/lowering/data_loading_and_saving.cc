@@ -18,8 +18,7 @@ std::int64_t Quotient(std::int64_t dividend, std::int64_t divisor) {
   return (dividend + divisor - 1) / divisor;
 }
 
-// Two 64-bit integers a token, what is read and what should come out; nothing is known of what a
-// layer list reads.
+// Two 64-bit integers per token: input and target. Zero for a layer list, whose inputs are unknown.
 Bytes InputBytes(const scenario::Scenario& scenario) {
   const plan::Training& training = scenario.plan.training;
   if (training.data_loading->bytes) return *training.data_loading->bytes;

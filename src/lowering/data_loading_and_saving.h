@@ -7,21 +7,20 @@
 #include "src/lowering/program_builder.h"
 #include "src/scenario/scenario.h"
 
-// What hosts do for a step beside starting kernels: `training.data_loading` and
+// The host's work in a step besides launching kernels: `training.data_loading` and
 // `training.checkpoint_saving`.
 //
-// Data loading (torch.utils.data.DataLoader). Without workers the host makes each micro-batch
-// before it starts its forward. Workers make micro-batches in turn, `workers` at a time, and are
-// asked for another one whenever one is taken, so that workers x prefetch are made or in flight;
-// the host waits for the one it needs. Together they are a stream that makes one every time /
-// workers: it holds the training up where a step takes less than its micro-batches take the
-// workers. A copy to the device follows on the compute stream; from memory that is not pinned, the
-// host waits for it.
+// Data loading (torch.utils.data.DataLoader). Without workers, the host makes each micro-batch
+// before it starts its forward. With workers, micro-batches are made `workers` at a time, and
+// workers x prefetch of them are ready or in progress. The host waits for the one that it needs.
+// The workers appear as one stream that makes a micro-batch every time / workers; if steps consume
+// them faster, loading is the bottleneck. A copy to the device follows on the compute stream. If
+// the memory is not pinned, the host waits for the copy.
 //
-// Checkpoint saving, as a step bears it on average: 1 / every of the copy to the host and of the
-// writing to storage, which all ranks of a node do at once over `bandwidth`. `sync`: the devices
-// wait for both. `async`: for the copy, and for what is still being written of the save before.
-// States that every rank has are saved by the first of them; hybrid sharding saves one copy.
+// Checkpoint saving is averaged over steps: each step has 1 / every of the copy to the host and of
+// the write to storage. All ranks of a node write at once over `bandwidth`. `sync`: the devices
+// wait for both. `async`: the devices wait for the copy, and for any unfinished write of the
+// previous save. Replicated states are saved by their first rank; hybrid sharding saves one copy.
 namespace stepcast::lowering {
 
 class DataLoadingAndSaving {
@@ -29,12 +28,12 @@ class DataLoadingAndSaving {
   DataLoadingAndSaving(const scenario::Scenario& scenario, const PipelineStage& stage,
                        ProgramBuilder& builder);
 
-  // So many micro-batches are between their forward and their backward.
+  // `slots`: the number of micro-batches that are between their forward and their backward.
   void WritePrologue(int slots);
-  // Before the forward of a micro-batch, and after its backward.
+  // Call before the forward of a micro-batch, and after its backward.
   void BeginMicroBatch(std::int64_t micro_batch, int slot);
   void EndMicroBatch(int slot);
-  // After the update.
+  // Call after the update.
   void EndStep();
 
  private:
@@ -52,8 +51,8 @@ class DataLoadingAndSaving {
   Index copied_ = program::kNone, written_ = program::kNone;  // events
 };
 
-// What one save of a model, or of a stage's part of it, brings to a rank and to its node: bytes
-// that leave the first rank's device, and bytes that the first node writes.
+// Bytes of one save of a model, or of a stage's part of it: `of_rank` leave the first rank's
+// device, `of_node` are written by the first node.
 struct CheckpointBytes {
   Bytes of_rank, of_node;
 };

@@ -50,7 +50,7 @@ const Kernel* Find(const program::Program& program, const std::string& name) {
   return nullptr;
 }
 
-// The positions of records and of waits of the host among those of micro-batches' events, in order.
+// Records, host waits and events of micro-batches, in program order.
 std::vector<std::string> Order(const program::Program& program) {
   std::vector<std::string> order;
   for (const program::Instruction& instruction : program.step) {
@@ -95,8 +95,8 @@ TEST(DataLoading, WorkersShareTheTime) {
   EXPECT_TRUE(load->on_host);
 }
 
-// One worker, two ahead, three micro-batches a step: micro-batch 0 is the one that was asked for
-// when number 1 of the last step was taken, 1 when 2 was, and 2 when 0 of this step was.
+// One worker, two ahead, three micro-batches a step. Micro-batch 0 was requested when number 1 of
+// the last step was taken, 1 when 2 was, and 2 when 0 of this step was.
 TEST(DataLoading, WaitsForWhatWasAskedForSoManyAhead) {
   EXPECT_EQ(Order(Lowered("gradient_accumulation: 3, data_loading: {time: 1 ms, workers: 1, "
                           "prefetch: 2}")),
@@ -175,7 +175,7 @@ TEST(CheckpointSaving, AStepBearsItsPart) {
   }
 }
 
-// What is still being written lies in the node's memory.
+// A checkpoint that is still being written is in the node's memory.
 TEST(CheckpointSaving, AsyncTakesHostMemory) {
   const auto host = [](const char* mode) {
     return HostBytesOfNode(Loaded(fmt::format("gradient_accumulation: 1, master_weights: fp32, "
@@ -188,7 +188,7 @@ TEST(CheckpointSaving, AsyncTakesHostMemory) {
   EXPECT_EQ(host("async").memory, Bytes(14 * 8000));
 }
 
-// Whatever the plan, what hosts do beside it leaves its programs free of races.
+// Programs of every plan are free of races with data loading and saving.
 TEST(DataLoadingAndSaving, EveryPlanStaysFreeOfRaces) {
   for (const std::string plan :
        {"zero_stage: 0, framework: reference", "zero_stage: 2, framework: reference",

@@ -23,13 +23,14 @@ using program::kNone;
 
 // A bucket as it is sent: beside one of DeepSpeedBuckets.
 struct SentBucket {
-  // What the same ranks reduce of it.
+  // Buffers of the tensors that the same ranks reduce.
   struct Share {
     Range collected;  // the share's parts put together by owners
     Range sent;       // in the type that is sent, where that is another
   };
   OfParameterGroups<Share> shares{};
-  // Elements of tensors that reach into the rank's part, whole, and of what it owns.
+  // Elements of the tensors that reach into the rank's part (`held`), and of the part itself
+  // (`own`).
   std::int64_t held = 0, own = 0;
   Range widened;  // offloaded: what it owns, in FP32
 };
@@ -193,8 +194,8 @@ class DeepSpeed final : public ShardingStrategy {
     update_->TakeNorm(held.tensors, held.elements, sources, squares, g == 0, g > 0);
   }
 
-  // Gradients of the group go when they have been put behind one another; what is kept of all
-  // groups together, behind the last one.
+  // Frees the group's gradients once they are flattened into one vector. The gradients kept for all
+  // groups are freed after the last group.
   void Update(std::size_t g) {
     const UpdateGroup& group = updates_[g];
     const std::vector<int>& tensors = partitions_.flat(g).tensors;
@@ -222,7 +223,7 @@ class DeepSpeed final : public ShardingStrategy {
     update_->Apply(group, {partitions_.OwnParameters(g)}, updates);
   }
 
-  // The gradients are there: their norm was taken on the way. The updated part comes back in the
+  // The gradients are on the host and their norm is known. The updated part returns in the
   // parameters' type.
   void UpdateOnHost() {
     const StreamId compute = step_.compute();
@@ -234,13 +235,13 @@ class DeepSpeed final : public ShardingStrategy {
     offload_.ToDevice(compute, BytesOf(part, type_), {partitions_.OwnParameters(0)});
   }
 
-  // All data-parallel ranks: what gradients are divided by, those of experts, too.
+  // Number of data-parallel ranks, by which all gradients are divided, those of experts too.
   std::int64_t Ranks() const { return partitions_.ranks(ParameterGroup::kDense); }
   std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
   Range Parameter(int tensor) const { return partitions_.Parameter(tensor); }
-  // Gradients are reduced as they become ready; else after backward.
+  // Whether gradients are reduced as they become ready; if not, they are reduced after backward.
   bool ReducesInHooks() const { return stage_ == 2 || overlap_; }
-  // In this micro-batch.
+  // Whether this micro-batch reduces gradients.
   bool Reduces() const { return stage_ == 2 || step_.last_micro_batch(); }
 
   Range Add(const char* name, std::int64_t elements, DataType type, Category category) {
@@ -327,7 +328,7 @@ class DeepSpeed final : public ShardingStrategy {
       if (sent_type != type_ && partitions_.communicator(group) != kNone) {
         own.sent = Add("bucket as sent", share.elements, sent_type, Category::kCommunication);
       }
-      // Tensors that reach into the rank's part are copied whole.
+      // A tensor that reaches into the rank's part is copied whole.
       const double part =
           static_cast<double>(share.elements) / static_cast<double>(partitions_.ElementsOf(group));
       sent.held += static_cast<std::int64_t>(part * static_cast<double>(partitions_.HeldOf(group)));
@@ -338,7 +339,7 @@ class DeepSpeed final : public ShardingStrategy {
   }
 
   static std::size_t IndexOf(ParameterGroup group) { return static_cast<std::size_t>(group); }
-  // Of what its ranks share out, one rank's part.
+  // One rank's part of `elements` that the ranks of the group share out, rounded up.
   std::int64_t OwnOf(std::int64_t elements, ParameterGroup group) const {
     return (elements + partitions_.ranks(group) - 1) / partitions_.ranks(group);
   }
@@ -349,7 +350,7 @@ class DeepSpeed final : public ShardingStrategy {
     has_bucket_buffers_ = true;
   }
 
-  // grad_accum: FP32 gradients beside the 16-bit ones, which go.
+  // Adds 16-bit gradients to those of grad_accum, in FP32, and frees the former.
   void Accumulate(int tensor) {
     const Range& sum = accumulators_[tensor];
     const Range& gradient = gradients_.range(tensor);
@@ -359,7 +360,7 @@ class DeepSpeed final : public ShardingStrategy {
       operations_.Allocate(step_.compute(), sum);
       operations_.Copy(step_.compute(), "to_accumulated_gradient", sum, gradient);
     } else {
-      // Cast up, then added.
+      // Cast to FP32, then added.
       operations_.Reads(gradient);
       operations_.Writes(sum);
       operations_.Traffic(gradient.size() + 2 * sum.size(), 2 * sum.size());
@@ -371,7 +372,7 @@ class DeepSpeed final : public ShardingStrategy {
     gradients_.Release(tensor);
   }
 
-  // Puts a gradient that is complete into its bucket, after sending the one before off.
+  // Puts a complete gradient into its bucket. Sends the bucket before once that is full.
   void Fill(int tensor) {
     if (filled_ == buckets_[next_bucket_].tensors.size()) {
       Send(next_bucket_++);
@@ -393,16 +394,16 @@ class DeepSpeed final : public ShardingStrategy {
     if (!apart) gradients_.Release(tensor);
   }
 
-  // Reduces a bucket, and puts away what this rank owns of it.
+  // Reduces a bucket and stores the part that this rank owns.
   void Send(std::size_t index) {
     const DeepSpeedBucket& bucket = buckets_[index];
     const SentBucket& sent = sent_[index];
     if (overlap_) {
-      // Compute goes on when the bucket before has been reduced: its buffer is filled next.
+      // Compute waits until the bucket before is reduced, because its buffer is filled next.
       builder_.WaitForStream(reduction_, step_.compute(), bucket_ready_);
       builder_.WaitForStream(step_.compute(), reduction_, bucket_reduced_);
     }
-    // A gradient that is larger than a bucket lies where it was made, and is not divided yet.
+    // A gradient larger than a bucket stays where it was made and has not been divided yet.
     const int alone = bucket.extra_large ? bucket.tensors.front() : -1;
     const bool apart = bucket.extra_large && !accumulators_.empty();
     const Range whole = !bucket.extra_large ? bucket_buffers_[buffer_].Part(0, bucket.elements)
@@ -411,7 +412,7 @@ class DeepSpeed final : public ShardingStrategy {
     const Bytes size = BytesOf(bucket.elements, type_);
     operations_.Writes(whole);
     operations_.Traffic(size, size);
-    // Others were divided when they were put into the bucket.
+    // Other gradients were divided when they were copied into the bucket.
     if (bucket.extra_large) operations_.Moves(whole, whole, 1.0 / static_cast<double>(Ranks()));
     operations_.Run(reduction_, "divide");
     for (const ParameterGroup group : model::kParameterGroups) {
@@ -428,7 +429,7 @@ class DeepSpeed final : public ShardingStrategy {
     }
   }
 
-  // What the same ranks reduce of a bucket, which lies at `whole`.
+  // Reduces a bucket at `whole`, each share among its own ranks.
   void Reduce(const DeepSpeedBucket& bucket, const SentBucket& sent, const Range& whole,
               ParameterGroup group) {
     const DeepSpeedBucket::Share& share = bucket.shares[IndexOf(group)];
@@ -504,8 +505,8 @@ class DeepSpeed final : public ShardingStrategy {
     builder_.With(moves);
   }
 
-  // Gradients add up on the device, those of earlier micro-batches coming back for it; after the
-  // last one FP32 values of the own part go to the host, and their norm is taken.
+  // Adds up gradients on the device; sums of earlier micro-batches come back for it. After the last
+  // micro-batch the rank's own part goes to the host in FP32, and its norm is taken.
   void KeepOnHost(const SentBucket& sent, const Range& whole) {
     const Bytes held = BytesOf(sent.held, type_);
     if (step_.micro_batch() > 0) {
@@ -536,7 +537,8 @@ class DeepSpeed final : public ShardingStrategy {
     const bool further = has_kept_ && kept_in_ != step_.micro_batch();
     const Range& kept = further ? kept_further_ : kept_;
     if (!has_kept_) {
-      // The reduction's stream fills it; compute takes it over, so compute owns it.
+      // The reduction's stream fills the buffer and compute takes it over, so the compute stream
+      // owns it.
       operations_.Allocate(step_.compute(), kept_);
       has_kept_ = true;
       kept_in_ = step_.micro_batch();
@@ -556,7 +558,7 @@ class DeepSpeed final : public ShardingStrategy {
     operations_.Run(reduction_, "copy_grads_in_partition");
   }
 
-  // Memory that compute has given back may still be in use there.
+  // Waits for compute: memory that it has freed may still be in use there.
   void WaitForAllocation() {
     if (overlap_) builder_.WaitForStream(reduction_, step_.compute(), bucket_ready_);
   }
@@ -587,7 +589,7 @@ class DeepSpeed final : public ShardingStrategy {
   std::vector<int> reduce_order_;
   std::vector<DeepSpeedBucket> buckets_;
   std::vector<SentBucket> sent_;
-  // By tensor: elements before it in its bucket, and in its bucket's share.
+  // [tensor] elements before it in its bucket, and in its bucket's share.
   std::vector<std::int64_t> slot_, slot_in_share_;
   std::vector<Range> bucket_buffers_;
   bool has_bucket_buffers_ = false;

@@ -42,8 +42,7 @@ FlatOrder::FlatOrder(const model::Model& model, std::span<const int> of, std::in
 
 Holding FlatOrder::LargestHolding() const {
   Holding largest;
-  // The tensors of a part: from the one that reaches into its start to the one that reaches its
-  // end.
+  // Tensors of a part, from the one that contains its start to the one that contains its end.
   std::size_t first = 0;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     const std::int64_t begin = rank * part_, end = begin + part_;

@@ -22,7 +22,7 @@ model::Model ModelOf(const std::vector<std::int64_t>& sizes) {
   return model::Build("list", list);
 }
 
-// All parameters shared out among the same ranks.
+// All parameters are divided among the same ranks.
 FlatGroups Dense(const model::Model& model, std::int64_t ranks) {
   return {model, {ranks, 1}, false, false};
 }
@@ -35,8 +35,8 @@ TEST(FlatOrder, IsPaddedToTwoElementsARank) {
   EXPECT_EQ(flat.offsets, (std::vector<std::int64_t>{0, 5, 8}));
 }
 
-// Parts [0, 4), [4, 8), [8, 12). The first is reached by tensor 0; the second by tensors 0 and 1,
-// which are 8 elements whole; the third by tensor 2.
+// Parts [0, 4), [4, 8), [8, 12). Tensor 0 overlaps the first part; tensors 0 and 1, together 8
+// elements, the second; tensor 2 the third.
 TEST(FlatOrder, ARankHoldsTensorsThatReachIntoItsPart) {
   const Holding holding = FlatOrder(ModelOf({5, 3, 2}), 3, false).LargestHolding();
   EXPECT_EQ(holding.tensors, 2);
@@ -50,8 +50,8 @@ TEST(FlatOrder, RoundRobinDealsTensorsOut) {
   EXPECT_EQ(flat.offsets, (std::vector<std::int64_t>{0, 4, 1, 6}));
 }
 
-// In the order 2, 1, 0 with 6 elements a bucket: 2 + 3 fit, 5 more do not. Owners, 4 elements each:
-// tensor 2 is rank 2's; tensor 1, [5, 8), rank 1's: two runs. Tensor 0, [0, 5), rank 0's and 1's.
+// In the order 2, 1, 0 with 6 elements per bucket: 2 + 3 fit, 5 more do not. Parts have 4 elements:
+// rank 2 owns tensor 2; rank 1 owns tensor 1, [5, 8): two runs. Ranks 0 and 1 own tensor 0, [0, 5).
 TEST(DeepSpeedBuckets, ATensorThatDoesNotFitOpensTheNext) {
   const model::Model model = ModelOf({5, 3, 2});
   const auto buckets = BucketsOf(model, std::vector<int>{2, 1, 0}, Dense(model, 3), 6);
@@ -63,10 +63,10 @@ TEST(DeepSpeedBuckets, ATensorThatDoesNotFitOpensTheNext) {
   EXPECT_EQ(buckets[1].shares[0].parts, 2);
 }
 
-// Tensors 1 and 3 are experts', which two ranks share out, 8 elements in parts of 4; the others'
-// 6 elements four ranks, in parts of 2. All four are in one bucket. Of the dense ones
-// ranks 0 and 1 own tensor 0, rank 2 tensor 2: three runs. Of the experts' rank 0 owns tensor 1,
-// then, behind tensor 2, ranks 0 and 1 own tensor 3: three runs.
+// Tensors 1 and 3 are experts', divided among two ranks: 8 elements in parts of 4. The others' 6
+// elements are divided among four ranks in parts of 2. All four tensors are in one bucket. Of the
+// dense tensors, ranks 0 and 1 own tensor 0 and rank 2 tensor 2: three runs. Of the experts', rank
+// 0 owns tensor 1 and then, after tensor 2, ranks 0 and 1 own tensor 3: three runs.
 TEST(DeepSpeedBuckets, ExpertsAreReducedByTheirOwnRanks) {
   model::Model model = ModelOf({4, 3, 2, 5});
   model.tensors[1].group = model.tensors[3].group = model::ParameterGroup::kExperts;
@@ -86,8 +86,8 @@ TEST(DeepSpeedBuckets, ExpertsAreReducedByTheirOwnRanks) {
   EXPECT_EQ(experts.parts, 3);
 }
 
-// 178,956,971 elements at most, but for a tensor that is larger: 100 and 70 million are a group,
-// then 200 and 60.
+// At most 178,956,971 elements, unless a single tensor is larger: 100 and 70 million form a group,
+// then 200, then 60.
 TEST(DeepSpeedBuckets, GroupsOfExpertsHaveALargestSize) {
   constexpr std::int64_t kMillion = 1'000'000;
   model::Model model = ModelOf({100 * kMillion, 70 * kMillion, 200 * kMillion, 60 * kMillion, 8});

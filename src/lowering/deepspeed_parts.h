@@ -17,21 +17,22 @@
 
 namespace stepcast::lowering {
 
-// How DeepSpeed's stages 1 and 2 lay out parameters and cut gradients into buckets
-// (deepspeed/runtime/zero/stage_1_and_2.py @ 02aa38c3; of experts deepspeed/moe/utils.py @
+// How DeepSpeed's stages 1 and 2 lay out parameters and divide gradients into buckets
+// (deepspeed/runtime/zero/stage_1_and_2.py @ 02aa38c3; for experts deepspeed/moe/utils.py @
 // ce352eb1).
 
-// The most that one rank has to do with: tensors that reach into its part, whole.
+// Tensors that overlap a rank's part, counted whole: the most that any rank has.
 struct Holding {
   std::int64_t tensors = 0;
   std::int64_t elements = 0;
 };
 
-// Parameters in one flat tensor, cut into equal parts, one for each rank.
+// Parameters in one flat tensor, divided into one equal part per rank.
 struct FlatOrder {
   FlatOrder() = default;
-  // Registration order, or `round_robin`: every ranks-th tensor, from each start in turn. Padded to
-  // a multiple of 2 x ranks elements, so that parts begin at 4 bytes. `of`: the tensors, or all.
+  // Registration order or, with `round_robin`, every ranks-th tensor, starting from each tensor in
+  // turn. Padded to a multiple of 2 x ranks elements, so that parts start at multiples of 4 bytes.
+  // `of`: the tensors to include; the other constructor takes all.
   FlatOrder(const model::Model& model, std::span<const int> of, std::int64_t ranks,
             bool round_robin);
   FlatOrder(const model::Model& model, std::int64_t ranks, bool round_robin);
@@ -39,33 +40,32 @@ struct FlatOrder {
   std::int64_t padded() const { return part_ * ranks; }
   std::int64_t part() const { return part_; }
   std::int64_t elements() const { return elements_; }  // without padding
-  // Of all ranks, the largest number and sum of tensors that reach into a part.
+  // The largest number and the largest sum of tensors that overlap a rank's part, over all ranks.
   Holding LargestHolding() const;
 
   std::int64_t ranks = 1;
   std::vector<int> tensors;           // in flat order
-  std::vector<std::int64_t> offsets;  // by tensor of the model, in the flat tensor
+  std::vector<std::int64_t> offsets;  // by tensor of the model: its offset in the flat tensor
   std::vector<std::int64_t> sizes;    // by tensor of the model
 
  private:
   std::int64_t part_ = 0, elements_ = 0;
 };
 
-// The parameters that one call of DeepSpeed's optimizer updates. They lie in one flat buffer of
-// their own.
+// The parameters that one call of DeepSpeed's optimizer updates, in a flat buffer of their own.
 struct FlatGroup {
-  model::ParameterGroup ranks_of = model::ParameterGroup::kDense;  // that have parts of it
+  model::ParameterGroup ranks_of = model::ParameterGroup::kDense;  // the ranks that share it
   FlatOrder flat;
 };
 
-// By model::ParameterGroup.
+// One value per model::ParameterGroup.
 template <typename Value>
 using OfParameterGroups = std::array<Value, std::size(model::kParameterGroups)>;
 
-// The groups of the optimizer's parameters: the dense ones, and experts, which stand on other
-// ranks, in groups of at most 178,956,971 elements, a larger tensor by itself
-// (split_params_into_different_moe_groups_for_optimizer). `ranks` share each out. Without
-// `experts_apart` there is one group.
+// The optimizer's parameter groups. Dense parameters are one group. Experts, which are on other
+// ranks, form groups of at most 178,956,971 elements, or of one larger tensor
+// (split_params_into_different_moe_groups_for_optimizer). Each group is divided among `ranks` of
+// its kind. Without `experts_apart` there is one group.
 class FlatGroups {
  public:
   FlatGroups(const model::Model& model, const OfParameterGroups<std::int64_t>& ranks,
@@ -84,37 +84,37 @@ class FlatGroups {
 };
 
 struct DeepSpeedBucket {
-  // What the same ranks reduce.
+  // The part of a bucket that is reduced over the same ranks.
   struct Share {
     std::int64_t elements = 0;
-    std::int64_t first = 0;  // where its first tensor begins in the bucket
-    // Runs of elements that one rank owns; a run ends where the next element is another's.
+    std::int64_t first = 0;  // offset in the bucket of its first tensor
+    // Number of runs of consecutive elements owned by one rank.
     std::int64_t parts = 0;
   };
-  std::vector<int> tensors;  // in the order in which they are put in
+  std::vector<int> tensors;  // in the order of insertion
   std::int64_t elements = 0;
-  bool extra_large = false;  // one tensor, larger than a bucket may be
+  bool extra_large = false;  // a single tensor that is larger than the bucket limit
   OfParameterGroups<Share> shares{};
 };
 
-// A tensor that would take the bucket beyond `limit` elements opens the next one. Tensors of all
-// groups go into the same buckets.
+// Divides tensors into buckets of at most `limit` elements. A tensor that would exceed the limit
+// opens the next bucket. Tensors of all groups share the buckets.
 std::vector<DeepSpeedBucket> BucketsOf(const model::Model& model, std::span<const int> order,
                                        const FlatGroups& groups, std::int64_t limit);
 
-// DeepSpeed's stage 0 after backward (deepspeed/runtime/engine.py, allreduce_no_retain): gradients
-// in registration order, in chunks that the tensor closes which takes one beyond 5e8 elements. Each
-// is put together, cast to the type that is sent, divided, all-reduced, cast and copied back, all
-// on the compute stream; those of experts behind the others, over the ranks that have the same
-// (_reduce_non_expert_gradients, _reduce_expert_gradients).
+// DeepSpeed's stage 0 after backward (deepspeed/runtime/engine.py, allreduce_no_retain). Gradients
+// are reduced in registration order, in chunks. The tensor that takes a chunk beyond 5e8 elements
+// closes it. Each chunk is packed, cast to the communication type, divided, all-reduced, cast and
+// copied back, all on the compute stream. Experts' gradients follow, over the ranks that have the
+// same experts (_reduce_non_expert_gradients, _reduce_expert_gradients).
 
 class ChunkedReduction {
  public:
   ChunkedReduction(TrainingStep& step, Operations& operations)
       : step_(step), operations_(operations) {}
 
-  // Prologue, for tensors whose gradients `communicator` adds up, if there is one. `ranks`: what
-  // they are divided by, all data-parallel ranks.
+  // Prologue, for tensors whose gradients are summed over `communicator` (kNone: over one rank).
+  // `ranks` is the divisor: all data-parallel ranks.
   void AddChunks(Index communicator, std::int64_t ranks, std::span<const int> tensors);
   void Reduce(const LocalGradients& gradients);
 
@@ -123,7 +123,7 @@ class ChunkedReduction {
     Index communicator = program::kNone;
     Pieces pieces;  // of whole tensors
     Range flat;
-    Range sent;  // in the type that is sent, where that is another
+    Range sent;  // in the communication type, if it differs
   };
 
   TrainingStep& step_;
@@ -132,27 +132,27 @@ class ChunkedReduction {
   std::vector<Chunk> chunks_;
 };
 
-// The flat tensors of DeepSpeed's stages 0 to 2 on one rank: where parameters lie, and which of
-// their elements the rank owns. At stage 0 it owns all.
+// The flat tensors of DeepSpeed's stages 0 to 2 on one rank: the place of each parameter, and the
+// elements that the rank owns. At stage 0 the rank owns all.
 
 class DeepSpeedPartitions {
  public:
   DeepSpeedPartitions(TrainingStep& step, Operations& operations);
 
-  // Prologue. Communicators first.
+  // Prologue. Call AddCommunicators first.
   void AddCommunicators();
   void AddParameters();
 
-  std::size_t size() const { return states_.size(); }  // groups, dense parameters first
+  std::size_t size() const { return states_.size(); }  // number of groups, dense parameters first
   const FlatGroups& groups() const { return flats_; }
   const FlatOrder& flat(std::size_t g) const { return flats_.all()[g].flat; }
-  // "", "expert ", "expert group 2 ": what names of the group's buffers begin with.
+  // Prefix of the group's buffer names: "", "expert ", "expert group 2 ".
   static std::string PrefixOf(std::size_t g);
-  // What one rank has to do with of a group, and of all of them.
+  // The tensors that a rank handles in a group, and in all groups.
   const Holding& held(std::size_t g) const { return states_[g].held; }
   const Holding& held() const { return held_; }
-  // By the ranks that share elements out: those ranks, all such elements, and what of them tensors
-  // have that reach into a rank's parts.
+  // By the kind of parameter group: the ranks that divide its elements, the number of those
+  // elements, and the number in tensors that overlap a rank's parts.
   std::int64_t ranks(model::ParameterGroup of) const {
     return static_cast<std::int64_t>(ranks_[IndexOf(of)].data.size());
   }
@@ -162,13 +162,13 @@ class DeepSpeedPartitions {
 
   Range Parameter(int tensor) const;
   program::BufferUse OwnParameters(std::size_t g) const;
-  // Where an element of the rank's part of a tensor lies in the rank's part of the group, and in
-  // the rank's parts of all groups, each with room for what it holds.
+  // Offset of an element of the rank's part of a tensor: within the rank's part of the group, and
+  // within the rank's parts of all groups, each sized for what it holds.
   std::int64_t OwnOffset(int tensor, std::int64_t first) const;
   std::int64_t KeptOffset(int tensor, std::int64_t first) const {
     return states_[flats_.group_of(tensor)].kept_first + OwnOffset(tensor, first);
   }
-  // Calls visit(tensor, first element in it, elements) for what the rank owns.
+  // Calls visit(tensor, first element in the tensor, elements) for each run that the rank owns.
   template <typename Visit>
   void ForEachOwn(std::size_t g, Visit visit) const {
     if (!step_.builder().describes_data_flow()) return;
@@ -183,14 +183,14 @@ class DeepSpeedPartitions {
     if (first < last) visit(tensor, first, last - first);
   }
 
-  // Behind the update, on the compute stream: all ranks' parts, group by group.
+  // After the update, on the compute stream: gathers all ranks' parts, group by group.
   void Gather();
 
  private:
-  // What the rank has of a group.
+  // The rank's share of a group.
   struct State {
     Range parameters;
-    std::int64_t own_first = 0;   // where its part of the flat tensor begins
+    std::int64_t own_first = 0;   // offset of the rank's part in the flat tensor
     std::int64_t kept_first = 0;  // see KeptOffset
     Holding held;
   };
@@ -210,71 +210,71 @@ class DeepSpeedPartitions {
   OfParameterGroups<Index> communicators_{program::kNone, program::kNone};
 };
 
-// The end of a step as all of DeepSpeed's ZeRO optimizers have it (deepspeed/runtime/zero/
-// stage_1_and_2.py @ 02aa38c3 and stage3.py @ 007cca6a, step()): overflow check in fp16, gradient
-// norm, and then group by group: gradients put behind one another and cast to FP32, unscaled, the
-// optimizer on FP32 values, the result copied to the parameters.
+// The end of a step in all ZeRO optimizers of DeepSpeed (deepspeed/runtime/zero/stage_1_and_2.py @
+// 02aa38c3 and stage3.py @ 007cca6a, step()): overflow check in fp16, then gradient norm. Then,
+// group by group: gradients are packed, cast to FP32 and unscaled, the optimizer runs on FP32
+// values, and the result is copied to the parameters.
 
 // Elements that one call of the optimizer updates.
 struct UpdateGroup {
   std::int64_t elements = 0;         // with padding
   Index states = program::kNone;     // FP32: a copy of the parameters, then the moments
-  Index flat = program::kNone;       // the gradients, behind one another
-  Index gradients = program::kNone;  // in FP32; `flat` itself where that is FP32
+  Index flat = program::kNone;       // the packed gradients
+  Index gradients = program::kNone;  // in FP32; equals `flat` if that is FP32
   Index flatten = program::kNone, cast = program::kNone, unscale = program::kNone;  // kernels
   Index copy = program::kNone;                                                      // kernel
 };
 
 class DeepSpeedUpdate {
  public:
-  // `experts`: over which the norm of experts' gradients is averaged; kNone: there is no such norm,
-  // or one rank has them.
+  // `experts`: the communicator over which the norm of experts' gradients is averaged. kNone: there
+  // are no experts, or one rank has all of them.
   DeepSpeedUpdate(TrainingStep& step, Index communicator, Index experts = program::kNone);
 
-  // Prologue: describes a group and allocates its states. `padding`: of `elements`.
+  // Prologue: describes a group and allocates its states. `padding` is included in `elements`.
   UpdateGroup AddGroup(const std::string& name, std::int64_t elements, std::int64_t padding);
-  // The model elements [first, first + count) are the group's from `offset` on.
+  // The model's elements [first, first + count) are at `offset` of the group.
   void AddState(const UpdateGroup& group, std::int64_t offset, std::int64_t first,
                 std::int64_t count);
 
-  // fp16 only: looks for overflow in `tensors` tensors of together `elements` that `uses` names, on
-  // `stream`; all ranks agree, and the host waits for the answer.
+  // fp16 only: checks `tensors` tensors with `elements` elements in all, which `uses` names, for
+  // overflow on `stream`. All ranks agree on the result, and the host waits for it.
   void CheckOverflow(StreamId stream, std::int64_t tensors, std::int64_t elements,
                      const std::vector<program::BufferUse>& uses);
-  // All ranks agree on one number, on the compute stream; `then` is done with it.
+  // All ranks agree on one number, on the compute stream; `then` uses it.
   void AgreeOnScalar(std::span<const program::Effect> then = {}, bool of_experts = false);
-  // The norm of all gradients: of these tensors, then over all ranks. `squares`, of the model's
-  // elements among them, are made with SquaresOf; they count with what calls before in this step
-  // brought, if this is not the `first`. `of_experts`: the ranks that have the same experts average
-  // what all have added up, which is the same on each (_average_expert_grad_norms).
+  // The norm of all gradients: of these tensors, then over all ranks. `squares` (made by SquaresOf)
+  // are the squares of the model's elements among them. Unless this is the `first` call of the
+  // step, they are added to those of earlier calls. `of_experts`: the ranks that have the same
+  // experts average their sums, which are equal (_average_expert_grad_norms).
   void TakeNorm(std::int64_t tensors, std::int64_t elements,
                 const std::vector<program::BufferUse>& uses,
                 std::span<const program::Effect> squares, bool first, bool of_experts = false);
-  // The squares of elements that `copies` ranks have.
+  // The squares of elements that `copies` ranks each have.
   program::Effect SquaresOf(const program::Elements& source, std::int64_t elements,
                             std::int64_t copies) const;
 
-  // Puts the group's gradients behind one another; `moves` fill group.flat from what `uses` names.
-  // What held them may then be released.
+  // Packs the group's gradients: `moves` fill group.flat from the ranges in `uses`. The source
+  // buffers may be released afterwards.
   void Flatten(const UpdateGroup& group, std::vector<program::BufferUse> uses,
                std::span<const program::Effect> moves);
-  // Updates the parameters that `parameters` names. `updates`: see UpdateOf.
+  // Updates the parameters in the ranges `parameters`. `updates`: see UpdateOf.
   void Apply(const UpdateGroup& group, const std::vector<program::BufferUse>& parameters,
              std::span<const program::Effect> updates);
-  // The update of `count` parameters at `place`, which are the group's from `offset` on.
+  // The update of `count` parameters at `place`, which start at `offset` of the group.
   program::Effect UpdateOf(const UpdateGroup& group, const program::Elements& place,
                            std::int64_t offset, std::int64_t count) const;
 
  private:
   Index MemoryKernel(const char* name, std::int64_t elements, std::int64_t read_bytes,
                      std::int64_t written_bytes);
-  // The optimizer's own arrays: behind the copy of the parameters where those are FP32 themselves.
+  // The optimizer's arrays. They follow the FP32 copy of the parameters, if there is one.
   program::Elements StatesOf(const UpdateGroup& group, std::int64_t offset) const;
 
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::Training& training_;
-  // The optimizer sees FP32 alone.
+  // The optimizer works only on FP32 values.
   plan::Training fp32_;
   Index communicator_;
   Index scalar_ = program::kNone;   // buffer: two FP32 numbers, the latest and the sum

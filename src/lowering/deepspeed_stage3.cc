@@ -19,8 +19,8 @@
 #include "src/model/layer_work.h"
 
 namespace stepcast::lowering {
-// Modules as frameworks with hooks see them: a module's hooks run before the first and after the
-// last of its kernels. Only modules that have parameters of their own count.
+// A module as frameworks with hooks see it: its hooks run before its first kernel and after its
+// last. Only modules with parameters of their own count.
 
 struct ModuleRun {
   std::size_t first = 0, last = 0;  // operators
@@ -112,7 +112,7 @@ class Stage3 final : public ShardingStrategy {
   void AfterOperator(Pass pass, int layer, std::size_t op) override {
     const ModuleRun* run = RunAt(pass, layer, op);
     if (run == nullptr || run->last != op) return;
-    // Without a gradient for the module's input its hook behind backward does not run.
+    // DeepSpeed's hook after backward does not run for a module whose input has no gradient.
     if (pass == Pass::kBackward && layer == 0) return;
     parameters_.Release();
   }
@@ -179,14 +179,14 @@ class Stage3 final : public ShardingStrategy {
     const auto& runs = runs_[step_.work_of(layer)][static_cast<std::size_t>(pass)];
     for (const ModuleRun& run : runs) {
       if (op >= run.first && op <= run.last && !run.parameters.empty()) {
-        // Kernels without parameters may stand between a module's own.
+        // Kernels without parameters may stand between the kernels of a module.
         return &run;
       }
     }
     return nullptr;
   }
 
-  // Parameters in registration order; a group is closed by the one that fills it.
+  // Parameters in registration order. The parameter that fills a group closes it.
   void AddSubGroups() {
     SubGroup open;
     std::int64_t elements = 0, padding = 0;
@@ -253,7 +253,7 @@ class Stage3 final : public ShardingStrategy {
       update_->Apply(group.update, {Writes(Part(group, parameters_.partition()))}, updates);
       return;
     }
-    // Written beside, and sent to the host.
+    // The update is written to a buffer of its own and sent to the host.
     const Range updated =
         operations_.AddRange({.first = builder_.AddText("updated parameters")},
                              group.update.elements, type_, Category::kCommunication);
@@ -264,8 +264,8 @@ class Stage3 final : public ShardingStrategy {
     operations_.Release(updated);
   }
 
-  // offload_optimizer: the gradients and their norm are there. Updated parameters come back to
-  // where they are kept.
+  // offload_optimizer: the gradients are on the host and their norm is known. Updated parameters
+  // return to where they are kept.
   void UpdateOnHost() {
     update_->AgreeOnScalar();
     gradients_.AwaitCompute();

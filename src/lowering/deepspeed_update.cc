@@ -60,7 +60,7 @@ UpdateGroup DeepSpeedUpdate::AddGroup(const std::string& name, std::int64_t elem
   };
   UpdateGroup group;
   group.elements = elements;
-  // What the optimizer has is one vector.
+  // The optimizer's states are one vector.
   const Bytes moments = plan::MomentBytes(step_.plan(), {.elements = elements});
   const Bytes own_moments = plan::MomentBytes(step_.plan(), {.elements = elements - padding});
   group.states =
@@ -105,7 +105,7 @@ void DeepSpeedUpdate::CheckOverflow(StreamId stream, std::int64_t tensors, std::
   if (training_.parameter_dtype != DataType::kFp16 || tensors == 0) return;
   const std::int64_t each = (elements + tensors - 1) / tensors;
   const std::int64_t kept = SizeOf(training_.gradient_dtype);
-  // isinf and isnan make a byte an element each, and each is searched.
+  // isinf and isnan each write one byte an element, which is then searched.
   const Index kernels[] = {MemoryKernel("isinf", each, kept, 1), MemoryKernel("any", each, 1, 0),
                            MemoryKernel("isnan", each, kept, 1), MemoryKernel("any", each, 1, 0)};
   for (std::int64_t tensor = 0; tensor < tensors; ++tensor) {
@@ -128,7 +128,8 @@ void DeepSpeedUpdate::TakeNorm(std::int64_t tensors, std::int64_t elements,
                                std::span<const program::Effect> squares, bool first,
                                bool of_experts) {
   if (tensors == 0) return;
-  // Said of the first kernel, and of what comes last. This rank may have none of the elements.
+  // The effect is stated of the first kernel and of the last one. This rank may own none of the
+  // elements.
   const bool clips = training_.gradient_clipping.has_value();
   const program::Elements latest = At(scalar_, 0, DataType::kFp32);
   const program::Elements sum = At(scalar_, 1, DataType::kFp32);
@@ -187,7 +188,7 @@ void DeepSpeedUpdate::Apply(const UpdateGroup& group, const std::vector<BufferUs
                                  builder_.WritesAll(group.states)};
   const UpdatedTensor all{.tensor = -1, .elements = group.elements};
   WriteFrameworkUpdate(step_, fp32_, {group.elements, {all}}, uses, {});
-  // Said of the kernel that writes the parameters, as of all optimizers.
+  // As for all optimizers, the effect is stated of the kernel that writes the parameters.
   uses = parameters;
   uses.push_back(builder_.ReadsAll(group.gradients));
   uses.push_back(builder_.WritesAll(group.states));

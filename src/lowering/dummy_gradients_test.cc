@@ -15,7 +15,7 @@
 namespace stepcast::lowering {
 namespace {
 
-// What is there for as long as the process lives, and what comes and goes, in elements of BF16.
+// Sizes of permanent and of temporary dummy gradients, in BF16 elements.
 struct Dummies {
   std::vector<std::int64_t> kept, of_output_layer;
 };
@@ -58,8 +58,8 @@ TEST(DummyGradients, TransformerEngineKeepsOneForEachShape) {
   EXPECT_EQ(dummies.of_output_layer, (std::vector<std::int64_t>{128 * 64}));
 }
 
-// Of the two that give it gradients the head comes first, and autograd keeps its one until the
-// embedding's is there.
+// The head and the embedding give it gradients. The head comes first, and autograd keeps its dummy
+// until the embedding has its gradient.
 TEST(DummyGradients, OneOfTheOutputLayerWhereTheEmbeddingIsTiedToIt) {
   const Dummies dummies = Of("norm: transformer_engine", "", true);
   EXPECT_EQ(dummies.of_output_layer, (std::vector<std::int64_t>{128 * 64}));

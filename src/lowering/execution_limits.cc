@@ -15,7 +15,7 @@ constexpr ExecutionLimit kLimits[] = {
      "optimizer states are of another type than what they update",
      "leave optimizer_state_dtype and master_weights: fp16_remainder out",
      [](const plan::Plan& plan) {
-       // Another optimizer is refused for itself.
+       // Other optimizers are refused by a check of their own.
        return !plan::HasOwnKernels(plan.training.optimizer) &&
               plan.training.optimizer != plan::Optimizer::kMuon &&
               !plan::HasStatesOfUpdatedType(plan.training);

@@ -5,21 +5,21 @@
 
 #include "src/plan/plan.h"
 
-// What of a plan is forecast and not executed: its programs have no data flow, or the backends no
-// kernels for it.
+// Plan settings that can be forecast but not executed: their programs have no data flow, or the
+// backends lack kernels.
 namespace stepcast::lowering {
 
 struct ExecutionLimit {
-  const char* setting;  // as a scenario has it: "training.optimizer"
-  const char* values;   // that are refused, in words
+  const char* setting;  // the key in a scenario: "training.optimizer"
+  const char* values;   // the refused values, in words
   const char* message;  // "the backends have no kernels of this optimizer"
-  const char* hint;     // what to write instead
+  const char* hint;     // what to use instead
   bool (*refuses)(const plan::Plan& plan);
 };
 
-// docs/plans.md has this list.
+// All limits. Also listed in docs/plans.md.
 std::span<const ExecutionLimit> ExecutionLimits();
-// Those that refuse the plan; none: it can be executed.
+// The limits that refuse the plan. Empty: the plan can be executed.
 std::vector<const ExecutionLimit*> LimitsOf(const plan::Plan& plan);
 
 }  // namespace stepcast::lowering

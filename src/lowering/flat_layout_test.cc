@@ -25,7 +25,7 @@ std::vector<int> AllOf(const model::Model& model) {
   return tensors;
 }
 
-// 5 + 3 + 9 = 17 elements on 4 ranks: shards of 5, 3 elements of padding behind the last.
+// 5 + 3 + 9 = 17 elements on 4 ranks: shards of 5, with 3 elements of padding after the last.
 TEST(FlatLayout, IsCutIntoEqualShards) {
   const model::Model model = ModelOf({5, 3, 9});
   const FlatLayout flat = Flatten(model, AllOf(model), 4, 0);
@@ -46,7 +46,8 @@ TEST(FlatLayout, IsCutIntoEqualShards) {
 }
 
 // 20 elements on 4 ranks, shards of 5: tensors of 8, 1, 1, 1 and 9. The second rank has the end of
-// the first tensor, 1, 1; the third 1 and a part of 9. In two such units it is still the second.
+// the first tensor, 1 and 1; the third has 1 and a part of 9. With two such units it is still the
+// second.
 TEST(FlatLayout, KnowsWhichRankHasTheMostTensors) {
   const model::Model model = ModelOf({8, 1, 1, 1, 9});
   const FlatLayout flat = Flatten(model, AllOf(model), 4, 0);
@@ -58,7 +59,7 @@ TEST(FlatLayout, KnowsWhichRankHasTheMostTensors) {
   EXPECT_EQ(FullestRank({}), 0);
 }
 
-// Experts are shared out over fewer ranks: the fullest is one of these.
+// Experts are divided among fewer ranks, and the fullest is one of these.
 TEST(FlatLayout, KnowsTheFullestOfEachNumberOfRanks) {
   const model::Model model = ModelOf({8, 1, 1, 1, 9});
   const FlatLayout of_two = Flatten(model, AllOf(model), 2, 0);
@@ -67,8 +68,8 @@ TEST(FlatLayout, KnowsTheFullestOfEachNumberOfRanks) {
   EXPECT_EQ(FullestRanks(both), (std::vector<std::int64_t>{0, 1, 0}));
 }
 
-// Aligned to 8 elements (16 B of bf16) the tensors begin at 0, 8 and 16 and end at 25, which is
-// filled up to 28 for 4 ranks: shards of 7, and nothing is left to pad.
+// Aligned to 8 elements (16 B of bf16), the tensors begin at 0, 8 and 16 and end at 25, padded to
+// 28 for 4 ranks: shards of 7, and no further padding.
 TEST(FlatLayout, IsAlignedAndFilledUp) {
   const model::Model model = ModelOf({5, 3, 9});
   const FlatLayout flat = Flatten(model, AllOf(model), 4, 8);

@@ -12,7 +12,7 @@
 namespace stepcast::lowering {
 namespace {
 
-// The sizes of what a step of one small GPT on one device has of workspaces, in order.
+// The sizes of the workspaces in a step of a small GPT on one device, in order.
 std::vector<Bytes> Workspaces(const std::string& gpu, const std::string& framework,
                               const std::string& training) {
   static scenario::InputCache cache;

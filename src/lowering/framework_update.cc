@@ -13,8 +13,8 @@
 #include "src/plan/optimizer_states.h"
 
 namespace stepcast::lowering {
-// Updates by optimizers of other libraries than PyTorch, which go through the tensors in Python and
-// launch kernels of their own for each (plan::HasOwnKernels).
+// Updates by optimizers of libraries other than PyTorch. They loop over the tensors in Python and
+// launch kernels for each (plan::HasOwnKernels).
 
 // As WriteFrameworkUpdate.
 //  * adamw_8bit of bitsandbytes, and lion: one kernel a tensor, after which the host waits for the
@@ -63,7 +63,7 @@ class TensorUpdate {
     if (waits_) loop_.AwaitOnHost();
   }
 
-  // In units of the tensor's FP32 values, unless another number is said.
+  // Numbers of bytes are in units of the tensor's FP32 values, unless stated otherwise.
   void WriteAdafactor(const plan::OptimizerTensor& tensor) {
     const Bytes values(tensor.elements * 4);
     const Bytes states = plan::MomentBytes(step_.plan(), tensor);
@@ -113,7 +113,7 @@ class TensorUpdate {
   }
 
   // Clips the update by its root mean square and subtracts it. The tensor of squares lives until
-  // its name is given to the update that was made of it.
+  // its variable is assigned the update.
   void WriteStep(Index squares, Index update, Bytes values) {
     loop_.Run("rms(update)", DataType::kFp32, values, Bytes(), {squares, update});
     loop_.Run("div(update)", DataType::kFp32, values, values, {update});
@@ -164,7 +164,7 @@ class Update {
                    std::span<const program::Effect> updates) {
     std::array<std::vector<Index>, kTemporaries> made;
     std::vector<UpdateKernel> kernels = KernelsOf(updated.elements);
-    // What kernels use that work on the same temporaries.
+    // By set of temporaries: the uses of the kernels that work on them.
     std::map<std::vector<Temporary>, UseRange> ranges;
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       UpdateKernel& kernel = kernels[i];
@@ -206,7 +206,8 @@ class Update {
       gradients.push_back(AddTemporary(tensor.elements));
       builder_.Allocate(stream_, gradients.back());
     }
-    // The first kernel and the last name what all of them use: stream order is between them.
+    // The first and the last kernel name the buffers that all kernels use; stream order covers the
+    // others.
     Index denominator = kNone;  // of the tensor before
     for (std::size_t t = 0; t < updated.tensors.size(); ++t) {
       Part& part = PartOf(updated.tensors[t]);
@@ -239,7 +240,7 @@ class Update {
   }
 
  private:
-  // What tensors of one size have in common.
+  // Kernels and buffers that tensors of one size share.
   struct Part {
     std::int64_t elements = 0;
     std::vector<UpdateKernel> kernels;
@@ -270,7 +271,7 @@ class Update {
     return part;
   }
 
-  // A buffer that is not `held`.
+  // Returns a buffer other than `held`.
   Index RoomFor(Part& part, Temporary temporary, Index held) {
     Index& buffer = temporary == Temporary::kRoot                   ? part.root
                     : part.denominators[0] == held && held != kNone ? part.denominators[1]

@@ -50,7 +50,7 @@ Lowered Lower(const std::string& data_parallel, const std::string& training = ""
   return LowerWith("adamw", data_parallel, training, torch);
 }
 
-// What the update asks for (bytes) and gives back (-bytes), in order.
+// Bytes that the update allocates, and (negative) releases, in order.
 std::vector<std::int64_t> Requests(const program::Program& program) {
   std::vector<std::int64_t> requests;
   for (const program::Instruction& instruction : program.step) {
@@ -63,7 +63,7 @@ std::vector<std::int64_t> Requests(const program::Program& program) {
   return requests;
 }
 
-// Lists of tensors of these sizes, one after the other; then all go.
+// `lists` lists of tensors of these sizes, allocated one after the other; then all are released.
 std::vector<std::int64_t> ListsOf(const std::vector<std::int64_t>& sizes, int lists) {
   std::vector<std::int64_t> requests;
   for (int list = 0; list < lists; ++list) {
@@ -75,7 +75,7 @@ std::vector<std::int64_t> ListsOf(const std::vector<std::int64_t>& sizes, int li
   return requests;
 }
 
-// FP32 numbers, as many as each tensor has over `ranks` ranks: whole rows, rounded up.
+// FP32 bytes of each tensor over `ranks` ranks: whole rows, rounded up.
 std::vector<std::int64_t> SizesOf(const model::Model& model, std::int64_t ranks) {
   std::vector<std::int64_t> sizes;
   for (const model::Tensor& tensor : model.tensors) {
@@ -85,7 +85,7 @@ std::vector<std::int64_t> SizesOf(const model::Model& model, std::int64_t ranks)
   return sizes;
 }
 
-// The roots are there right before the kernel that takes them.
+// The roots are allocated right before the kernel that reads them.
 TEST(FrameworkUpdate, ForeachMakesATensorForEachParameter) {
   const auto [model, program] = Lower("zero_stage: 0, framework: ddp");
   EXPECT_EQ(Requests(program), ListsOf(SizesOf(model, 1), 1));
@@ -125,8 +125,8 @@ TEST(FrameworkUpdate, ForeachOfFsdp1SeesFlatParameters) {
   EXPECT_LT(4 * all, 4 * (model.parameter_count() + 12));
 }
 
-// A block is two norms, four small matrices and three larger ones; a rank has parts of some of
-// them, and of embedding, last norm and head: those of the rank with most.
+// A block has two norms, four small matrices and three larger ones. A rank has parts of some of
+// them and of embedding, last norm and head; the rank with the most counts.
 TEST(FrameworkUpdate, OriginalParametersAreSeenAsFarAsTheyReach) {
   const auto [model, program] = Lower("zero_stage: 3, framework: fsdp1, use_orig_params: true");
   const std::vector<std::int64_t> requests = Requests(program);
@@ -141,7 +141,7 @@ TEST(FrameworkUpdate, OriginalParametersAreSeenAsFarAsTheyReach) {
   EXPECT_GE(all, model.parameter_count() - 3 * 64);
 }
 
-// Root and denominator of a tensor, while the denominator of the one before is still there.
+// Root and denominator of a tensor, while the previous tensor's denominator still exists.
 TEST(FrameworkUpdate, SingleKeepsADenominatorUntilTheNext) {
   const auto [model, program] =
       Lower("zero_stage: 0, framework: ddp", ", optimizer_implementation: single");
@@ -181,7 +181,7 @@ TEST(FrameworkUpdate, ForeachOfMegatronSeesPartsOfParameters) {
   EXPECT_LT(requests.size(), 2 * model.tensors.size());
 }
 
-// Kernels of the update, of a kind, and what they do.
+// Kernels of one kind in the update, with their totals.
 struct Kernels {
   std::int64_t count = 0, flops = 0, read = 0, host_waits = 0;
 };
@@ -200,9 +200,9 @@ Kernels UpdateOf(const program::Program& program, KernelKind kind) {
   return kernels;
 }
 
-// A kernel for each tensor, for which the host waits. Each reads gradients and parameters in FP32,
-// and moments: of matrices of 4,096 elements and more a byte each with an FP32 scale for 256, but
-// of the embedding, as of norms, four.
+// One kernel per tensor, and the host waits for each. It reads gradients, parameters and moments.
+// Gradients and parameters are FP32. Moments of matrices of at least 4,096 elements have one byte
+// each and an FP32 scale per 256; those of the embedding and of norms have four.
 TEST(FrameworkUpdate, BitsandbytesGoesTensorByTensor) {
   const Lowered lowered = LowerWith("adamw_8bit", "zero_stage: 0, framework: ddp");
   const Kernels update = UpdateOf(lowered.program, KernelKind::kOptimizer);
@@ -219,7 +219,7 @@ TEST(FrameworkUpdate, BitsandbytesGoesTensorByTensor) {
   EXPECT_EQ(update.read, read);
 }
 
-// torchao's has no host in it.
+// torchao's update has no host waits.
 TEST(FrameworkUpdate, TorchaoDoesNotWait) {
   const Lowered lowered = LowerWith("adamw_8bit", "zero_stage: 3, framework: fsdp2");
   const Kernels update = UpdateOf(lowered.program, KernelKind::kOptimizer);
@@ -246,9 +246,9 @@ TEST(FrameworkUpdate, MuonMultipliesMatricesOfBlocks) {
   EXPECT_EQ(UpdateOf(lowered.program, KernelKind::kGemm).count, 14 * 15);
 }
 
-// Over four ranks: eight matrices of 64 x 64 are two batches, four of 120 x 64 one, two of 64 x 120
-// one that is filled up; a rank orthogonalises one of each batch, and all-to-alls bring it there
-// and back in 16 bits.
+// Over four ranks, eight matrices of 64 x 64 are two batches, four of 120 x 64 are one, and two of
+// 64 x 120 are one batch that is filled up. A rank orthogonalizes one matrix of each batch;
+// all-to-alls bring it there and back in 16 bits.
 TEST(FrameworkUpdate, MuonOfShardsExchangesBatches) {
   const Lowered lowered = LowerWith("muon", "zero_stage: 3, framework: fsdp2");
   EXPECT_EQ(UpdateOf(lowered.program, KernelKind::kGemm).flops,
@@ -265,7 +265,8 @@ TEST(FrameworkUpdate, MuonOfShardsExchangesBatches) {
   EXPECT_EQ(bytes, 2 * 2 * (2 * 64 * 64 + 2 * 120 * 64));
 }
 
-// At most one unit's gradient is there; without it all three are. What is updated is the same.
+// With the update in backward, at most one unit's gradient exists; without it, all three do. The
+// update is the same.
 TEST(FrameworkUpdate, InBackwardOneGradientIsThereAtATime) {
   std::int64_t gradients[2] = {0, 0}, kernels[2] = {0, 0};
   for (const bool early : {false, true}) {

@@ -25,18 +25,18 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-// Flat parameters are aligned to so many bytes (torch/distributed/fsdp/_flat_param.py).
+// Alignment of flat parameters in bytes (torch/distributed/fsdp/_flat_param.py).
 constexpr std::int64_t kAlignment = 16;
 
-// The parameters of a unit that are not trained, a flat parameter of their own: gathered and freed
-// with the others, without gradients.
+// The untrained parameters of a unit, in a flat parameter of their own. They are gathered and freed
+// with the trained ones and have no gradients.
 struct FrozenFlat {
   Range shard;
   Range low_precision;  // the shard in the type that is gathered, until that has been done
   Range full;
 };
 
-// One FullyShardedDataParallel'ed module.
+// A module wrapped in FullyShardedDataParallel.
 struct FlatUnit {
   std::vector<int> tensors;
   FlatLayout flat;
@@ -194,7 +194,8 @@ class Fsdp1 final : public ShardingStrategy {
   }
 
  private:
-  // Where kernels read it; of a tied tensor that another unit owns, the unit's beginning.
+  // The range in which kernels read a tensor; the beginning of the unit if another unit owns a tied
+  // tensor.
   static Range ParameterOf(const FlatUnit& u, int tensor) {
     for (const Piece& part : u.flat.tensors) {
       if (part.tensor == tensor) return u.full.Part(part.offset, part.elements);
@@ -202,8 +203,8 @@ class Fsdp1 final : public ShardingStrategy {
     return u.full;
   }
 
-  // Tensors that the optimizer has of a unit: its flat parameter, or the original ones as far as
-  // they reach into a rank's part. Ranks have different ones of these.
+  // The tensors that the optimizer has of a unit: its flat parameter, or the original tensors as
+  // far as they lie in a rank's part. The latter differ by rank.
   std::vector<UpdatedTensor> UpdatedOf(const FlatLayout& flat, bool root,
                                        std::int64_t index) const {
     std::vector<UpdatedTensor> updated;
@@ -219,8 +220,8 @@ class Fsdp1 final : public ShardingStrategy {
     }
     return updated;
   }
-  // The update is that of the rank with most tensors, for which the others wait. Says how many
-  // they are.
+  // Describes the update of the rank with the most tensors, for which the others wait. Returns the
+  // number of its tensors.
   std::int64_t FindUpdatedTensors() {
     std::vector<const FlatLayout*> flat;
     for (const FlatUnit& u : units_) flat.push_back(&u.flat);
@@ -253,7 +254,8 @@ class Fsdp1 final : public ShardingStrategy {
     return channel;
   }
 
-  // A collective in the order of `stream`: on which one it runs, and what comes behind it.
+  // Begins a collective that is ordered after `stream`. Returns the stream on which it runs;
+  // EndCollective orders later work after it.
   StreamId BeginCollective(const Channel& channel, StreamId stream) {
     if (!channel.own_stream) return stream;
     builder_.WaitForStream(*channel.own_stream, stream, channel.issued);
@@ -335,7 +337,7 @@ class Fsdp1 final : public ShardingStrategy {
                         Category::kCommunication, elements);
   }
 
-  // The unit that comes next; none after the last.
+  // The unit that is gathered next; null after the last.
   FlatUnit* Next(int unit, bool backward) {
     const int next = order_.Later(unit, backward ? -1 : 1);
     return next >= 0 ? &units_[next] : nullptr;
@@ -398,7 +400,7 @@ class Fsdp1 final : public ShardingStrategy {
     u.unsharded = true;
   }
 
-  // `passing`: the shard exists for this alone.
+  // `passing`: the shard exists only for this gather.
   void Gather(const Range& full, const Range& shard, bool passing) {
     operations_.Allocate(unshard_stream_, full);
     if (shard_channel_.communicator == kNone) {
@@ -430,14 +432,14 @@ class Fsdp1 final : public ShardingStrategy {
     if (u.empty()) return;
     if (u.trains()) JoinGradients(u);
     if (Synchronises() || ReshardsAfterForward()) Reshard(u);
-    // The root comes last: the unit before it has had its backward.
+    // The root's turn comes last: the unit before it has finished its backward.
     if (plan_.data_parallel.backward_prefetch == BackwardPrefetch::kPost && unit != order_.root) {
       Prefetch(Next(unit, true));
     }
     if (Synchronises() && u.trains()) Reduce(u);
   }
 
-  // The backward of the flat parameter's split into views, and AccumulateGrad.
+  // The backward of the flat parameter's split into views, then AccumulateGrad.
   void JoinGradients(FlatUnit& u) {
     const Range& target = u.has_gradient ? u.next_gradient : u.gradient;
     operations_.Allocate(step_.compute(), target);
@@ -483,7 +485,7 @@ class Fsdp1 final : public ShardingStrategy {
     u.has_gradient = false;
   }
 
-  // Reduces the full gradient `input` into `shard`; on which stream it is done.
+  // Reduces the full gradient `input` into `shard`. Returns the stream on which this ends.
   StreamId Sum(const FlatUnit& u, const Range& input, const Range& shard) {
     const std::int64_t all = plan::GradientRanks(plan_);
     const std::int64_t before = GradientPredivideFactor(all);
@@ -510,7 +512,7 @@ class Fsdp1 final : public ShardingStrategy {
     return stream;
   }
 
-  // In place, by divisor / dividend: of the range, whose first `elements` have values.
+  // Multiplies the range in place by dividend / divisor; only its first `elements` have values.
   void Divide(StreamId stream, const Range& range, std::int64_t elements, std::int64_t dividend,
               std::int64_t divisor) {
     if (divisor <= dividend) return;
@@ -520,7 +522,7 @@ class Fsdp1 final : public ShardingStrategy {
     operations_.Run(stream, "divide_gradient");
   }
 
-  // The reduced shard becomes the gradient's, or is added to it.
+  // Stores the reduced shard as the gradient, or adds it to the gradient.
   void Accumulate(FlatUnit& u, StreamId stream, const Range& shard) {
     const bool accumulates = u.state.has_gradient;
     const Range& contribution = accumulates ? u.contribution : u.state.gradient;

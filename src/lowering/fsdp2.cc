@@ -42,7 +42,7 @@ class Fsdp2 final : public ShardingStrategy {
         clipping_(step),
         offload_(step) {}
 
-  // Sharded and gathered with what is trained.
+  // Frozen parameters are sharded and gathered together with trained ones.
   bool keeps_frozen() const override { return true; }
 
   void WritePrologue() override {
@@ -90,7 +90,7 @@ class Fsdp2 final : public ShardingStrategy {
       for (std::size_t unit = 0; unit < wrapping_.units.size(); ++unit) {
         const int first = units_[unit].first_layer;
         if (first < chunk.first_layer || first >= chunk.end_layer) continue;
-        // Modules come before those inside of them.
+        // Modules come before the modules inside them.
         std::vector<int>& units = chunks_.back().units;
         units.insert(units_[unit].root ? units.begin() : units.end(), static_cast<int>(unit));
       }
@@ -239,11 +239,12 @@ class Fsdp2 final : public ShardingStrategy {
     const bool* value = std::get_if<bool>(&reshard());
     return value && !*value;
   }
-  // Reduced gradients come in the type that they are kept in: nothing to cast.
+  // Whether reduced gradients already have the type in which they are kept.
   bool KeepsReducedType() const {
     return plan_.training.reduce_dtype == plan_.training.parameter_dtype;
   }
-  // Gradients whose reduction is put off are kept apart, in the type they will be reduced in.
+  // Whether gradients whose reduction is delayed are kept in the type of the reduction, in buffers
+  // of their own.
   bool AccumulatesInReduceType() const {
     return plan_.data_parallel.accumulate_unsharded &&
            (plan_.training.gradient_accumulation > 1 || in_pipeline()) &&
@@ -272,21 +273,22 @@ class Fsdp2 final : public ShardingStrategy {
       return tensor.group == model::ParameterGroup::kExperts;
     });
   }
-  // What is gathered for a module: the parameters of one mesh, and of experts on another.
+  // Visits the units that are gathered for a module: its own parameters, and those of its experts,
+  // which are sharded over another mesh.
   template <typename Visit>
   void ForEachPart(int unit, const Visit& visit) {
     visit(units_[unit]);
     if (units_[unit].experts >= 0) visit(units_[units_[unit].experts]);
   }
-  // Gradients are averaged over the ranks that hold a parameter; experts' tokens come from all
-  // ranks of the stage that add up gradients.
+  // Gradients are averaged over the ranks that hold a parameter. Tokens of experts come from all
+  // ranks of the stage whose gradients are added up.
   double FactorOf(const ShardedUnit& u) const {
     if (u.group == model::ParameterGroup::kDense) return 1;
     return static_cast<double>(GroupsOf(u).data.size()) /
            static_cast<double>(plan::GradientRanks(plan_));
   }
 
-  // What this rank puts into the gather buffer.
+  // The part of the gather buffer that this rank fills.
   Range Slice(const ShardedUnit& u, bool from_kept) const {
     if (!from_kept) {
       return u.gathered.Share(GroupsOf(u).shard_index(), u.shard_elements + u.frozen.elements);
@@ -294,14 +296,14 @@ class Fsdp2 final : public ShardingStrategy {
     return u.gathered.Share(KeptIndex(), u.gathered_elements / KeptRanks());
   }
 
-  // prefetch 0: nothing is gathered beside compute.
+  // prefetch 0: no gather overlaps compute.
   void HoldGatherUntilComputed() {
     builder_.Record(step_.compute(), compute_issued_);
     builder_.Wait(copy_in_stream_, compute_issued_);
     builder_.Wait(gather_stream_, compute_issued_);
   }
 
-  // Asks for the next blocks in the direction of travel.
+  // Issues the gathers of the next blocks in the direction of the pass.
   void PrefetchAfter(int unit, int direction, std::int64_t count) {
     for (std::int64_t distance = 1; distance <= count; ++distance) {
       const int next = chunk_->order.Later(unit, direction * distance);
@@ -351,11 +353,11 @@ class Fsdp2 final : public ShardingStrategy {
     builder_.Record(gather_stream_, u.gather_done);
   }
 
-  // Makes the unit's full parameters exist on the compute stream.
+  // Makes the unit's full parameters available to the compute stream.
   void Unshard(int index) {
     if (units_[index].unsharded || units_[index].empty) return;
     ForEachPart(index, [this](ShardedUnit& part) { IssueGather(part); });
-    // Forward: the result of the unit before is freed only now, so that its copy-out overlapped
+    // Forward: the previous unit's gather result is freed only now, so that its copy-out overlapped
     // the gather just issued.
     if (!in_backward_) FinishForwardGathers();
     ForEachPart(index, [this](ShardedUnit& part) {
@@ -370,7 +372,7 @@ class Fsdp2 final : public ShardingStrategy {
     operations_.Allocate(step_.compute(), u.full);
     operations_.Reads(u.gathered);
     operations_.Writes(u.full);
-    // What was gathered from kept shards stands in parts of that size.
+    // Parameters gathered from kept shards lie in parts of that size.
     const BlockLayout& layout = u.has_kept ? u.kept_blocks : u.gather_blocks;
     for (const BlockLayout::Block& block : layout.blocks()) {
       builder_.With(
@@ -379,7 +381,7 @@ class Fsdp2 final : public ShardingStrategy {
     }
     operations_.Run(step_.compute(), "split_with_sizes_copy");
     builder_.Record(step_.compute(), u.copy_out_done);
-    // The copy-out comes after the copy-in that read it.
+    // The copy-out follows the copy-in that read the kept shard.
     if (u.has_kept) {
       operations_.Release(u.kept);
       u.has_kept = false;
@@ -388,8 +390,8 @@ class Fsdp2 final : public ShardingStrategy {
     u.gather_issued = false;
   }
 
-  // FSDPModule.unshard(async_op=True), and waiting for it: the copy-in on the compute stream, and
-  // the gather's result lives until it has been copied out.
+  // FSDPModule.unshard(async_op=True) and its wait. The copy-in runs on the compute stream, and the
+  // gather's result lives until it is copied out.
   void BeginUnshard(ShardedUnit& u) {
     if (u.unsharded || u.gather_issued) return;
     CopyInAndGather(u, step_.compute());
@@ -457,7 +459,7 @@ class Fsdp2 final : public ShardingStrategy {
     Reduce(u);
   }
 
-  // The compute stream waits until all reduced gradients are there.
+  // Makes the compute stream wait until all gradients are reduced.
   void AwaitReductions() {
     if (last_reduced_ == nullptr) return;
     builder_.Wait(step_.compute(), last_reduced_->post_reduced);
@@ -483,7 +485,7 @@ class Fsdp2 final : public ShardingStrategy {
     }
   }
 
-  // The unit's full gradients, cut for the ranks.
+  // Copies the unit's full gradients into the reduce-scatter's input, one part per rank.
   void CopyToReduceInput(ShardedUnit& u) {
     operations_.Allocate(step_.compute(), u.reduce_input);
     if (u.has_accumulated) {
@@ -510,7 +512,7 @@ class Fsdp2 final : public ShardingStrategy {
 
   void Reduce(ShardedUnit& u) {
     const Communicators& over = communicators_[static_cast<std::size_t>(u.group)];
-    // One reduce-scatter input in flight.
+    // At most one reduce-scatter input exists.
     FreeReduceInput();
     CopyToReduceInput(u);
     builder_.WaitForStream(reduce_stream_, step_.compute(), gradients_copied_);
@@ -523,7 +525,7 @@ class Fsdp2 final : public ShardingStrategy {
     if (over.shard != kNone) {
       operations_.ReduceScatter(reduce_stream_, over.shard, output, u.reduce_input, true);
     } else {
-      // One rank: the input is the output.
+      // With one rank the input is the output.
       operations_.Copy(reduce_stream_, "copy", output, u.reduce_input);
     }
     builder_.Record(reduce_stream_, u.reduced);
@@ -564,7 +566,7 @@ class Fsdp2 final : public ShardingStrategy {
     }
   }
 
-  // The sharded gradient is what was reduced, or that is added to it.
+  // Stores the reduced gradient as the sharded gradient, or adds it to that.
   void KeepReduced(const ShardedUnit& u, const Range& reduced, bool first) {
     const Range& gradient = u.state.gradient;
     operations_.Reads(reduced);
@@ -612,7 +614,7 @@ class Fsdp2 final : public ShardingStrategy {
   GradientClipping clipping_;
   HostOffload offload_;
   std::vector<Range> held_outputs_;  // reduced shards that the all-reduce stream still uses
-  // A chunk of the pipeline stage: a module with a root of its own.
+  // A chunk of the pipeline stage: a module with its own FSDP root.
   struct Chunk {
     UnitOrder order;
     int end_layer = 0;

@@ -1,5 +1,5 @@
 // PyTorch's own upper bounds of FSDP2's memory (pytorch/pytorch
-// test/distributed/_composable/fsdp/test_fully_shard_memory.py), over random layers.
+// test/distributed/_composable/fsdp/test_fully_shard_memory.py), checked over random layers.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

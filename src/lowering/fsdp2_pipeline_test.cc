@@ -1,4 +1,4 @@
-// What FSDP2's units communicate and keep under pipelines, counted in the programs of all stages.
+// What FSDP2's units communicate and keep in pipelines, counted in the programs of all stages.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -65,9 +65,9 @@ Drawn AnyPipeline() {
   return drawn;
 }
 
-// Gathered bytes are a chunk's once for each time that the schedule has it gathered; without such
-// entries once a step. Gradients are reduced once a step, all-reduced over replicas once. Whole
-// gradients of all chunks are there at the last backward, and at most three chunks' parameters.
+// A chunk is gathered each time that the schedule says so, or once a step if it does not. Gradients
+// are reduced once a step, and all-reduced over replicas once. At the last backward, whole
+// gradients of all chunks exist, and parameters of at most three chunks.
 RC_GTEST_PROP(Fsdp2Pipeline, GathersByRunsAndReducesOnce, ()) {
   const Drawn drawn = AnyPipeline();
   static scenario::InputCache cache;  // files are read once
@@ -117,8 +117,8 @@ RC_GTEST_PROP(Fsdp2Pipeline, GathersByRunsAndReducesOnce, ()) {
   }
 }
 
-// Below the first adapter nothing is trained: the embedding, which the first chunk has alone, takes
-// nothing of the gradient that comes, whose memory goes back when it has come.
+// Nothing before the first adapter is trained. The embedding, alone in the first chunk, uses none
+// of the received gradient, whose memory is released when it has arrived.
 TEST(Fsdp2PipelineTest, FrozenEmbeddingsAwaitWhatIsSent) {
   scenario::InputCache cache;
   for (const char* schedule : {"interleaved_1f1b", "breadth_first", "zb_v", "dualpipe_v"}) {

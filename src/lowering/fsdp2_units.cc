@@ -11,8 +11,8 @@ namespace {
 
 using program::Category;
 
-// Rows are those of the first dimension; of experts that are fewer than the ranks, of the second
-// (torchtitan/models/llama4/infra/parallelize.py, apply_fsdp: Shard(1)).
+// Rows are those of the first dimension. If experts are fewer than the ranks, rows are those of the
+// second dimension (torchtitan/models/llama4/infra/parallelize.py, apply_fsdp: Shard(1)).
 std::int64_t ShardElements(const model::Tensor& tensor, std::int64_t ranks) {
   std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
   if (tensor.group == model::ParameterGroup::kExperts && ranks > rows) rows = tensor.shape[1];
@@ -20,8 +20,9 @@ std::int64_t ShardElements(const model::Tensor& tensor, std::int64_t ranks) {
   return Shard(rows, ranks).length() * row;
 }
 
-// What a rank holds of each tensor of a unit, padded rows included: DTensors, which the optimizer
-// sees by these local parts. Blocks are alike: as a rule it was worked out for the unit before.
+// This rank's elements of each tensor of a unit, padded rows included: the local parts of DTensors,
+// as the optimizer sees them. Blocks are alike, so the result for the previous unit is usually
+// reused.
 std::vector<std::int64_t> ShardElements(const model::Model& model, const std::vector<int>& own,
                                         std::int64_t ranks, const ShardedUnit* before) {
   const std::vector<model::Tensor>& tensors = model.tensors;
@@ -37,7 +38,7 @@ std::vector<std::int64_t> ShardElements(const model::Model& model, const std::ve
   return elements;
 }
 
-// `before`: the unit before it of the same group; nullptr: there is none.
+// `before`: the previous unit of the same group, or nullptr.
 ShardedUnit AddUnit(TrainingStep& step, Operations& operations, const Unit& unit,
                     model::ParameterGroup group, const Fsdp2Shards& shards,
                     const ShardedUnit* before) {

@@ -84,8 +84,8 @@ void GatheredUnits::Free(State& state) {
   state.resident = false;
 }
 
-// The part of the gathered parameters that this rank keeps for the backward; no cost in the
-// textbook.
+// The part of the gathered parameters that this rank keeps for backward. The textbook has no cost
+// for it.
 void GatheredUnits::Keep(int unit) {
   State& state = states_[unit];
   const std::int64_t ranks = std::get<std::int64_t>(plan_.reshard_after_forward);
@@ -117,7 +117,7 @@ void GatheredUnits::MovesOf(int unit, std::int64_t begin, std::int64_t length,
   builder_.With(moves);
 }
 
-// Makes `unit` resident before its first layer in `order`, and asks for the next ones.
+// Makes `unit` resident before its first layer in `order`, and requests the next units.
 void GatheredUnits::Gather(const std::vector<int>& order, int unit) {
   const auto position = std::find(order.begin(), order.end(), unit) - order.begin();
   if (position == std::ssize(order)) return;  // no parameters
@@ -135,8 +135,8 @@ void GatheredUnits::IssueGather(int unit) {
   if (communicator != kNone) {
     Range source = state.has_kept ? state.kept : state.own;
     if (source.type() != type_) {
-      // A shard of another type is cast to its place among the gathered parameters, as part of the
-      // gather; the textbook does not count casts.
+      // A shard of another type is cast into its place among the gathered parameters, as part of
+      // the gather. The textbook does not count casts.
       const std::int64_t length = state.shard.length();
       builder_.Use(Reads(state.own));
       source = state.full.Share(groups_.shard_index(), length);

@@ -139,7 +139,7 @@ void GradientClipping::Write(std::int64_t tensors, std::int64_t elements, DataTy
     builder_.Run(compute, add(name, one, one), {builder_.WritesAll(squares_)});
   };
 
-  // Every effect is said of the first kernel: the others do the same for their tensors.
+  // Every effect is stated of the first kernel; the others do the same for their tensors.
   std::vector<BufferUse> reads(gradients.begin(), gradients.end());
   for (BufferUse& use : reads) use.write = false;
   reads.push_back(builder_.WritesAll(squares_));
@@ -178,7 +178,8 @@ void GradientClipping::Write(std::int64_t tensors, std::int64_t elements, DataTy
     builder_.Record(compute, known_);
     builder_.HostWait(known_);
   }
-  // On the host the factor costs nothing; on the device a sum, a quotient, a product, a limit.
+  // On the host the factor costs nothing. On the device it takes a sum, a quotient, a product and a
+  // limit.
   if (!apex) {
     for (const char* name : {"add_epsilon", "reciprocal", "times_limit", "clamp"}) scalar(name);
   }

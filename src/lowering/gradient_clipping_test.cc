@@ -16,7 +16,7 @@ namespace {
 
 using program::Opcode;
 
-// Eight tensors of together 4040 elements, on four ranks.
+// Eight tensors with 4040 elements in all, on four ranks.
 program::Program Lowered(const std::string& data_parallel, const std::string& torch = "2.14",
                          const std::string& clipping = "1.0") {
   static scenario::InputCache cache;
@@ -43,7 +43,7 @@ data_parallel: {{{}}}
   return program;
 }
 
-// The step's kernels of that name: how often, and what they move.
+// The step's kernels with a given name: number and bytes.
 struct Ran {
   int times = 0;
   Bytes read, written;
@@ -78,8 +78,8 @@ int HostWaits(const program::Program& program) {
   return count;
 }
 
-// Every rank has all of the 4040 bf16 gradients: read once for the norms, 4 bytes a tensor; read
-// and written once for the product. Nobody waits.
+// Every rank has all 4040 bf16 gradients: read once for the norms, which are 4 bytes a tensor, and
+// read and written once for the product. The host does not wait.
 TEST(GradientClipping, DdpTakesNormsOfAllTensorsInOneKernel) {
   const auto program = Lowered("zero_stage: 0, framework: ddp");
   EXPECT_EQ(Kernels(program, "multi_tensor_norm").times, 1);
@@ -137,7 +137,7 @@ TEST(GradientClipping, MegatronReadsTheNormOnTheHost) {
   EXPECT_EQ(HostWaits(whole), 1);
 }
 
-// DeepSpeed takes the norm anyway and multiplies by one factor: only that is worked out anew.
+// DeepSpeed always takes the norm and multiplies by one factor; clipping only changes the factor.
 TEST(GradientClipping, DeepSpeedClipsWhileItUnscales) {
   for (const char* stage : {"0", "1", "2", "3"}) {
     const std::string plan = fmt::format("zero_stage: {}, framework: deepspeed", stage);

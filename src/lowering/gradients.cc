@@ -201,7 +201,7 @@ void LocalGradients::Write(int tensor, const program::Elements& source) {
   }
   const Range& written = Written(tensor);
   step_.builder().Use(Writes(written));
-  // A tied tensor's further contributions in one micro-batch are added where they are made.
+  // Further contributions of one micro-batch to a tied tensor are added where they are made.
   const bool add = gradient.latest == step_.micro_batch();
   gradient.latest = step_.micro_batch();
   step_.WithGradient(tensor, 0, written.elements, written.place, source, add);
@@ -231,7 +231,7 @@ bool TiedGradients::Has(int tensor) const {
 }
 
 bool TiedGradients::Counts(int tensor) const {
-  // Of ranks along the axis that have all of it, the first one.
+  // Ranks along the axis that hold the whole tensor count it once, at the first of them.
   const model::Tensor& own = step_.model().tensors[static_cast<std::size_t>(tensor)];
   const parallel::Axis axis = own.group == model::ParameterGroup::kExperts
                                   ? parallel::Axis::kExpertTensor

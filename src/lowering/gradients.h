@@ -18,37 +18,38 @@
 
 namespace stepcast::lowering {
 
-// In which order gradients become ready in backward, and which of them share one collective.
+// The order in which gradients become ready in backward, and their division into buckets.
 
-// Tensors (indices into Model::tensors) in the order in which their gradients are complete: layers
-// from last to first, a layer's kernels in order; a tied tensor when its last contribution is
-// there. Tensors that one kernel completes stand in reverse registration order, as autograd's
-// hooks of one node do. Every tensor once. `work_of_layer`: which of the works each layer does.
+// Tensors (indices into Model::tensors) in the order in which their gradients become complete:
+// layers from last to first, a layer's kernels in order. A tied tensor is complete after its last
+// contribution. Tensors completed by one kernel are in reverse registration order, like autograd's
+// hooks of one node. Every tensor appears once. `work_of_layer`: the index into `works` for each
+// layer.
 std::vector<int> GradientReadyOrder(const model::Model& model,
                                     std::span<const model::LayerWork> works,
                                     std::span<const int> work_of_layer);
 
 struct Bucket {
-  std::span<const int> tensors;  // of the order that was cut into buckets
+  std::span<const int> tensors;  // a range of the order that was divided
   std::int64_t elements = 0;
 };
 
 // PyTorch's rule (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size):
-// append tensors to the open bucket; close it when, after appending, its bytes reach the limit. A
-// bucket may thus exceed the limit by up to one tensor. The first bucket has its own limit. A limit
-// of 0 B gives one bucket per tensor. The buckets point into `order`.
+// append tensors to the open bucket, and close it when its bytes reach the limit. A bucket may thus
+// exceed the limit by up to one tensor. The first bucket has its own limit. A limit of 0 B gives
+// one bucket per tensor. The buckets point into `order`.
 std::vector<Bucket> AssignBuckets(const model::Model& model, std::span<const int> order,
                                   std::int64_t bytes_per_element, Bytes first_limit, Bytes limit);
 
-// Bucketed reduction: gradients lie in buckets, and each bucket is communicated in one collective
-// on a stream of its own. Frameworks differ in when they do it and in what they do around it.
+// Bucketed reduction: each bucket of gradients is communicated in one collective on its own stream.
+// The sharding strategies decide when, and what happens around it.
 
 struct GradientBucket {
   Index name = program::kNone;  // a text
   std::span<const int> tensors;
   FlatLayout layout;
   Range gradients;
-  Range own;  // of a reduced bucket, what this rank keeps: its shard, or all of it
+  Range own;  // what this rank keeps of the reduced bucket: its shard, or all of it
   std::size_t channel = 0;
   Index ready = program::kNone, reduced = program::kNone;  // events
   int missing = 0;                                         // gradients still to come
@@ -59,8 +60,8 @@ class GradientBuckets {
   GradientBuckets(TrainingStep& step, Operations& operations)
       : step_(step), builder_(step.builder()), operations_(operations) {}
 
-  // Where buckets are reduced. Shards are summed over replicas after that, on a stream of their
-  // own.
+  // A stream and communicator that reduce buckets. Shards are then summed over replicas on another
+  // stream.
   struct Channel {
     StreamId stream = 0;
     Index communicator = program::kNone;  // kNone: there is one rank
@@ -70,20 +71,20 @@ class GradientBuckets {
       return communicator != program::kNone || replica_communicator != program::kNone;
     }
   };
-  // Before the first bucket. Buckets of the first channel name none.
+  // Call before the first bucket is added. Buckets use the first channel by default.
   void SetChannels(std::vector<Channel> channels);
   void SetGroup(StreamId stream, Index communicator) {
     SetChannels({{.stream = stream, .communicator = communicator, .replica_stream = stream}});
   }
 
-  // Describes a bucket, whose gradients are named `what` behind its own name;
-  // allocates nothing. Cut into several ranks' shards it is reduce-scattered, and rank `index`
-  // keeps its own; uncut it is all-reduced. A layout without pieces: the tensors lie close
-  // together. `tensors` outlive this.
+  // Describes a bucket but allocates nothing. The gradients' buffer is named by the bucket's name
+  // followed by `what`. If the layout has several ranks' shards, the bucket is reduce-scattered and
+  // rank `index` keeps its own; otherwise it is all-reduced. A layout without pieces: the tensors
+  // are contiguous. `tensors` must outlive this.
   const GradientBucket& Add(std::span<const int> tensors, FlatLayout layout, const char* what,
                             DataType type, std::int64_t index, std::size_t channel = 0);
 
-  // Whether there is anything to reduce over, for some bucket.
+  // Whether any channel has other ranks to reduce with.
   bool reduces() const {
     return std::any_of(channels_.begin(), channels_.end(),
                        [](const Channel& channel) { return channel.reduces(); });
@@ -101,15 +102,16 @@ class GradientBuckets {
                                                  step_.model().tensors[tensor].elements);
   }
 
-  // One more gradient is in its bucket: whether the bucket is full. Full ones begin anew.
+  // Counts one more gradient in its bucket. Returns whether the bucket is now full, and if so
+  // resets it.
   bool Fill(int tensor);
-  // What is in the bucket now may be reduced.
+  // Marks the bucket's present contents as ready to reduce.
   void Ready(std::size_t bucket) {
     if (!channels_[buckets_[bucket].channel].reduces()) return;
     builder_.Record(step_.compute(), buckets_[bucket].ready);
   }
   void Reduce(std::size_t bucket, bool average = false);
-  // The compute stream goes on when the bucket is reduced.
+  // Makes the compute stream wait until the bucket is reduced.
   void Await(std::size_t bucket) {
     if (!channels_[buckets_[bucket].channel].reduces()) return;
     builder_.Wait(step_.compute(), buckets_[bucket].reduced);
@@ -129,12 +131,12 @@ class GradientBuckets {
   std::vector<Place> places_;  // by tensor
 };
 
-// Where a product adds to the main gradient itself, autograd is still given a gradient of the
-// weight's shape, which nothing reads. Transformer Engine's layers keep one for each shape
-// (transformer_engine/pytorch/module/base.py, get_dummy_wgrad); the output layer, which is
-// Megatron-LM's own, has one until the hook lets it go (core/tensor_parallel/layers.py): where the
-// embedding is tied to it, when that has its gradient, too. Nothing without Transformer Engine's
-// layers: before them Megatron-LM gave autograd none.
+// Dummy weight gradients. If a product adds to the main gradient itself, autograd is still given an
+// unread gradient of the weight's shape. Transformer Engine's layers keep one for each shape
+// (transformer_engine/pytorch/module/base.py, get_dummy_wgrad). Megatron-LM's own output layer has
+// one until its hook frees it (core/tensor_parallel/layers.py); if the embedding is tied to it,
+// until the embedding also has its gradient. Without Transformer Engine's layers there is none: at
+// that time, Megatron-LM gave autograd none.
 
 class DummyGradients {
  public:
@@ -142,8 +144,8 @@ class DummyGradients {
       : step_(step), operations_(operations) {}
 
   void WritePrologue();
-  // Before each kernel that adds to the main gradient of a tensor, and when all of a micro-batch
-  // have.
+  // Call before each kernel that adds to the main gradient of a tensor, and when all kernels of a
+  // micro-batch have added to it.
   void BeforeGradient(int tensor) {
     if (of_output_layer_.empty()) return;
     OfOutputLayer& own = of_output_layer_[tensor];
@@ -159,7 +161,7 @@ class DummyGradients {
 
  private:
   struct OfOutputLayer {
-    Range dummy;  // of other tensors none
+    Range dummy;  // empty for other tensors
     bool exists = false;
   };
   void KeepOneForEachShape();
@@ -171,21 +173,21 @@ class DummyGradients {
 };
 
 // The full gradients that autograd makes on one rank, tensor by tensor (PyTorch's Tensor.grad
-// before any communication). A tensor's gradient is new memory at its first contribution; what a
-// later micro-batch contributes is a tensor of its own that a kernel then adds. Within one
-// micro-batch a tied tensor's contributions are added by the model's own kernels.
+// before any communication). A tensor's first contribution is new memory. A later micro-batch's
+// contribution is a separate tensor that a kernel then adds. Within a micro-batch, the model's own
+// kernels add a tied tensor's contributions.
 
 class LocalGradients {
  public:
   // Describes buffers and kernels; allocates nothing.
   LocalGradients(TrainingStep& step, Operations& operations, DataType type);
 
-  // The kernel about to be issued contributes to the gradient, reading the parameters in `source`:
-  // makes room, says what it writes and what it puts there.
+  // Call before the kernel that contributes to the gradient and reads the parameters in `source`:
+  // allocates memory if needed, and declares the kernel's writes and effects.
   void Write(int tensor, const program::Elements& source);
-  // What this micro-batch has written.
+  // The range that this micro-batch has written.
   const Range& Written(int tensor) const;
-  // The micro-batch's contributions are complete: adds them to those of earlier ones.
+  // Call when the micro-batch's contributions are complete: adds them to those of earlier ones.
   void Complete(int tensor);
   void Release(int tensor);
 
@@ -198,8 +200,8 @@ class LocalGradients {
   struct Gradient {
     Range own;
     Range further;                  // a later micro-batch's contribution
-    std::int64_t micro_batch = -1;  // that `own` was made in
-    std::int64_t latest = -1;       // micro-batch that contributed
+    std::int64_t micro_batch = -1;  // in which `own` was made
+    std::int64_t latest = -1;       // the latest micro-batch that contributed
     bool exists = false;
     bool further_exists = false;
   };
@@ -209,25 +211,26 @@ class LocalGradients {
   std::vector<Gradient> gradients_;  // by tensor
 };
 
-// Tensors of which several ranks of a copy of the model keep a copy each, and a part of their
-// gradients. Those are added up before the update, so that the copies stay the same (Megatron-LM,
+// Tensors that several ranks of one model copy hold, each rank with a part of the gradients. The
+// parts are summed before the update, so that the copies stay equal (Megatron-LM,
 // core/distributed/finalize_model_grads.py):
-//  * embeddings that are tied to the head, over the first and the last stage of a pipeline;
-//  * with sequence parallelism, what is applied to a rank's part of the tokens, over the tensor-
-//    parallel ranks: laid into one buffer, and taken out again.
+//  * embeddings tied to the head, over the first and the last stage of a pipeline;
+//  * with sequence parallelism, tensors that are applied to a rank's part of the tokens, over the
+//    tensor-parallel ranks; they are packed into one buffer and unpacked again.
+//
 // Without such tensors all calls do nothing.
 class TiedGradients {
  public:
   explicit TiedGradients(TrainingStep& step) : step_(step), builder_(step.builder()) {}
 
-  // Whether the gradients of the tensor, of this stage's model, are added up over stages.
+  // Whether the gradients of the tensor, of this stage's model, are summed over stages.
   bool Has(int tensor) const;
-  // Whether this rank counts the tensor where all parameters are counted once.
+  // Whether this rank counts the tensor in sums that count every parameter once.
   bool Counts(int tensor) const;
 
   void WritePrologue();
-  // Adds the gradients of all of them up, on `stream`, when all that has been issued on the compute
-  // stream is done. `place_of`: (tensor) where its gradients of the whole step are.
+  // Sums the gradients over the ranks, on `stream`, after all work issued so far on the compute
+  // stream. `place_of(tensor)` returns the place of its gradient of the whole step.
   template <typename PlaceOf>
   void AddUp(StreamId stream, const PlaceOf& place_of) {
     std::vector<Part> parts;

@@ -58,7 +58,7 @@ void GroupOperations::Issue(const Entry& entry, const model::GroupOperation& ope
                             Index source, Index target) {
   builder_.WaitForStream(entry.stream, compute_, entry.ready);
   program::BufferUse read = RangeOf(operation.source, source, false);
-  // A rank's own part stays where it is.
+  // A rank keeps its own part in place.
   if (operation.collective == CollectiveKind::kAllToAll) {
     read.size -= Bytes(read.size.count() / operation.source.parts);
   }

@@ -8,28 +8,27 @@
 
 namespace stepcast::lowering {
 
-// The collectives and messages inside of layers (model::GroupOperation): for each set of axes a
-// communicator and a stream of its own, as a process group of PyTorch has. A collective begins when
-// the compute stream has done what was issued before it; an operation that uses the result waits
-// for its end.
+// Collectives and messages inside layers (model::GroupOperation). Each set of axes has its own
+// communicator and stream, like a process group of PyTorch. A collective starts after the work
+// issued before it on the compute stream; an operation that uses the result waits for its end.
 class GroupOperations {
  public:
   GroupOperations(const plan::Plan& plan, StreamId compute, ProgramBuilder& builder)
       : plan_(plan), compute_(compute), builder_(builder) {}
 
-  // What a group operation is in the program.
+  // The program entries of a group operation.
   struct Entry {
     StreamId stream = 0;
-    // Of messages the exchange, else the collective.
+    // For messages, the exchange; otherwise the collective.
     Index collective = program::kNone, exchange = program::kNone;
     Index ready = program::kNone, done = program::kNone;  // events
   };
   Entry Add(const model::GroupOperation& operation);
 
-  // `source`, `target`: the buffers of the operation's values.
+  // `source` and `target` are the buffers of the operation's values.
   void Issue(const Entry& entry, const model::GroupOperation& operation, Index source,
              Index target);
-  // The bytes of a value's buffer that are used.
+  // The used bytes of a value's buffer.
   program::BufferUse RangeOf(const model::ValueUse& use, Index buffer, bool write) const;
 
  private:

@@ -14,25 +14,25 @@ namespace {
 using plan::OffloadDevice;
 using program::kNone;
 
-// What DeepSpeed's vectorised CPU Adam reaches of the memory bandwidth of its host. Ren et al. 2021
-// (ZeRO-Offload, arXiv 2101.06840, table 4): 1e10 parameters in 2.57 s on a DGX-2, whose two
-// Xeon 8168 have twelve channels of DDR4-2666, 256 GB/s; the update moves 28 bytes a parameter:
-// 109 GB/s. The other sizes of the table, 1e9 to 8e9, give 93 to 127 GB/s, 0.36 to 0.50.
+// Fraction of host memory bandwidth that DeepSpeed's vectorized CPU Adam achieves. Ren et al. 2021
+// (ZeRO-Offload, arXiv 2101.06840, table 4): 1e10 parameters in 2.57 s on a DGX-2, whose two Xeon
+// 8168 have twelve channels of DDR4-2666, 256 GB/s. The update moves 28 bytes a parameter: 109
+// GB/s. The other sizes of the table, 1e9 to 8e9, give 93 to 127 GB/s, 0.36 to 0.50.
 constexpr double kHostEfficiency = 0.43;
 
-// What the update of one element moves.
+// Bytes that the update of one element moves.
 //
-// DeepSpeed: FP32 values and moments, read and written, and the gradient, which is unscaled first
-// (read, written) and then read; the 16-bit copy is written at last, from values that are read once
+// DeepSpeed: FP32 values and moments are read and written. The gradient is unscaled first (read,
+// written) and then read. Finally the 16-bit copy is written from the values, which are read once
 // more.
 //
-// PyTorch's optimizers on the CPU, on FP32 master weights or on the parameters as they are, with
-// moments of the same type (torch/optim/adam.py, sgd.py). Fused: one pass
-// over value, moments (read and written) and gradient (read). Else operation by operation, whatever
-// `foreach` says, which is for GPUs: AdamW decays the value (2 operands), moves the first moment
-// (lerp_, 3), scales the second (2) and adds the gradient's square (addcmul_, 3), takes its root
-// (2), divides it (2), adds epsilon (2) and updates the value (addcdiv_, 4): 20. SGD with momentum:
-// scales it (2), adds the gradient (3), updates the value (3). Master weights are cast at last.
+// PyTorch's optimizers on the CPU work on FP32 master weights or directly on the parameters, with
+// moments of the same type (torch/optim/adam.py, sgd.py). Fused: one pass over value, moments (read
+// and written) and gradient (read). Otherwise one pass per operation, regardless of `foreach`,
+// which is for GPUs. Operands of AdamW: decay of the value 2, first moment 3 (lerp_), scaling of
+// the second 2, squared gradient 3 (addcmul_), root 2, quotient 2, epsilon 2, update of the value 4
+// (addcdiv_); in all 20. SGD with momentum scales it (2), adds the gradient (3) and updates the
+// value (3). Master weights are cast at the end.
 //
 // Megatron-LM's HybridDeviceOptimizer runs these, AdamW fused
 // (megatron/core/optimizer/__init__.py).
@@ -57,7 +57,7 @@ std::int64_t UpdateBytes(const plan::Plan& plan) {
   return (adam ? 20 : 8) * size + cast;
 }
 
-// FP32 values and moments of DeepSpeed and Megatron-LM, whatever the parameters' type.
+// FP32 values and moments, for DeepSpeed and Megatron-LM, whatever the parameters' type.
 std::int64_t StateBytes(const plan::Training& training) {
   return 4 * (1 + plan::MomentsOf(training.optimizer));
 }
@@ -182,7 +182,7 @@ void HostOffload::ParametersOnward(Bytes bytes) {
 
 namespace {
 
-// Of one rank: what all blocks but the last keep for backward.
+// Elements that one rank's blocks, except the last, keep for backward.
 std::int64_t OffloadedActivations(const scenario::Scenario& scenario) {
   if (!scenario.plan.training.activation_offload) return 0;
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
@@ -238,7 +238,7 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
   }
   const std::int64_t kept = SizeOf(training.gradient_dtype);
   std::int64_t memory = 0, drives = 0;
-  // FP32 gradients stay in memory beside the states they belong to.
+  // FP32 gradients stay in host memory beside the states.
   const std::int64_t states = part * (StateBytes(training) + 4);
   if (settings.offload_optimizer == OffloadDevice::kCpu) memory += states;
   if (settings.offload_optimizer == OffloadDevice::kNvme) {
@@ -246,8 +246,8 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
     memory += std::min(part, settings.sub_group_size) * (StateBytes(training) + 4);
   }
   if (settings.offload_optimizer != OffloadDevice::kNone) {
-    // Stage 3: accumulated gradients; else those of several micro-batches, and the updated
-    // parameters on their way back.
+    // Stage 3 needs room for accumulated gradients. Other stages need it for those of several
+    // micro-batches and for updated parameters on their way back.
     const bool several = training.gradient_accumulation > 1;
     memory += stage3 ? part * kept
                      : part * SizeOf(training.parameter_dtype) + (several ? held * kept : 0);

@@ -9,14 +9,14 @@
 #include "src/lowering/training_step.h"
 #include "src/scenario/scenario.h"
 
-// ZeRO-Offload, ZeRO-Infinity and FSDP's CPU offload: states that live in the node's memory or on
-// its NVMe drives, the optimizer that runs on its CPUs, and the way between them and the device.
-// What the host does for a rank appears as operations of a given time: the update on the compute
-// stream, because nothing is computed meanwhile; reads and writes of NVMe on a stream of their own.
-// All ranks of a node do the same at the same time and share its memory bandwidth and its drives.
+// ZeRO-Offload, ZeRO-Infinity and FSDP's CPU offload: states in the node's memory or on its NVMe
+// drives, the optimizer on its CPUs, and the transfers to and from the device. The host's work for
+// a rank appears as operations of a given duration. Updates are on the compute stream, because
+// nothing is computed meanwhile; NVMe reads and writes have their own stream. All ranks of a node
+// do the same at the same time and share its memory bandwidth and its drives.
 namespace stepcast::lowering {
 
-// Where a plan has its optimizer's states and its parameters.
+// Storage of the optimizer's states and of the parameters in a plan.
 struct StatePlaces {
   plan::OffloadDevice optimizer = plan::OffloadDevice::kNone;
   plan::OffloadDevice parameters = plan::OffloadDevice::kNone;
@@ -33,36 +33,35 @@ class HostOffload {
   bool optimizer() const;
   bool parameters() const;
 
-  // Adds what the class needs to the program; before the first step.
+  // Adds streams and events to the program. Call before the first step.
   void WritePrologue();
 
-  // Copies `bytes`, which `uses` names on the device, over the host link.
+  // Copies `bytes`, in the device ranges `uses`, over the host link.
   void ToHost(StreamId stream, Bytes bytes, const std::vector<program::BufferUse>& uses);
   void ToDevice(StreamId stream, Bytes bytes, const std::vector<program::BufferUse>& uses);
 
-  // The CPUs update `elements` parameters, from and to NVMe if the states are there; the host is
-  // busy until they have.
+  // The CPUs update `elements` parameters, from and to NVMe if the states are there. The host is
+  // busy meanwhile.
   void Update(std::int64_t elements);
 
-  // The CPUs' update of `elements` parameters as a task of the host, which has waited for their
-  // gradients.
+  // The same as a host task. The host has already waited for the gradients.
   void UpdateOnHost(std::int64_t elements);
 
-  // The CPUs add gradients of `elements` parameters that have come on `stream` to what the host
-  // has; the host is busy until they have.
+  // The CPUs add gradients of `elements` parameters, received on `stream`, to the host's gradients.
+  // The host is busy meanwhile.
   void AccumulateOnHost(StreamId stream, std::int64_t elements);
 
-  // Gradients of `elements` parameters go on to NVMe after they have reached the host on `stream`.
+  // Gradients of `elements` parameters go to NVMe after they reach the host on `stream`.
   void GradientsOnward(StreamId stream, std::int64_t elements);
-  // Parameters of so many bytes are read from NVMe before `stream` goes on; nothing if they are in
-  // the host's memory. Updated ones are written back.
+  // ParametersInto reads `bytes` of parameters from NVMe before `stream` continues, or does nothing
+  // if they are in host memory. ParametersOnward writes updated parameters back.
   void ParametersInto(StreamId stream, Bytes bytes);
   void ParametersOnward(Bytes bytes);
 
  private:
   Index GivenKernel(const char* name, Time time);
   Time AtRate(Bytes bytes, Bandwidth of_node) const;
-  // What CPU kernels reach of the host's memory bandwidth.
+  // The host memory bandwidth that CPU kernels achieve.
   Bandwidth Achieved() const;
   Time UpdateTime(std::int64_t elements) const;
   void RunOnDrive(StreamId before, const char* name, Time time);
@@ -76,7 +75,7 @@ class HostOffload {
   Index reached_ = program::kNone, read_ = program::kNone, updated_ = program::kNone;  // events
 };
 
-// The CPUs' update of units whose states are offloaded; the gradients have reached the host.
+// Updates units with offloaded states on the CPUs. The gradients must have reached the host.
 template <typename Units>
 void UpdateOnHost(HostOffload& offload, Units& units) {
   std::int64_t elements = 0;
@@ -87,8 +86,8 @@ void UpdateOnHost(HostOffload& offload, Units& units) {
   offload.Update(elements);
 }
 
-// What one node must hold for its ranks, in memory and on its drives: states that are offloaded,
-// and a checkpoint that is being written while training goes on.
+// The bytes that one node stores for its ranks, in memory and on drives: offloaded states, and a
+// checkpoint that is being written while training continues.
 struct HostBytes {
   Bytes memory, drives;
 };

@@ -13,7 +13,8 @@
 namespace stepcast::lowering {
 namespace {
 
-// 16,000 parameters over the 8 GPUs of a node: 2000 a rank, at stage 3 too, as both tensors divide.
+// 16,000 parameters over the 8 GPUs of a node: 2000 per rank, also at stage 3, as both tensors
+// divide.
 constexpr const char* kScenario = R"(
 stepcast: 1
 model:
@@ -47,15 +48,15 @@ TEST(HostBytes, NothingWithoutOffload) {
   EXPECT_EQ(bytes.drives, Bytes(0));
 }
 
-// A rank's 2000 elements have 4 (FP32 values) + 8 (moments) + 4 (FP32 gradients) bytes each, and 2
-// for gradients that add up (stage 3) or for the updated values on their way back (stage 2).
+// Each of a rank's 2000 elements has 4 (FP32 value) + 8 (moments) + 4 (FP32 gradient) bytes, and 2
+// for accumulated gradients (stage 3) or for the updated values on their way back (stage 2).
 TEST(HostBytes, OptimizerInMemory) {
   EXPECT_EQ(BytesOf({"offload_optimizer=cpu"}).memory, Bytes(8 * 2000 * 18));
   EXPECT_EQ(BytesOf({"offload_optimizer=cpu", "data_parallel.zero_stage=2"}).memory,
             Bytes(8 * 2000 * 18));
 }
 
-// With several micro-batches stage 2 keeps the tensors that reach into a rank's part, whole: one of
+// With several micro-batches, stage 2 keeps whole tensors that overlap a rank's part: here one of
 // 8000 elements, 2 bytes each.
 TEST(HostBytes, StageTwoKeepsGradientsOfSeveralMicroBatches) {
   EXPECT_EQ(BytesOf({"offload_optimizer=cpu", "data_parallel.zero_stage=2",
@@ -64,7 +65,7 @@ TEST(HostBytes, StageTwoKeepsGradientsOfSeveralMicroBatches) {
             Bytes(8 * (2000 * 18 + 8000 * 2)));
 }
 
-// What is updated at a time is in memory, here all of it.
+// The elements of one update are in memory: here all.
 TEST(HostBytes, OptimizerOnDrives) {
   const HostBytes bytes = BytesOf({"offload_optimizer=nvme"});
   EXPECT_EQ(bytes.drives, Bytes(8 * 2000 * 16));
@@ -119,8 +120,8 @@ TEST(HostOffload, CopiesWhatDeepSpeedCopies) {
   EXPECT_EQ(copied.to_device, Bytes(4000 * (1 + 1)));
 }
 
-// A single rank gathers nothing: its two parameters of 16,000 bytes come from the host one by one,
-// once a step where both may stay until backward is through with them, and else once for each pass.
+// A single rank gathers nothing. Its two parameters of 16,000 bytes are copied from the host one by
+// one: once a step if both may stay until backward has finished, otherwise once per pass.
 TEST(HostOffload, OneRankCopiesItsParameters) {
   const auto copied = [](const char* distance) {
     const auto program = LowerRank(Loaded(
@@ -151,9 +152,9 @@ scenario::Scenario LoadedFsdp(const char* framework, std::vector<std::string> ov
   return *scenario;
 }
 
-// A rank's part is 2000 bf16 elements, 4000 B. Both blocks' shards come for forward and, resharded,
-// for backward again; the reduced shards go to the host once in a micro-batch. The device keeps
-// nothing of them from step to step.
+// A rank's part is 2000 bf16 elements, 4000 B. Both blocks' shards are copied for forward and,
+// after resharding, again for backward. The reduced shards go to the host once per micro-batch. The
+// device keeps none of them from step to step.
 TEST(HostOffload, FsdpCopiesShardsAndGradients) {
   for (const char* framework : {"fsdp1", "fsdp2"}) {
     const auto program = LowerRank(LoadedFsdp(framework, {}));
@@ -170,9 +171,9 @@ TEST(HostOffload, FsdpCopiesShardsAndGradients) {
   }
 }
 
-// Torch's AdamW on CPU tensors, operation by operation, has 20 operands; fused: values and two
-// moments read and written, gradients read: 7. They have the 2 bytes of the parameters, or with
-// master weights 4, and 6 bytes are for the cast to 16 bits.
+// Torch's AdamW on CPU tensors has 20 operands if run operation by operation. Fused, it has 7:
+// values and two moments are read and written, gradients read. Operands have the parameters' 2
+// bytes, or 4 with master weights, which also need 6 bytes for the cast to 16 bits.
 TEST(HostOffload, TorchUpdatesOnTheHost) {
   const auto time = [](std::int64_t bytes) {
     return Picoseconds((8 * 2000 * bytes * 1'000'000'000'000 + 175'869'999'999) / 175'870'000'000);
@@ -209,8 +210,9 @@ scenario::Scenario LoadedMegatron(const std::vector<std::string>& overrides) {
   return *scenario;
 }
 
-// A rank's part is 2000 of the 16,000 elements, but buckets end at multiples of 128 x 8 and tensors
-// begin at multiples of 64: the fullest rank has 2048. FP32 gradients go, 16-bit values come back.
+// A rank's part is 2000 of the 16,000 elements. But buckets end at multiples of 128 x 8 and tensors
+// start at multiples of 64, so the fullest rank has 2048. FP32 gradients go to the host, and 16-bit
+// values come back.
 TEST(HostOffload, MegatronUpdatesOnTheHost) {
   Time serial, overlapped;
   for (const char* overlap : {"false", "true"}) {

@@ -12,7 +12,7 @@
 
 namespace stepcast::lowering {
 
-// Elements split evenly over `ranks`: every rank's shard is as long as the longest, the rest is
+// Elements divided evenly over `ranks`. All shards have the length of the longest; the rest is
 // padding.
 class Shard {
  public:
@@ -28,7 +28,8 @@ class Shard {
   std::int64_t length() const { return length_; }
   std::int64_t padded() const { return padded_; }
 
-  // Padding in bytes, of the whole and of one shard; the latter counts from the exact share.
+  // Padding in bytes, of the whole and of one shard. For a shard, it is the excess over the exact
+  // share.
   std::int64_t PaddingOfWhole(std::int64_t bytes) const { return (padded_ - elements_) * bytes; }
   std::int64_t PaddingOfShard(std::int64_t bytes) const {
     return length_ * bytes - elements_ * bytes / ranks_;
@@ -38,15 +39,14 @@ class Shard {
   std::int64_t elements_ = 0, ranks_ = 1, length_ = 0, padded_ = 0;
 };
 
-// What operations of data parallelism work on: memory that holds elements, and which elements of
-// the model lie where in it.
+// The memory that data-parallel operations work on, and the model's elements that it holds.
 
-// Elements of one type behind one another: a buffer, or a part of one. Padding counts as elements.
+// Consecutive elements of one type: a buffer or a part of one. Padding counts as elements.
 struct Range {
   program::Elements place{};
   std::int64_t elements = 0;
-  // Where it lies in the buffer depends on the rank. Operations say that they use all of the
-  // buffer, so that ranks' programs differ in their data flow alone.
+  // The place in the buffer depends on the rank. Operations then declare that they use the whole
+  // buffer, so that ranks' programs differ only in their data flow.
   bool of_rank = false;
 
   // Whether there is such memory.
@@ -56,13 +56,13 @@ struct Range {
   Bytes size() const { return BytesOf(elements, place.type); }
   program::Elements At(std::int64_t element) const { return Further(place, element); }
   Range Part(std::int64_t first, std::int64_t count) const { return {At(first), count, of_rank}; }
-  // The rank's own part, of `count` elements for each.
+  // The part of rank `index`, if each rank has `count` elements.
   Range Share(std::int64_t index, std::int64_t count) const {
     return {At(index * count), count, true};
   }
 };
 
-// A range that lies alike on all ranks.
+// For a range that is at the same place on all ranks.
 inline program::BufferUse Reads(const Range& range) {
   return Reads(range.buffer(), range.place.offset, range.size());
 }
@@ -70,7 +70,7 @@ inline program::BufferUse Writes(const Range& range) {
   return Writes(range.buffer(), range.place.offset, range.size());
 }
 
-// Elements [first, first + elements) of a tensor lie at element `offset` of a range.
+// Elements [first, first + elements) of a tensor are at element `offset` of a range.
 struct Piece {
   int tensor = 0;
   std::int64_t first = 0, elements = 0;
@@ -80,55 +80,56 @@ struct Piece {
 // In the order of their offsets.
 using Pieces = std::vector<Piece>;
 
-// Moves what `pieces` are, times `scale`, from one place to another that is laid out alike; moves
-// that go on where the last one ended are one.
+// Moves `pieces`, times `scale`, from one place to another with the same layout. Adjacent moves are
+// merged.
 std::vector<program::Effect> MovesOf(const Pieces& pieces, const program::Elements& target,
                                      const program::Elements& source, double scale = 1);
 
-// Tensors behind one another, cut into equal shards regardless of where one ends: FSDP1's flat
-// parameters (torch/distributed/fsdp/_flat_param.py, read at pytorch/pytorch@01caf79e047f), the
-// buckets of a distributed optimizer.
+// Tensors packed one after another and divided into equal shards, regardless of tensor boundaries:
+// FSDP1's flat parameters (torch/distributed/fsdp/_flat_param.py, read at
+// pytorch/pytorch@01caf79e047f) and the buckets of a distributed optimizer.
 
 struct FlatLayout {
-  Pieces tensors{};           // in order; empty ones are left out
-  std::int64_t exact = 0;     // sum of the tensors
-  std::int64_t elements = 0;  // with what lies between them and behind the last
-  std::int64_t shard = 0;     // of each rank: elements / ranks, rounded up
+  Pieces tensors{};           // in order; empty tensors are left out
+  std::int64_t exact = 0;     // sum of the tensors' elements
+  std::int64_t elements = 0;  // including gaps and the padding at the end
+  std::int64_t shard = 0;     // elements of each rank: elements / ranks, rounded up
   std::int64_t ranks = 1;
 
-  // What is gathered and reduce-scattered. Where it is more than `elements`, a gradient must be
-  // copied into padded memory first.
+  // Size of the gathered or reduce-scattered whole. If it is more than `elements`, a gradient must
+  // first be copied into padded memory.
   std::int64_t padded() const { return shard * ranks; }
 
-  // One more tensor behind the others, from a multiple of `alignment` elements on; where it begins.
+  // Appends a tensor, at the next multiple of `alignment` elements. Returns its offset.
   std::int64_t Append(int tensor, std::int64_t count, std::int64_t alignment = 1);
-  // All are there: fills up to a multiple of `alignment`, and cuts.
+  // Call when all tensors are appended: pads to a multiple of `alignment` and divides into `into`
+  // shards.
   void Cut(std::int64_t into, std::int64_t alignment = 1);
 };
 
-// So many elements, close together on one rank; of which tensors, it does not say.
+// A layout of `elements` contiguous elements on one rank, without tensors.
 inline FlatLayout Packed(std::int64_t elements) {
   return {.exact = elements, .elements = elements, .shard = elements};
 }
 
-// `alignment`: every tensor begins at a multiple of so many elements, and the end is filled up to a
-// multiple of the ranks; 0: nothing of the kind.
+// `alignment`: every tensor starts at a multiple of `alignment` elements, and the end is padded to
+// a multiple of the ranks. 0: no padding or alignment.
 FlatLayout Flatten(const model::Model& model, std::span<const int> tensors, std::int64_t ranks,
                    std::int64_t alignment);
 
-// What lies in the shard of rank `index`, by where it lies there.
+// The contents of the shard of rank `index`, with their offsets in it.
 Pieces PartsOf(const FlatLayout& flat, std::int64_t index);
 
-// The rank that has parts of the most tensors in its shards of all of these, which have as many
-// ranks; the first of several such.
+// The rank whose shards of all these layouts contain parts of the most tensors; the first if
+// several do. All layouts have the same number of ranks.
 std::int64_t FullestRank(std::span<const FlatLayout* const> parameters);
-// The same for each, of all that have as many ranks as it: experts have fewer than what every rank
-// has.
+// For each layout, the fullest rank among all layouts with the same number of ranks. Experts have
+// fewer ranks than dense parameters.
 std::vector<std::int64_t> FullestRanks(std::span<const FlatLayout* const> parameters);
 
-// Tensors cut into shards one by one: each rank holds a block of every tensor, as long as the
-// longest, and a rank's blocks lie behind one another (PyTorch's fully_shard, which cuts between
-// rows). The full tensors, and what is gathered of all ranks' shards, have room for all blocks.
+// Tensors sharded one by one (PyTorch's fully_shard, which divides between rows). Each rank holds
+// one block of every tensor, as long as the longest, and a rank's blocks are contiguous. Full
+// tensors, and the gathered shards of all ranks, have room for all blocks.
 
 class BlockLayout {
  public:
@@ -137,24 +138,25 @@ class BlockLayout {
     std::int64_t elements = 0;      // of the tensor
     std::int64_t length = 0;        // of a rank's block
     std::int64_t offset = 0;        // in a rank's shard
-    std::int64_t full_offset = 0;   // among full tensors, with padding
-    std::int64_t exact_offset = 0;  // among full tensors without padding
+    std::int64_t full_offset = 0;   // among the full tensors, with padding
+    std::int64_t exact_offset = 0;  // among the full tensors, without padding
   };
 
   BlockLayout() = default;
-  // `lengths`: of each tensor's blocks over so many ranks.
+  // `lengths`: the block length of each tensor over `ranks` ranks.
   BlockLayout(const model::Model& model, std::span<const int> tensors,
               std::span<const std::int64_t> lengths, std::int64_t ranks);
-  // With so many elements more behind each rank's blocks.
+  // The same layout with `elements` more after each rank's blocks.
   BlockLayout Before(std::int64_t elements) const;
-  // The same full tensors, with their padding, cut for another number of ranks, which divides them.
+  // The same full tensors, with their padding, divided over another number of ranks that divides
+  // them.
   BlockLayout Over(std::int64_t ranks) const;
 
-  // Of tensors that are not empty, in order.
+  // Blocks of non-empty tensors, in order.
   std::span<const Block> blocks() const { return blocks_; }
-  // Elements of a rank's shard: from one rank's to the next in what is gathered.
+  // Elements of a rank's shard, and the distance between ranks' shards in the gathered whole.
   std::int64_t shard() const { return shard_; }
-  // What rank `index` holds of a block, without padding, and where in its shard.
+  // The part of a block that rank `index` holds, without padding, and its offset in the shard.
   Piece Own(const Block& block, std::int64_t index) const;
 
  private:
@@ -162,32 +164,32 @@ class BlockLayout {
   std::int64_t shard_ = 0, ranks_ = 1;
 };
 
-// Where tensors lie in textbook data parallelism: gradients in buckets that are reduced, parameters
-// in groups that are gathered, and a rank's parts of both are the same elements of the model, as
-// what it updates. Buckets and groups are the same up to ZeRO stage 2; at stage 3 groups are units,
-// across which buckets may be cut.
+// Layout of tensors in textbook data parallelism: gradients in buckets that are reduced, parameters
+// in groups that are gathered. A rank's parts of both are the same elements of the model, those
+// that it updates. Up to ZeRO stage 2, buckets and groups are the same. At stage 3, groups are
+// units, and buckets may cross units.
 
-// Shares elements out among ranks so that two ways to group them are both cut evenly: at ZeRO-3
+// Divides elements among ranks so that two groupings of them are both divided evenly. At ZeRO-3
 // with buckets, gradients are reduced by bucket and parameters gathered by unit, and a rank must
-// end up with the same elements of both.
+// get the same elements of both.
 
-// The elements that a row (a bucket) and a column (a unit) have in common.
+// The number of elements that a row (a bucket) and a column (a unit) have in common.
 struct Cell {
   int row = 0;
   int column = 0;
   std::int64_t elements = 0;
 };
 
-// shares[c][r]: how many of cell c's elements rank r gets. No rank gets more than ceil(S / ranks)
-// of any row or column, S being all its elements.
+// shares[c][r]: the number of cell c's elements that rank r gets. No rank gets more than ceil(S /
+// ranks) of any row or column with S elements.
 //
-// Every rank gets floor(elements / ranks) of a cell; what is left over are edges of a bipartite
-// multigraph between rows and columns, to be coloured with the ranks so that no vertex sees a
-// colour more often than it must. Vertices of more than `ranks` edges are split; then a proper
-// edge colouring exists (Koenig 1916) and is found by flipping alternating paths.
+// Every rank gets floor(elements / ranks) of a cell. The remainders are edges of a bipartite
+// multigraph between rows and columns, colored with the ranks so that no vertex sees a color more
+// often than necessary. Vertices of more than `ranks` edges are split; then a proper edge coloring
+// exists (Koenig 1916) and is found by flipping alternating paths.
 std::vector<std::vector<std::int64_t>> BalancedPartition(std::span<const Cell> cells, int ranks);
 
-// A part of a tensor that lies in one piece both in its bucket and in its group; all in elements.
+// A part of a tensor that is contiguous both in its bucket and in its group; units are elements.
 struct TensorPiece {
   std::int64_t first = 0;  // in the tensor
   std::int64_t elements = 0;
@@ -197,26 +199,26 @@ struct TensorPiece {
 
 class TensorPieces {
  public:
-  // Tensors that lie together, of which each rank has a part of `part` elements.
+  // Tensors that are stored together, with `part` elements for each rank.
   struct Group {
     std::span<const int> tensors;
     std::int64_t part = 0;
   };
 
-  // `groups` is empty where they are the buckets. `cut`: for every rank; else only as far as is
-  // needed to tell where tensors lie, not which parts of them.
+  // `groups` is empty if they are the buckets. `cut`: compute the pieces of every rank; if false,
+  // only the places of whole tensors.
   void LayOut(const model::Model& model, std::span<const Group> buckets,
               std::span<const Group> groups, std::int64_t ranks, bool cut);
 
   int bucket_of(int tensor) const { return gradients_[tensor].group; }
   int group_of(int tensor) const { return parameters_[tensor].group; }
-  // Of a tensor in one piece: where its gradient begins.
+  // Offset of the tensor's gradient in its bucket. Only for tensors in one piece.
   std::int64_t gradient_offset(int tensor) const { return gradients_[tensor].offset; }
   std::span<const TensorPiece> Of(int tensor) const {
     return std::span(pieces_).subspan(first_piece_[tensor],
                                       first_piece_[tensor + 1] - first_piece_[tensor]);
   }
-  // Of all tensors of a bucket, in the order of their gradients; where they were cut.
+  // All pieces of a bucket in the order of their gradients; empty unless laid out with `cut`.
   std::span<const std::pair<int, TensorPiece>> InBucket(std::size_t bucket) const {
     return in_bucket_.empty() ? std::span<const std::pair<int, TensorPiece>>()
                               : std::span(in_bucket_[bucket]);
@@ -234,21 +236,21 @@ class TensorPieces {
                  std::span<const Group> groups, std::int64_t ranks);
 
   std::vector<Place> gradients_, parameters_;  // by tensor
-  std::vector<bool> is_unit_;                  // by bucket: it holds just what a unit does
-  std::vector<TensorPiece> pieces_;            // of the tensors, one after the other
-  std::vector<std::size_t> first_piece_;       // by tensor, and where the last one's end
+  std::vector<bool> is_unit_;                  // by bucket: it has exactly a unit's tensors
+  std::vector<TensorPiece> pieces_;            // tensor by tensor
+  std::vector<std::size_t> first_piece_;       // by tensor, plus the end of the last one's
   std::vector<std::vector<std::pair<int, TensorPiece>>> in_bucket_;
 };
 
-// How DeepSpeed's stage 3 partitions: every tensor is cut for all ranks, and a rank's parts lie
-// behind one another in its flat tensors, in registration order
-// (deepspeed/runtime/zero/partition_parameters.py).
+// Partitioning of DeepSpeed's stage 3 (deepspeed/runtime/zero/partition_parameters.py): every
+// tensor is divided among all ranks, and a rank's parts are contiguous in its flat tensors, in
+// registration order.
 
 struct PartitionedTensor {
   Shard shard;
-  std::int64_t offset = 0;  // of the part in the rank's flat tensors
-  std::int64_t first = 0;   // element of the tensor that the rank's part begins with
-  std::int64_t own = 0;     // elements of the part that are not padding
+  std::int64_t offset = 0;  // offset of the part in the rank's flat tensors
+  std::int64_t first = 0;   // first element of the tensor in the rank's part
+  std::int64_t own = 0;     // elements of the part, without padding
 };
 
 struct PartitionedTensors {
@@ -259,10 +261,10 @@ struct PartitionedTensors {
     return flat.Part(tensors[tensor].offset, tensors[tensor].shard.length());
   }
 
-  std::vector<PartitionedTensor> tensors;  // as the model's
+  std::vector<PartitionedTensor> tensors;  // indexed like the model's tensors
   std::int64_t ranks, rank;
-  std::int64_t elements = 0;  // of all parts of a rank
-  std::int64_t padding = 0;   // of them
+  std::int64_t elements = 0;  // all parts of one rank
+  std::int64_t padding = 0;   // included in `elements`
 };
 
 }  // namespace stepcast::lowering

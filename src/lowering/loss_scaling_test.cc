@@ -15,7 +15,7 @@ namespace {
 
 using program::Opcode;
 
-// Eight tensors of together 4040 elements, on four ranks.
+// Eight tensors with 4040 elements in all, on four ranks.
 program::Program Lowered(const std::string& data_parallel, const std::string& training) {
   static scenario::InputCache cache;
   const std::string text = fmt::format(R"(
@@ -40,7 +40,7 @@ data_parallel: {{{}}}
   return program;
 }
 
-// What kernels of one name move in a step, and what ranks and the host wait for.
+// Bytes of the kernels with one name in a step, and the waits of ranks and host.
 struct Moved {
   int kernels = 0;
   Bytes read, written;
@@ -64,9 +64,8 @@ Moved Count(const program::Program& program, const std::string& name = "unscale_
   return moved;
 }
 
-// What Adam takes is FP32, copied from main gradients in FP16: all 4040 of them, or a quarter of
-// the 4352 that they are padded to (gradient_clipping_test.cc). Each rank knows of its own part
-// alone.
+// Adam's FP32 inputs are copied from FP16 main gradients: all 4040 of them, or a quarter of the
+// padded 4352 (gradient_clipping_test.cc). Each rank checks only its own part.
 TEST(LossScaling, MegatronReadsAndWritesItsMainGradientsAndTheHostWaits) {
   const Moved whole = Count(Lowered("zero_stage: 0, framework: megatron", "precision: fp16"));
   EXPECT_EQ(whole.kernels, 1);

@@ -8,14 +8,14 @@
 namespace stepcast::lowering {
 
 struct LowerOptions {
-  // Whose program. All ranks' programs are alike but for the ranks in their process groups and the
-  // offsets in their data flow.
+  // The rank whose program is written. Programs of ranks with the same label differ only in their
+  // process groups and in data-flow offsets.
   int rank = 0;
-  // Describe what the operations do to values (src/program/data_flow.h), for the runtime.
+  // Describe the effects of operations on values (src/program/data_flow.h), for the runtime.
   bool data_flow = false;
-  // model::BuildWork of the scenario, where it is known already.
+  // model::BuildWork of the scenario, if the caller already has it.
   const std::vector<model::LayerWork>* works = nullptr;
-  // plan::ScheduleOf the scenario's plan, likewise.
+  // plan::ScheduleOf the scenario's plan, if the caller already has it.
   const parallel::PipelineSchedule* schedule = nullptr;
 };
 

@@ -24,42 +24,42 @@
 #include "src/scenario/scenario.h"
 
 namespace stepcast::lowering {
-// PyTorch's DistributedDataParallel once it is warm: buckets rebuilt from the observed ready order
-// (torch/csrc/distributed/c10d/reducer.cpp, torch/nn/parallel/distributed.py, read at PyTorch 2.6.0
-// and 2.14.1). The first iteration, one bucket for everything, is not part of the step.
+// PyTorch's DistributedDataParallel after warm-up, with buckets rebuilt from the observed ready
+// order (torch/csrc/distributed/c10d/reducer.cpp, torch/nn/parallel/distributed.py, read at PyTorch
+// 2.6.0 and 2.14.1). The first iteration, which has one bucket for everything, is not modeled.
 //
-//  * In the last micro-batch a hook per parameter copies its gradient into the bucket's slot,
-//    scaled by 1 / ranks. A full bucket is all-reduced on the process group's own stream; buckets
+//  * In the last micro-batch, a hook per parameter copies its gradient into the bucket's slot,
+//    scaled by 1 / ranks. A full bucket is all-reduced on the process group's own stream. Buckets
 //    are launched strictly in order, and one communicator runs them one after the other.
 //  * Earlier micro-batches run under no_sync: gradients accumulate where they are.
-//  * Parameters kept in FP32 under 16-bit precision run under autocast: every layer's matrices are
-//    cast before its forward, autograd keeps the copies for backward, and each gradient is cast up.
-//  * After the backward the compute stream waits for each bucket in turn and copies its slots back
+//  * FP32 parameters with 16-bit precision run under autocast: every layer's matrices are cast
+//    before its forward, autograd keeps the copies for backward, and each gradient is cast up.
+//  * After the backward, the compute stream waits for each bucket in turn and copies its slots back
 //    into the gradients, unless gradient_as_bucket_view makes the gradients views of the slots. The
 //    update starts after the last one.
-//  * Gradients are None at the start of a step (zero_grad(set_to_none=True)), so each backward
-//    writes them to new memory and the copy into the slot takes place with views too.
-//  * find_unused_parameters: buckets are never rebuilt; limits apply in definition order and the
-//    list is reversed, so the small first bucket is reduced last; an int32 per parameter is
-//    all-reduced beside.
+//  * Gradients are None at the start of a step (zero_grad(set_to_none=True)). Each backward
+//    therefore writes them to new memory, and the copy into the slot takes place with views too.
+//  * find_unused_parameters: buckets are never rebuilt. Limits apply in definition order and the
+//    list is reversed, so the small first bucket is reduced last. An int32 per parameter is
+//    all-reduced as well.
 program::Program LowerDdp(const scenario::Scenario& scenario, const LowerOptions& options);
 
-// What a rank keeps of a model of which every rank has a copy: all parameters and all of the
-// optimizer's arrays, in registration order.
+// The state of a rank that has a full copy of the model: all parameters and optimizer arrays, in
+// registration order.
 
 class ReplicatedState {
  public:
   ReplicatedState(TrainingStep& step, Operations& operations)
       : step_(step), operations_(operations) {}
 
-  // Describes and allocates both.
+  // Adds and allocates the parameters and the optimizer's states.
   void WritePrologue();
 
   Range Parameter(int tensor) const {
     return parameters_.Part(offsets_[tensor], step_.model().tensors[tensor].elements);
   }
   void AppendUpdate(int tensor, const Range& gradient, ParameterUpdate& update) const;
-  // Of all tensors, in registration order.
+  // Writes the update of all tensors, in registration order.
   void Write(ParameterUpdate& update, GradientClipping& clipping) const;
 
  private:
@@ -175,7 +175,7 @@ class Ddp final : public ShardingStrategy {
     autocast_.CastGradient(tensor, gradients_.Written(tensor));
     gradients_.Complete(tensor);
     if (!Reduces()) return;
-    // A communication hook divides for itself.
+    // A communication hook does its own division.
     const double ranks = hook_.active() ? 1 : static_cast<double>(plan::GradientRanks(plan_));
     operations_.Copy(step_.compute(), "copy_to_bucket", buckets_.Slot(tensor),
                      gradients_.range(tensor), 1.0 / ranks);
@@ -228,7 +228,7 @@ class Ddp final : public ShardingStrategy {
  private:
   bool Reduces() const { return step_.last_micro_batch() && communicator_ != kNone; }
 
-  // Of a warm run, in launch order.
+  // The buckets of a warm run, in launch order.
   std::vector<Bucket> BucketsOfModel() {
     const model::Model& model = step_.model();
     const Bytes limit = *plan_.data_parallel.bucket_size;
@@ -257,7 +257,7 @@ class Ddp final : public ShardingStrategy {
     full_.assign(buckets_.size(), false);
   }
 
-  // What each rank has used of the parameters: 32 bits for each tensor.
+  // The map of the parameters that each rank has used: 32 bits per tensor.
   void AddUsageMap() {
     usage_map_ = operations_.AddRange({.first = builder_.AddText("used parameters")},
                                       static_cast<std::int64_t>(step_.model().tensors.size()),
@@ -266,7 +266,7 @@ class Ddp final : public ShardingStrategy {
     usage_event_ = builder_.AddEvent("used parameters reduced");
   }
 
-  // A bucket is launched when it and all before it are full.
+  // Launches every bucket that is full and whose predecessors are full.
   void LaunchInOrder() {
     for (; next_bucket_ < buckets_.size() && full_[next_bucket_]; ++next_bucket_) {
       if (hook_.active()) {

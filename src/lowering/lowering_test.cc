@@ -59,8 +59,8 @@ program::Program Lowered(const char* text, const std::vector<std::string>& overr
   return LowerRank(*scenario, options);
 }
 
-// Every plan that can be said, and some that only just can: none may have a race, a leak, a use
-// after release or a read of nothing.
+// Plans that cover all settings: no program may have a race, a leak, a use after release or a read
+// of uninitialized memory.
 std::vector<std::vector<std::string>> Plans() {
   const auto key = [](const std::string& value) { return "data_parallel." + value; };
   std::vector<std::vector<std::string>> plans;
@@ -236,7 +236,7 @@ TEST(Lowering, ProgramsOfTransformersAreSound) {
   }
 }
 
-// Modules that are recomputed from the parts of sequences that ranks have, or cast their input.
+// Recomputed modules whose input is divided among ranks by tokens, or cast.
 TEST(Lowering, ProgramsOfRecomputedModulesAreSound) {
   constexpr const char* kDivided = R"(
 stepcast: 1
@@ -262,7 +262,7 @@ data_parallel: {zero_stage: 0, framework: reference}
   }
 }
 
-// Shared experts beside the others, in every type that experts have.
+// Shared experts on the second lane, in every type that experts support.
 TEST(Lowering, ProgramsOfSharedExpertsBesideAreSound) {
   constexpr const char* kMixture = R"(
 stepcast: 1
@@ -289,9 +289,9 @@ TEST(Lowering, ProgramsOfLayerListsAreSound) {
   }
 }
 
-// GPT-2's blocks keep what Korthikanti et al. count, or with full recomputation their input alone:
-// 2 x 128 tokens of 768 in 16 bits. Of 12 blocks 11 send it to the host and fetch it back, once a
-// micro-batch, and no more than two have it on the device at once.
+// GPT-2's blocks keep what Korthikanti et al. count, or with full recomputation only their input: 2
+// x 128 tokens of 768 in 16 bits. 11 of 12 blocks copy it to the host and back once per
+// micro-batch, and at most two have it on the device at once.
 TEST(Lowering, OffloadedActivationsLeaveTheDeviceAndComeBack) {
   const program::Program program =
       Lowered(kTransformer, {"training.activation_offload=true", "training.gradient_accumulation=2",
@@ -320,10 +320,10 @@ TEST(Lowering, OffloadedActivationsLeaveTheDeviceAndComeBack) {
   EXPECT_EQ(most, 2);
 }
 
-// GPT-2's 12 blocks under checkpoints of four: forward keeps three inputs of 2 x 128 tokens of 768
-// in 16 bits; at the begin of the backward of a checkpoint's last block, the inputs of the three
-// blocks behind its first are there again, once for each checkpoint, and what all four compute
-// between input and output: four times what one does.
+// GPT-2's 12 blocks with checkpoints of four blocks: forward keeps three inputs of 2 x 128 tokens
+// of 768 in 16 bits. When the backward of a checkpoint's last block begins, the inputs of its other
+// three blocks exist again, once per checkpoint, and so do the inner values of all four: four times
+// those of one block.
 TEST(Lowering, BlocksOfOneCheckpointRunAgainTogether) {
   struct Alive {
     int inputs = 0, recomputed = 0, most_inputs = 0, most_recomputed = 0, made = 0;
@@ -364,7 +364,7 @@ TEST(Lowering, BlocksOfOneCheckpointRunAgainTogether) {
   EXPECT_GT(single.most_recomputed, 5);
 }
 
-// Plans that are forecast and not executed: states on the host, quantised collectives.
+// Plans that are forecast but not executed: states on the host, quantized collectives.
 TEST(Lowering, ProgramsThatLeaveTheDeviceAreSound) {
   const auto setting = [](const std::string& value) { return "data_parallel.deepspeed." + value; };
   const std::vector<std::vector<std::string>> of_stage_three = {
@@ -409,7 +409,7 @@ TEST(Lowering, ProgramsThatLeaveTheDeviceAreSound) {
   }
 }
 
-// A rank that has its node for itself has nobody to exchange with inside of it.
+// A rank with a node to itself exchanges nothing inside it.
 TEST(Lowering, QuantisedGradientsOfNodesOfOneGpuGoAcrossAlone) {
   for (const char* devices : {"2", "4"}) {
     const program::Program program =
@@ -449,7 +449,7 @@ data_parallel: {zero_stage: 0, framework: reference}
 )";
 }
 
-// Whatever of a plan leaves the device, on one rank, which has nobody to gather from, and on two.
+// All offloads of a plan, on one rank, which gathers nothing, and on two.
 TEST(Lowering, EveryOffloadIsSoundOnOneRankAndOnTwo) {
   using Overrides = std::vector<std::string>;
   const auto key = [](const std::string& value) { return "data_parallel." + value; };
@@ -518,8 +518,8 @@ TEST(Lowering, EveryOffloadIsSoundOnOneRankAndOnTwo) {
   }
 }
 
-// What the operations do to values lies inside what they declare, for a rank in the middle too.
-// That the values come out right, tests/training shows.
+// The effects of operations on values lie inside the ranges that the operations declare, also for a
+// middle rank. tests/training checks that the values are right.
 TEST(Lowering, DataFlowsFitTheirPrograms) {
   for (const char* text : {kTransformer, kLayers}) {
     for (const auto& plan : Plans()) {
@@ -536,7 +536,7 @@ TEST(Lowering, DataFlowsFitTheirPrograms) {
   }
 }
 
-// Without a request there are no notes.
+// Without a request there is no data flow.
 TEST(Lowering, LeavesTheDataFlowOutUnlessAskedFor) {
   const auto program = Lowered(kLayers, {});
   EXPECT_TRUE(program.data_flow.empty());
@@ -569,10 +569,9 @@ std::vector<std::string> Collectives(const program::Program& program) {
 
 // Three blocks of 4103 parameters, then 'first' of 1024, on 8 ranks in bf16. Block shards are
 // ceil(4096 / 8) + ceil(7 / 8) = 513 rows, 4104 gathered: 8208 B; 'first': 125 + 3 -> 1024: 2048 B.
-// Forward gathers in order. Backward: unshard and prefetch of the next unit come before the
-// gradients, and the reduce-scatter after them; the last block was freed after its forward.
-// Shards in FP32 are cast before they are gathered: what crosses the links is what it is with
-// shards in BF16.
+// Forward gathers in order. In backward, unshard and prefetch of the next unit come before the
+// gradients, and the reduce-scatter after them. The last block was freed after its forward. FP32
+// shards are cast before they are gathered, so the traffic is the same as with BF16 shards.
 TEST(Reference, GathersShardsInTheComputeType) {
   const auto gathers = [](const char* parameters, const char* reshard) {
     const program::Program program =
@@ -657,8 +656,8 @@ TEST(Fsdp1, AsksForTheNextUnitWhenToldTo) {
   EXPECT_EQ(backward("none"), "GJRGJRGJRGJR");
 }
 
-// The root (51283 x 768 parameters of embeddings and final norm, in bf16) is gathered first, kept,
-// asks for the last of the 12 blocks before its own backward, and is reduced last.
+// The root (51283 x 768 parameters of embeddings and final norm, in bf16) is gathered first and
+// kept. It requests the last of the 12 blocks before its own backward, and is reduced last.
 TEST(Fsdp1, KeepsTheRootBetweenForwardAndBackward) {
   const std::vector<std::string> fsdp1 = {"data_parallel.framework=fsdp1",
                                           "data_parallel.zero_stage=3"};
@@ -735,8 +734,8 @@ TEST(Fsdp1, StreamsFollowTheVersion) {
                                             "nccl shard", "nccl replica"}));
 }
 
-// The factor of default_hooks.py: the least power of two that is at least the root of the ranks, as
-// long as it divides them.
+// The factor of default_hooks.py: the smallest power of two that is at least the square root of the
+// ranks, provided that it divides them.
 TEST(Fsdp1, DividesGradientsBeforeAndAfterTheReduction) {
   for (const auto& [ranks, factor] : {std::pair{1, 1},
                                       {2, 2},
@@ -752,9 +751,9 @@ TEST(Fsdp1, DividesGradientsBeforeAndAfterTheReduction) {
   }
 }
 
-// Tensors become ready as 7, 4096 per block (last registered first), then 24, 1000 of 'first'.
-// Limit 8 KiB, first limit 8 KiB because it was given: 14 + 8192 B closes a bucket of each block;
-// 'first' has 2048 B left over.
+// Tensors become ready as 7, 4096 per block (last registered first), then 24, 1000 of 'first'. The
+// limit is 8 KiB, also for the first bucket because it was given: 14 + 8192 B closes a bucket for
+// each block, and 'first' has 2048 B left over.
 TEST(Ddp, ReducesBucketsInReadyOrder) {
   EXPECT_EQ(Collectives(Lowered(
                 kLayers, {"data_parallel.framework=ddp", "data_parallel.bucket_size=8 KiB"})),
@@ -762,7 +761,7 @@ TEST(Ddp, ReducesBucketsInReadyOrder) {
                                       "all_reduce 2048"}));
 }
 
-// Before torch 2 an explicit cap leaves the first bucket at 1 MiB: everything here fits in it.
+// Before torch 2, an explicit cap leaves the first bucket at 1 MiB: everything here fits in it.
 TEST(Ddp, KeepsTheSmallFirstBucketBeforeTorchTwo) {
   EXPECT_EQ(Collectives(
                 Lowered(kLayers, {"data_parallel.framework=ddp", "data_parallel.bucket_size=8 KiB",
@@ -770,8 +769,8 @@ TEST(Ddp, KeepsTheSmallFirstBucketBeforeTorchTwo) {
             (std::vector<std::string>{"all_reduce 26666"}));
 }
 
-// Definition order and a reversed list: 'first' (24 and 1000 elements) closes nothing at 1 MiB, so
-// the first limit of 2 KiB is given: {1000, 24} is the small bucket, and it is reduced last.
+// Definition order and a reversed list: 'first' (24 and 1000 elements) does not fill 1 MiB, so the
+// first limit is set to 2 KiB: {1000, 24} is the small bucket, and it is reduced last.
 TEST(Ddp, FindUnusedParametersReducesTheFirstLayersLast) {
   EXPECT_EQ(Collectives(
                 Lowered(kLayers, {"data_parallel.framework=ddp", "data_parallel.bucket_size=8 KiB",
@@ -783,8 +782,9 @@ TEST(Ddp, FindUnusedParametersReducesTheFirstLayersLast) {
                                       "all_reduce 32"}));
 }
 
-// What a profiler saw of PyTorch on two A100 (facebookresearch/HolisticTraceAnalysis@f4d0062
-// tests/data/nccl_parser_config): five all-reduces of so many FP32 gradients, in this order.
+// Trace of PyTorch on two A100 (facebookresearch/HolisticTraceAnalysis@f4d0062
+// tests/data/nccl_parser_config): five all-reduces of these numbers of FP32 gradients, in this
+// order.
 TEST(Lowering, MakesTheBucketsOfATracedResNet) {
   const auto scenario = scenario::Load("scenarios/resnet50-ddp/scenario.yaml");
   ASSERT_TRUE(scenario.has_value());
@@ -822,9 +822,9 @@ TEST(DeepSpeed, StageOneReducesInRegistrationOrder) {
                                       "all_reduce 8206", "all_reduce 4", "all_gather 26688"}));
 }
 
-// Tensors of 7 stay gathered. 'first' is gathered as (125 + 3) x 8 elements, blocks as 4096; in
-// backward again, without reuse. One bucket takes all gradients: (128 + 3 x 513) x 8 elements. Then
-// the norm, and three small tensors of 8 elements each.
+// Tensors of 7 stay gathered. 'first' is gathered as (125 + 3) x 8 elements, blocks as 4096, and
+// again in backward without reuse. One bucket takes all gradients: (128 + 3 x 513) x 8 elements.
+// Then come the norm and three small tensors of 8 elements each.
 TEST(DeepSpeed, StageThreeGathersModulesForwardAndBackward) {
   const std::vector<std::string> gathers = {"all_gather 2048", "all_gather 8192", "all_gather 8192",
                                             "all_gather 8192"};
@@ -845,7 +845,7 @@ TEST(DeepSpeed, StageThreeGathersModulesForwardAndBackward) {
             expected);
 }
 
-// Groups of four share a second copy, from which backward gathers.
+// Groups of four ranks share a second copy, from which backward gathers.
 TEST(DeepSpeed, SecondaryPartitionsAreGatheredFromFewRanks) {
   const auto program = Lowered(
       kLayers,

@@ -28,12 +28,12 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-// With the distributed optimizer a parameter starts at a multiple of 64 elements and a bucket ends
-// at a multiple of lcm(ranks, 128), so that parts are aligned (param_and_grad_buffer.py).
+// With the distributed optimizer, a parameter starts at a multiple of 64 elements, and a bucket
+// ends at a multiple of lcm(ranks, 128), so that parts are aligned (param_and_grad_buffer.py).
 constexpr std::int64_t kParameterAlignment = 64;
 constexpr std::int64_t kBucketAlignment = 128;
 
-// What belongs to a bucket of gradients, laid out alike.
+// The ranges that belong to a bucket of gradients, all with the same layout.
 struct BucketState {
   Range parameters;
   Range optimizer;                                   // of this rank's shard
@@ -45,7 +45,7 @@ struct BucketState {
   model::ParameterGroup group = model::ParameterGroup::kDense;
 };
 
-// The gradient that autograd makes of a tensor whose kernel does not add to the main gradient.
+// The gradient that autograd makes for a tensor whose kernel does not add to the main gradient.
 struct MadeGradient {
   Range range;
   bool exists = false;  // this micro-batch has contributed to it
@@ -94,11 +94,11 @@ class Megatron final : public ShardingStrategy {
 
   void BeginStep() override {
     for (BucketState& state : states_) {
-      // The update before has sent for the first virtual stage's.
+      // The update of the step before has sent the gather of the first virtual stage's parameters.
       state.gather_sent = GathersInUpdate(state.chunk);
       state.gather_awaited = state.reduced = false;
     }
-    // One memset of all buckets.
+    // All buckets are cleared by one memset.
     Bytes written;
     for (const GradientBucket& bucket : buckets_.all()) {
       operations_.Writes(bucket.gradients);
@@ -122,8 +122,8 @@ class Megatron final : public ShardingStrategy {
     }
   }
 
-  // The hook before a module's forward: its parameters must be there; then the next bucket's
-  // gather is sent off. Buckets lie in reverse order, so the next one is the one before.
+  // The hook before a module's forward waits for the module's parameters, then sends the next
+  // bucket's gather. Buckets lie in reverse order, so the next bucket is the one before.
   void BeforeForward(int layer) override {
     if (!gathers_in_forward_) return;
     for (const int tensor : step_.model().layers[layer].tensors) {
@@ -225,15 +225,15 @@ class Megatron final : public ShardingStrategy {
            (step_.stage().stage() == 0 || step_.stage().chunks().size() > 1 ||
             !plan_.data_parallel.align_grad_reduce);
   }
-  // The update sends for the parameters of the stage's chunk.
+  // Whether the update sends the gather of this chunk's parameters.
   bool GathersInUpdate(std::size_t chunk) const { return updates_apart_ && chunk == 0; }
 
   DataType GradientType() const { return plan_.training.gradient_dtype; }
   DataType ParameterType() const { return plan_.training.parameter_dtype; }
   std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
-  // Experts have buffers, buckets and an optimizer of their own
-  // (core/distributed/distributed_data_parallel.py, core/optimizer/__init__.py), unless they stand
-  // on the same ranks as everything else.
+  // Experts have their own buffers, buckets and optimizer
+  // (core/distributed/distributed_data_parallel.py, core/optimizer/__init__.py), unless they are
+  // held by the same ranks as all other parameters.
   model::ParameterGroup GroupOf(int tensor) const {
     return has_expert_group_ ? step_.model().tensors[tensor].group : model::ParameterGroup::kDense;
   }
@@ -264,7 +264,7 @@ class Megatron final : public ShardingStrategy {
   const GradientBuckets::Channel& ChannelOf(std::size_t bucket) const {
     return channels_[buckets_[bucket].channel];
   }
-  // The bucket's parameters are shared out among ranks.
+  // Whether ranks share out the bucket's parameters.
   bool IsGathered(std::size_t bucket) const {
     return distributed_ && ChannelOf(bucket).communicator != kNone;
   }
@@ -272,7 +272,7 @@ class Megatron final : public ShardingStrategy {
   std::int64_t ShardRanks(model::ParameterGroup group) const {
     return distributed_ ? static_cast<std::int64_t>(GroupsOf(group).shard.size()) : 1;
   }
-  // Which part of each of the group's buckets this rank updates.
+  // The index of the part of each bucket of the group that this rank updates.
   std::int64_t OwnIndex(model::ParameterGroup group) const {
     return distributed_ ? GroupsOf(group).shard_index() : 0;
   }
@@ -285,12 +285,12 @@ class Megatron final : public ShardingStrategy {
                                                                Elements(tensor));
   }
 
-  // Apex's and Transformer Engine's Adam take FP32 gradients of the master weights: where main
+  // Apex's and Transformer Engine's Adam take FP32 gradients of the master weights. Where main
   // gradients have 16 bits, the rank's part of each tensor is copied for the update
-  // (core/optimizer/optimizer.py, distrib_optimizer.py: _copy_model_grads_to_main_grads), and it is
-  // the copies that are unscaled and clipped. They lie where activations were, which are more, and
-  // are not counted; values are followed in the main gradients. Other implementations cast by
-  // themselves (update.h), and the host casts for its own.
+  // (core/optimizer/optimizer.py, distrib_optimizer.py: _copy_model_grads_to_main_grads), and the
+  // copies are unscaled and clipped. The copies take the memory of former activations, which are
+  // larger, and are not counted; values are followed in the main gradients. Other implementations
+  // cast by themselves (update.h), and the host casts for its own.
   bool CopiesGradients() const {
     return plan_.data_parallel.copy_main_gradients && GradientType() != DataType::kFp32 &&
            !offload_.optimizer() &&
@@ -308,7 +308,7 @@ class Megatron final : public ShardingStrategy {
                  uses);
   }
 
-  // To what updates the bucket's part.
+  // Adds the bucket's own part to `update`.
   void AddTo(ParameterUpdate& update, std::size_t index) {
     const GradientBucket& bucket = buckets_[index];
     const BucketState& state = states_[index];
@@ -323,9 +323,9 @@ class Megatron final : public ShardingStrategy {
     }
   }
 
-  // Tensors in reverse registration order; a bucket is closed once it holds its size, and with the
-  // first tensor of a chunk. With the distributed optimizer embeddings that stages share have a
-  // bucket each, so that its ranks have the same parts of them on all stages.
+  // Tensors in reverse registration order. A bucket is closed once it holds its size, and at the
+  // first tensor of a chunk. With the distributed optimizer each embedding that stages share has a
+  // bucket of its own, so that its ranks have the same parts of it on all stages.
   void AddBuckets() {
     order_.resize(step_.model().tensors.size());
     std::iota(order_.rbegin(), order_.rend(), 0);
@@ -358,7 +358,7 @@ class Megatron final : public ShardingStrategy {
     }
   }
 
-  // By tensor: the first chunk of the stage that has it.
+  // [tensor] the first chunk of the stage that has it.
   std::vector<std::size_t> ChunksOfTensors() const {
     std::vector<std::size_t> chunks(step_.model().tensors.size(), 0);
     for (std::size_t chunk = step_.stage().chunks().size(); chunk-- > 0;) {
@@ -405,7 +405,7 @@ class Megatron final : public ShardingStrategy {
                                 laid.exact * arrays.count, laid.ranks);
   }
 
-  // What the host updates together, of this rank's part of a bucket: all of it, or a tensor.
+  // The unit of an update on the host: this rank's part of a bucket, or of one tensor in it.
   struct HostUpdate {
     std::size_t bucket = 0;
     std::int64_t elements = 0;
@@ -461,8 +461,8 @@ class Megatron final : public ShardingStrategy {
     if (overlap) builder_.WaitForStream(step_.compute(), to_device_, returned_);
   }
 
-  // Fused are the weights of linear layers, unless gradient_accumulation_fusion is off; a layer
-  // list's times hold all that there is.
+  // Gradients of linear layers' weights are fused into main gradients, unless
+  // gradient_accumulation_fusion is off. The times of a layer list already include this.
   void AddMadeGradients() {
     const model::Model& model = step_.model();
     made_.resize(model.tensors.size());
@@ -483,7 +483,7 @@ class Megatron final : public ShardingStrategy {
     }
   }
 
-  // The hook of a gradient that autograd made: adds it to the main gradient and lets it go.
+  // The hook of a gradient that autograd made: adds it to the main gradient and frees it.
   void AddMade(int tensor) {
     MadeGradient& made = made_[tensor];
     operations_.Accumulate(step_.compute(), "add_to_main_gradient", buckets_.Slot(tensor),
@@ -496,7 +496,7 @@ class Megatron final : public ShardingStrategy {
   void Reduce(std::size_t index) {
     states_[index].reduced = true;
     const GradientBucket& bucket = buckets_[index];
-    // What lies between the tensors is not scaled.
+    // Padding between the tensors is not scaled.
     operations_.Updates(bucket.gradients);
     if (builder_.describes_data_flow()) {
       builder_.With(MovesOf(bucket.layout.tensors, bucket.gradients.place, bucket.gradients.place,
@@ -507,7 +507,7 @@ class Megatron final : public ShardingStrategy {
     buckets_.Reduce(index);
   }
 
-  // In the order of their use: buckets lie in reverse order.
+  // In the order of use, which is the reverse of the buckets' order.
   void SendGathers(std::size_t chunk) {
     for (std::size_t bucket = buckets_.size(); bucket-- > 0;) {
       if (states_[bucket].chunk == chunk && IsGathered(bucket)) SendGather(bucket);
@@ -524,8 +524,8 @@ class Megatron final : public ShardingStrategy {
     builder_.Record(channel.stream, state.gathered);
   }
 
-  // The optimizer has the parts of parameters that lie in a rank's part of the buckets: here those
-  // of the rank with most of them, for which the others wait. Of the first chunk, of the others.
+  // The parts of parameters in a rank's part of the buckets, for the rank with the most of them,
+  // which the others wait for. Counts buckets of the first chunk, of the other chunks, or of both.
   UpdatedTensors Updated(bool of_first, bool of_others) const {
     std::vector<const FlatLayout*> layouts;
     UpdatedTensors updated;
@@ -545,8 +545,8 @@ class Megatron final : public ShardingStrategy {
     return updated;
   }
 
-  // Parameters that the next forward gathers are, between steps, up to date in the rank's own part
-  // alone.
+  // Between steps, parameters that the next forward gathers are up to date only in the rank's own
+  // part.
   void AddStates() {
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
       const GradientBucket& bucket = buckets_[i];
@@ -578,7 +578,7 @@ class Megatron final : public ShardingStrategy {
   const bool gathers_in_forward_;
   const bool aligns_reductions_;
   const MegatronAlignment alignment_;
-  // The optimizer updates the first chunk apart from the others.
+  // Whether the optimizer updates the first chunk separately from the others.
   const bool updates_apart_;
   std::vector<GradientBuckets::Channel> channels_;  // of dense tensors, and of experts
   Operations operations_;

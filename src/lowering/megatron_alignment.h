@@ -8,17 +8,17 @@
 
 namespace stepcast::lowering {
 
-// When a stage of Megatron's interleaved pipeline sends off what its data-parallel ranks share out,
-// so that all stages do so at the same moment: a pass is one step of the pipeline behind that of
-// the stage before (NVIDIA/Megatron-LM megatron/core/pipeline_parallel/schedules.py,
-// `grad_sync_func` and `param_sync_func`). By pass of the stage; chunks are the stage's own.
+// When a stage of Megatron's interleaved pipeline launches data-parallel collectives, so that all
+// stages launch them at the same moment. Each stage is one pass behind the previous one
+// (NVIDIA/Megatron-LM megatron/core/pipeline_parallel/schedules.py, `grad_sync_func` and
+// `param_sync_func`). Both tables are indexed by pass of the stage and hold the stage's own chunks.
 struct MegatronAlignment {
-  // Parameters: those of the first two chunks before the first forward; those of chunk q + 1
-  // where the forward so many passes ahead, as there are stages before this one, is the first of
-  // chunk q.
+  // Chunks whose parameters are gathered before the pass. The first two are gathered before the
+  // first forward. Chunk q + 1 is gathered s passes before the first forward of chunk q, where s is
+  // the number of stages before this one.
   std::vector<std::vector<std::size_t>> gathered_before;
-  // Gradients: of the chunk whose last backward was so many backwards ago. Those of chunks that are
-  // named nowhere go at the end.
+  // The chunk whose gradients are reduced after the pass: its last backward was s backwards ago.
+  // Chunks that do not appear are reduced at the end.
   std::vector<std::optional<std::size_t>> reduced_after;
 };
 MegatronAlignment MegatronAlignmentOf(const PipelineStage& stage);

@@ -11,8 +11,8 @@
 namespace stepcast::lowering {
 namespace {
 
-// The stage's passes: "F0.1" is the forward of micro-batch 0 through the stage's chunk 1; what is
-// sent off before and after one stands beside it.
+// The stage's passes: "F0.1" is the forward of micro-batch 0 through the stage's chunk 1.
+// Collectives launched before and after a pass are next to it.
 std::string Text(int stages, int stage, int micro_batches) {
   static scenario::InputCache cache;  // files are read once
   const auto scenario = scenario::LoadText(
@@ -44,11 +44,11 @@ std::string Text(int stages, int stage, int micro_batches) {
   return text;
 }
 
-// Two stages of two chunks, four micro-batches. Backwards go through chunk 1 for the micro-batches
-// 0 and 1, then chunk 0, then chunk 1 for 2 and 3, and chunk 0. The last of chunk 1 is the sixth of
-// the eight, of chunk 0 the eighth. Stage 1 is one pass behind stage 0 in the pipeline, whose own
-// sixth ends when stage 1 is through its seventh: there it reduces. What would go behind its eighth
-// goes at the end.
+// Two stages of two chunks, four micro-batches. Backwards run chunk 1 for micro-batches 0 and 1,
+// then chunk 0, then chunk 1 for 2 and 3, then chunk 0. The last backward of chunk 1 is the sixth
+// of eight, that of chunk 0 the eighth. In the pipeline, stage 1 is one pass behind stage 0. Stage
+// 0 ends its own sixth when stage 1 ends its seventh, so stage 1 reduces there. Collectives due
+// after its eighth pass go to the end.
 TEST(MegatronAlignmentTest, TwoStagesOfTwoChunks) {
   EXPECT_EQ(Text(2, 0, 4),
             "gather 0 gather 1 F0.0 F1.0 F0.1 F1.1 F2.0 B0.1 F3.0 B1.1 F2.1 B0.0 F3.1 B1.0 B2.1 "

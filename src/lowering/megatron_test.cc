@@ -67,7 +67,7 @@ TEST(Megatron, StageZeroKeepsEighteenBytesAParameter) {
 // In reverse order, aligned to 64: 10 (0..10), 1000 (64..1064), 10 (1088..1098), 1000 (1152..2152),
 // 10 (2176..2186), 1000 (2240..3240), 10 (3264..3274), 1000 (3328..4328). A bucket of 8,000 bytes
 // holds 2,000 gradients: it closes at 2,152, padded to 2,176 = 17 x 128 = lcm(4, 128) x 17. The
-// other half is the same again.
+// other half is the same.
 TEST(Megatron, TheDistributedOptimizerAlignsParametersAndBuckets) {
   const auto program = Lowered(kFourLayers, "zero_stage: 1, bucket_size: 8000 B");
   const std::vector<Bytes> reduced = {Bytes(4 * 2176), Bytes(4 * 2176)};

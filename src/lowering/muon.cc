@@ -19,8 +19,8 @@ using program::kNone;
 constexpr int kSteps = 5;
 constexpr std::size_t kConcurrentBatches = 3;
 
-// Matrices of one shape that are orthogonalised together. Of `elements` numbers this rank updates
-// rows or all.
+// Matrices of one shape that are orthogonalized together. This rank updates `elements` of their
+// numbers: some rows, or all.
 struct Matrices {
   std::int64_t count = 1, rows = 0, columns = 0;
   bool exchanged = false;
@@ -47,7 +47,8 @@ class Muon {
         parameter_(SizeOf(training.parameter_dtype)),
         product_(kernels_ == MuonKernels::kMegatron ? 4 : 2) {}
 
-  // Of one tensor; of several matrices in one the library has each apart, but in a batch.
+  // Writes the update of one whole tensor. Except in Dion's batches, each of the tensor's matrices
+  // is updated by itself.
   void WriteWhole(const Matrices& tensor) {
     if (kernels_ == MuonKernels::kDion) {
       Batch batch{.matrices = tensor};
@@ -59,7 +60,7 @@ class Muon {
     for (std::int64_t matrix = 0; matrix < tensor.count; ++matrix) WriteMatrix(each);
   }
 
-  // Batches of matrices of which each rank has rows.
+  // Writes the update of batches of matrices whose rows are divided among ranks.
   void WriteExchanged(const std::vector<Matrices>& batches) {
     std::vector<Batch> running;
     std::size_t next = 0;
@@ -78,7 +79,7 @@ class Muon {
   }
 
  private:
-  // One under way.
+  // A batch whose update is in progress.
   struct Batch {
     Matrices matrices;
     int stage = 0;
@@ -90,7 +91,7 @@ class Muon {
     loop_.Run(name, DataType::kFp32, read, written, temporaries);
   }
 
-  // torch.optim.Muon's, and emerging_optimizers'.
+  // The update by torch.optim.Muon or emerging_optimizers.
   void WriteMatrix(const Matrices& matrix) {
     const std::int64_t elements = matrix.elements();
     const auto size = [&](std::int64_t each) { return Bytes(elements * each); };
@@ -123,7 +124,7 @@ class Muon {
     if (masters_) Run("cast(parameter)", size(4), size(parameter_), {});
   }
 
-  // Goes on to where the batch waits; false: it is done.
+  // Continues to the batch's next wait. Returns false when the batch is done.
   bool Advance(Batch& batch) {
     const Matrices& matrices = batch.matrices;
     const std::int64_t elements = matrices.elements();
@@ -168,7 +169,7 @@ class Muon {
     }
   }
 
-  // Of the temporary `x`, which goes where it `owns` it; returns the outcome.
+  // Orthogonalises the temporary `x` and returns the result. Frees `x` if it `owns` it.
   Index Orthogonalise(const Matrices& matrices, Index x, bool owns) {
     const std::int64_t batch = matrices.count, m = matrices.shorter(), n = matrices.longer();
     const Bytes square = matrices.square(product_), whole = matrices.size(product_);
@@ -214,11 +215,11 @@ class Muon {
   const MatrixExchange& exchange_;
   UpdateLoop& loop_;
   const bool masters_;
-  // Bytes of a number: of gradients, the momentum, what is updated, parameters, products' operands.
+  // Bytes of a number in gradients, momentum, updated values, parameters, and operands of products.
   const std::int64_t gradient_, momentum_, updated_, parameter_, product_;
 };
 
-// Matrices of which ranks have rows, in batches of as many of one shape as there are ranks.
+// Matrices of which each rank has some rows, in batches of as many of one shape as there are ranks.
 std::vector<Matrices> BatchesOf(const std::vector<Matrices>& exchanged, std::int64_t ranks) {
   std::vector<std::pair<Matrices, std::int64_t>> shapes;
   for (const Matrices& matrix : exchanged) {

@@ -120,10 +120,10 @@ class Nanotron final : public ShardingStrategy {
  private:
   std::size_t Tensors() const { return step_.model().tensors.size(); }
   std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
-  // DDP reduces in this backward.
+  // Whether DDP reduces gradients in this backward.
   bool HasHook() const { return ddp_ && step_.last_pass(); }
   Range Parameter(int tensor) const { return parameters_.Part(offsets_[tensor], Elements(tensor)); }
-  // What this rank updates of a whole tensor, or of its gradient.
+  // The part of a whole tensor, or of its gradient, that this rank updates.
   Range Own(const Range& whole, const BlockLayout::Block& block) const {
     const Piece own = slices_.Own(block, OwnIndex());
     return {whole.At(std::min(own.first, whole.elements)), own.elements, sharded_};
@@ -139,7 +139,7 @@ class Nanotron final : public ShardingStrategy {
     return range;
   }
 
-  // DDP's buckets, and the same tensors in FP32; without DDP all in one.
+  // DDP's buckets, and the same tensors in FP32; without DDP all tensors share one bucket.
   void AddBuckets() {
     const plan::DataParallel& plan = step_.plan().data_parallel;
     sums_.SetGroup(communication_, communicator_);
@@ -202,7 +202,7 @@ class Nanotron final : public ShardingStrategy {
     reached_[tensor] = true;
   }
 
-  // Those of all tensors, whole.
+  // Clips the whole gradients of all tensors.
   void ClipGradients() {
     std::vector<BufferUse> uses;
     std::vector<ClippedRange> ranges;
@@ -217,7 +217,8 @@ class Nanotron final : public ShardingStrategy {
                     DataType::kFp32, uses, ranges);
   }
 
-  // AdamW on FP32 values, then a copy of each tensor; the update is said of the copies.
+  // AdamW on FP32 values, then a copy of each tensor. The effect of the update is stated of the
+  // copies.
   void Update() {
     UpdatedTensors updated{.elements = slices_.shard(), .tensors = {}};
     for (const BlockLayout::Block& block : slices_.blocks()) {
@@ -239,7 +240,7 @@ class Nanotron final : public ShardingStrategy {
     }
   }
 
-  // all_gather_coalesced.
+  // The collective all_gather_coalesced.
   void GatherParameters() {
     const StreamId compute = step_.compute();
     const std::int64_t shard = slices_.shard();
@@ -278,7 +279,7 @@ class Nanotron final : public ShardingStrategy {
     operations_.Release(own);
   }
 
-  // Slices of all tensors behind one another.
+  // Copies slices of all tensors into one vector.
   void Flatten(const Range& target, const Range& parameters) {
     builder_.Use(Reads(parameters));
     operations_.Writes(target);

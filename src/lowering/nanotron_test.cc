@@ -64,8 +64,8 @@ Bytes Sum(const program::Program& program, program::Category category) {
 
 using Order = std::vector<std::string>;
 
-// One bucket a tensor. The hook adds what is in a full bucket to the FP32 gradients and sends those
-// off; after backward DDP copies its buckets back, and the last all-reduce is waited for.
+// One bucket per tensor. The hook adds a full bucket's gradients to the FP32 gradients and launches
+// their all-reduce. After backward, DDP copies its buckets back and waits for the last all-reduce.
 TEST(Nanotron, DdpsHookReducesFp32Gradients) {
   const Order order = IssueOrder(Lowered("zero_stage: 0, bucket_size: 0 B"));
   EXPECT_EQ(order,
@@ -135,8 +135,9 @@ TEST(Nanotron, StageOneReducesAtOnceAndGathersSlices) {
                           "zero_gradients"}));
 }
 
-// 2,000 parameters of 2 bytes; gradients in 16 bits where backward makes them, in DDP's buckets,
-// and in FP32; 12 bytes of master copy and moments, of which stage 1 keeps half on each of 2 ranks.
+// 2,000 parameters of 2 bytes. Gradients exist in 16 bits where backward makes them, in DDP's
+// buckets, and in FP32. Master copy and moments have 12 bytes, of which stage 1 keeps half on each
+// of 2 ranks.
 TEST(Nanotron, KeepsGradientsInFp32BesideDdpsBuckets) {
   const auto whole = Lowered("zero_stage: 0");
   EXPECT_EQ(Sum(whole, program::Category::kParameter), Bytes(2 * 2000));

@@ -6,9 +6,9 @@
 
 #include "src/lowering/layouts.h"
 
-// What data parallelism does with parameters and gradients: copy, cast, accumulate, scale, gather,
-// reduce. Each call writes one operation; the instruction, the buffers that it uses, what it does
-// to values, and what a kernel moves or a collective sends follow from source and target.
+// Operations of data parallelism on parameters and gradients: copy, cast, accumulate, scale,
+// gather, reduce. Each call writes one operation. Its buffer uses, effects on values, and bytes
+// moved or sent follow from source and target.
 namespace stepcast::lowering {
 
 class Operations {
@@ -19,23 +19,22 @@ class Operations {
 
   ProgramBuilder& builder() { return builder_; }
 
-  // A buffer of so many elements, of which `exact` are the model's and the rest padding.
+  // Describes a buffer of `elements` elements, of which `exact` are the model's and the rest
+  // padding.
   Range AddRange(const program::NameParts& name, std::int64_t elements, DataType type,
                  program::Category category, std::int64_t exact);
   Range AddRange(const program::NameParts& name, std::int64_t elements, DataType type,
                  program::Category category) {
     return AddRange(name, elements, type, category, elements);
   }
-  // One rank's share of `exact` elements over all `ranks`: what is more than exact / ranks is
-  // padding.
+  // One rank's share of `exact` elements over `ranks`. The excess over exact / ranks is padding.
   Range AddShard(const program::NameParts& name, std::int64_t elements, DataType type,
                  program::Category category, std::int64_t exact, std::int64_t ranks);
-  // Of a whole buffer.
+  // For ranges that are whole buffers.
   void Allocate(StreamId owner, const Range& range) { builder_.Allocate(owner, range.buffer()); }
   void Release(const Range& range) { builder_.Release(range.buffer()); }
 
-  // Kernels; `name` is a literal.
-  // target = scale x source, converted to the target's type.
+  // Kernels; `name` must be a literal. target = scale x source, converted to the target's type.
   void Copy(StreamId stream, const char* name, const Range& target, const Range& source,
             double scale = 1) {
     Reads(source);
@@ -43,7 +42,7 @@ class Operations {
     Moves(target, source, scale);
     Run(stream, name);
   }
-  // target += source; or target = source where `add` is false, at the same cost.
+  // target += source. If `add` is false, target = source at the same cost.
   void Accumulate(StreamId stream, const char* name, const Range& target, const Range& source,
                   bool add = true) {
     Reads(source);
@@ -54,14 +53,14 @@ class Operations {
     }
     Run(stream, name);
   }
-  // In place.
+  // range = scale x range.
   void Scale(StreamId stream, const char* name, const Range& range, double scale) {
     Updates(range);
     Moves(range, range, scale);
     Run(stream, name);
   }
 
-  // A kernel piece by piece: what it reads, writes and does, then Run.
+  // A kernel in steps: declare its reads, writes and effects, then call Run.
   void Reads(const Range& range) {
     Use(range, false);
     read_ += range.size();
@@ -71,17 +70,17 @@ class Operations {
     written_ += range.size();
     type_ = range.type();
   }
-  // Reads it and writes it.
+  // Both reads and writes the range.
   void Updates(const Range& range) {
     Writes(range);
     read_ += range.size();
   }
-  // The shorter of both goes from one to the other: the rest is padding.
+  // Moves as many elements as the shorter range has; the rest is padding.
   void Moves(const Range& target, const Range& source, double scale = 1) {
     if (!builder_.describes_data_flow()) return;
     builder_.With(Scaled(scale, Move(target.place, source.place, Shorter(target, source))));
   }
-  // For kernels that move other amounts than what their ranges hold.
+  // For kernels that move a different number of bytes than their ranges hold.
   void Traffic(Bytes read, Bytes written, Access access = Access::kPlain) {
     read_ = read;
     written_ = written;
@@ -89,14 +88,14 @@ class Operations {
   }
   void Run(StreamId stream, const char* name);
 
-  // Collectives of ranges' own types. A part that lies in the whole is one use with it.
+  // Collectives in the ranges' own types. A part inside the whole is declared as one use with it.
   void AllReduce(StreamId stream, Index communicator, const Range& range, bool average = false);
   void ReduceScatter(StreamId stream, Index communicator, const Range& part, const Range& whole,
                      bool average = false);
   void AllGather(StreamId stream, Index communicator, const Range& whole, const Range& part);
 
  private:
-  // The same kernel twice is one entry of the program's table.
+  // The program's table holds identical kernels once.
   struct Known {
     Bytes read, written;
     const char* name;
@@ -124,7 +123,7 @@ class Operations {
                    const Range& source, const Range& whole, bool average);
 
   ProgramBuilder& builder_;
-  // Of the kernel that is being described.
+  // For the kernel that is being described.
   Bytes read_, written_;
   DataType type_ = DataType::kFp32;
   Access access_ = Access::kPlain;

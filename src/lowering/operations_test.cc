@@ -43,7 +43,7 @@ class OperationsTest : public testing::Test {
   Range wide_, half_;
 };
 
-// What is more than the exact elements is padding.
+// Elements beyond the exact number are padding.
 TEST_F(OperationsTest, RangesKnowTheirPadding) {
   operations_.AddShard({.first = builder_.AddText("shard")}, 3, DataType::kFp32,
                        Category::kOptimizer, 5, 2);
@@ -54,7 +54,7 @@ TEST_F(OperationsTest, RangesKnowTheirPadding) {
   EXPECT_EQ(program.buffers[2].padding, Bytes(12 - 4 * 5 / 2));
 }
 
-// A cast reads the source, writes the target, and moves as much as both hold.
+// A cast reads the source, writes the target, and moves as many elements as both hold.
 TEST_F(OperationsTest, ACopyFollowsFromSourceAndTarget) {
   operations_.Copy(stream_, "cast", wide_.Part(1, 5), half_, 0.5);
   const auto program = Taken();
@@ -77,7 +77,7 @@ TEST_F(OperationsTest, ACopyFollowsFromSourceAndTarget) {
   EXPECT_FALSE(effect.add);
 }
 
-// An accumulation reads what it adds to, too. Kernels that are alike are one.
+// An accumulation also reads its target. Identical kernels share one entry.
 TEST_F(OperationsTest, AnAccumulationReadsItsTarget) {
   operations_.Accumulate(stream_, "add", wide_, half_);
   operations_.Accumulate(stream_, "add", wide_, half_, false);
@@ -89,7 +89,7 @@ TEST_F(OperationsTest, AnAccumulationReadsItsTarget) {
   EXPECT_FALSE(program.data_flow.effects[1].add);
 }
 
-// In place the whole is one use; else the part is read or written beside it.
+// In place, the whole is one use; otherwise the part is a separate read or write.
 TEST_F(OperationsTest, CollectivesSendTheWhole) {
   operations_.ReduceScatter(stream_, communicator_, wide_.Share(1, 3), wide_, true);
   const Range part = operations_.AddRange({.first = builder_.AddText("part")}, 2, DataType::kBf16,
@@ -113,7 +113,7 @@ TEST_F(OperationsTest, CollectivesSendTheWhole) {
   EXPECT_EQ(uses[1].buffer, half_.buffer());
 }
 
-// Ranks' programs differ in their data flow alone: where a share lies is no use.
+// Ranks' programs differ only in their data flow: the offset of a share is not part of the use.
 TEST_F(OperationsTest, ASharesUseIsTheWholeBuffer) {
   operations_.Copy(stream_, "fill", wide_.Share(1, 2), half_.Part(0, 2));
   const auto program = Taken();

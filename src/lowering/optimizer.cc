@@ -26,8 +26,8 @@ Kernel GivenUpdate(const model::Model& model, std::int64_t elements) {
 }
 
 Kernel FusedUpdate(const plan::Training& training, std::int64_t elements) {
-  // The optimizer's states are read and written; without whole master weights the parameter is
-  // read.
+  // The optimizer's states are read and written. Without whole master weights the parameter is read
+  // as well.
   const std::int64_t states = plan::OptimizerBytesPerParameter(training);
   const std::int64_t gradient = SizeOf(training.gradient_dtype);
   const std::int64_t parameter = SizeOf(training.parameter_dtype);
@@ -55,7 +55,7 @@ std::vector<UpdateKernel> LambUpdate(const plan::Training& training, std::int64_
 }
 
 // One entry per multi-tensor kernel: bytes read and written per element. Moments and temporaries
-// are of the type of what is updated.
+// have the type of the updated values.
 std::vector<UpdateKernel> ForeachUpdate(const plan::Training& training, Version torch,
                                         std::int64_t elements) {
   std::vector<UpdateKernel> kernels;
@@ -88,7 +88,7 @@ std::vector<UpdateKernel> ForeachUpdate(const plan::Training& training, Version 
     add("mul(exp_avg_sq)", size, size);
     add("addcmul(exp_avg_sq)", size + read_gradient, size, {}, gradient);
     add("sqrt(exp_avg_sq)", size, size, Temporary::kRoot);
-    // Where the result of a step is a tensor of its own, it reads the one before.
+    // A step with a result tensor of its own reads the result of the step before.
     const std::optional<Temporary> root = Temporary::kRoot, denominator = Temporary::kDenominator;
     add("div(bias_correction)", size, size, single ? denominator : std::nullopt, root);
     if (single) {

@@ -20,7 +20,7 @@ std::int64_t Traffic(const std::vector<UpdateKernel>& kernels) {
   return sum;
 }
 
-// What is made, in order.
+// The temporaries made, in order.
 std::vector<Temporary> Made(const std::vector<UpdateKernel>& kernels) {
   std::vector<Temporary> made;
   for (const UpdateKernel& kernel : kernels) {
@@ -29,7 +29,7 @@ std::vector<Temporary> Made(const std::vector<UpdateKernel>& kernels) {
   return made;
 }
 
-// What kernels work on was made before.
+// Whether kernels only work on temporaries made before.
 bool WorksOnWhatWasMade(const std::vector<UpdateKernel>& kernels) {
   std::vector<Temporary> made;
   for (const UpdateKernel& kernel : kernels) {
@@ -54,10 +54,10 @@ model::Model Transformer() {
   return model;
 }
 
-// Of four bytes each: gradient; parameter; gradient, parameter and moments, and these and the
-// update written; update; update and parameter, which is written: 1 + 1 + 4 + 3 + 1 + 2 + 1. With
-// FP16: the scaler reads and writes gradients of 2 bytes; so are updates; the copy in 16 bits is
-// read and written, too: 4 + 2 + 4 + (2 + 12 + 2 + 8) + 2 + (2 + 4 + 2 + 4 + 2).
+// Operands of four bytes: gradient; parameter; gradient, parameter and moments read, moments and
+// update written; update; update and parameter read, parameter written: 1 + 1 + 4 + 3 + 1 + 2 + 1.
+// With FP16, gradients and updates have 2 bytes, the scaler reads and writes gradients, and the
+// 16-bit copy is read and written: 4 + 2 + 4 + (2 + 12 + 2 + 8) + 2 + (2 + 4 + 2 + 4 + 2).
 TEST(UpdateKernels, LambMoves52BytesAParameter) {
   plan::Training training = Training(DataType::kFp32, plan::OptimizerImplementation::kFused);
   training.optimizer = plan::Optimizer::kLamb;
@@ -103,8 +103,8 @@ TEST(UpdateKernels, ForeachAdamWOfOldReleasesMoves88BytesAndMakesTwoTensors) {
   EXPECT_TRUE(WorksOnWhatWasMade(kernels));
 }
 
-// One tensor after the other: the same chain, by other names; the root and its quotient are FP32
-// temporaries of the tensor. With master weights all gradients are cast first.
+// One tensor after the other: the same chain with other kernel names. The root and its quotient are
+// FP32 temporaries of the tensor. With master weights, all gradients are cast first.
 TEST(UpdateKernels, SingleAdamWIsTheChainOfOneTensor) {
   const auto training = Training(DataType::kFp32, plan::OptimizerImplementation::kSingle);
   const auto kernels = UpdateKernels(Transformer(), training, kNewest, 1000);
@@ -144,8 +144,8 @@ TEST(UpdateKernels, WithoutMasterWeightsEverythingHasTheParametersType) {
   }
 }
 
-// Remainder, parameter and moments of 2 bytes each are read and written, main gradients of 4 read:
-// 2 x (2 + 2 + 2 + 2) + 4.
+// Remainder, parameter and moments of 2 bytes each are read and written; main gradients of 4 are
+// read: 2 x (2 + 2 + 2 + 2) + 4.
 TEST(UpdateKernels, ThePrecisionAwareOptimizerMoves20BytesAParameter) {
   plan::Training training = Training(DataType::kBf16, plan::OptimizerImplementation::kFused);
   training.gradient_dtype = DataType::kFp32;
@@ -154,8 +154,8 @@ TEST(UpdateKernels, ThePrecisionAwareOptimizerMoves20BytesAParameter) {
   EXPECT_EQ(Traffic(UpdateKernels(Transformer(), training, kNewest, 1000)), 20'000);
 }
 
-// A given time is for all parameters on one device; a third of them takes a third of it, rounded
-// up to a picosecond.
+// A given time is for all parameters on one device. A third of them takes a third of it, rounded up
+// to a picosecond.
 TEST(UpdateKernels, AGivenTimeScalesWithTheShard) {
   model::LayerList list;
   list.layers.push_back({.name = "layer",

@@ -15,8 +15,8 @@ using Parameters = ParameterCoordinator::Parameters;
 // Three modules forward, then back: 0, 1, 2, 2, 1, 0; parameter i is module i's.
 std::vector<Parameters> ThereAndBack() { return {{0}, {1}, {2}, {2}, {1}, {0}}; }
 
-// Ten elements each. A prefetch of 15 asks for two parameters ahead: it goes on until 15 is
-// reached.
+// Ten elements each. A prefetch of 15 requests two parameters ahead, because it continues until 15
+// is reached.
 TEST(ParameterCoordinator, AsksAheadUntilTheBucketIsFull) {
   ParameterCoordinator coordinator(ThereAndBack(), {10, 10, 10}, {false, false, false},
                                    {.prefetch = 15, .max_live = 1000, .max_reuse = 1});
@@ -45,8 +45,8 @@ TEST(ParameterCoordinator, AsksAheadUntilTheBucketIsFull) {
   EXPECT_TRUE(coordinator.ReleaseRest() == Parameters{0});
 }
 
-// Without prefetch everything is gathered when it is needed, and freed unless it comes again
-// within the distance: after forward of 2 backward of 2 follows at once.
+// Without prefetch, parameters are gathered when needed and freed unless used again within the
+// distance: the backward of 2 follows its forward at once.
 TEST(ParameterCoordinator, KeepsWhatComesAgainSoon) {
   ParameterCoordinator coordinator(ThereAndBack(), {10, 10, 10}, {false, false, false},
                                    {.prefetch = 0, .max_live = 1000, .max_reuse = 10});
@@ -61,7 +61,7 @@ TEST(ParameterCoordinator, KeepsWhatComesAgainSoon) {
   EXPECT_EQ(coordinator.Release(), Parameters{2});
 }
 
-// 1 comes again behind 2 and 2: a distance of 20 elements is used up by them, one of 21 is not.
+// Parameter 1 is used again after 2 and 2: a distance of 20 is too short, 21 is enough.
 TEST(ParameterCoordinator, CountsTheElementsBetween) {
   for (const std::int64_t distance : {20, 21}) {
     ParameterCoordinator coordinator(ThereAndBack(), {10, 10, 10}, {false, false, false},
@@ -74,8 +74,7 @@ TEST(ParameterCoordinator, CountsTheElementsBetween) {
   }
 }
 
-// Room for 15 elements: with 10 live, min(15 - 10, 50) lets one parameter more be asked for; with
-// 20 nothing.
+// Room for 15 elements: with 10 live, min(15 - 10, 50) allows one more parameter; with 20 none.
 TEST(ParameterCoordinator, DoesNotAskBeyondWhatMayLive) {
   ParameterCoordinator coordinator(ThereAndBack(), {10, 10, 10}, {false, false, false},
                                    {.prefetch = 50, .max_live = 15, .max_reuse = 0});
@@ -96,8 +95,8 @@ TEST(ParameterCoordinator, PersistentParametersAreAlwaysHere) {
   EXPECT_TRUE(coordinator.ReleaseRest().empty());
 }
 
-// Whatever the settings: what a visit needs is here when it runs, nothing is asked for twice, and
-// after the micro-batch only persistent parameters are.
+// For all settings: a visit's parameters are gathered when it runs, nothing is requested twice, and
+// only persistent parameters remain after the micro-batch.
 RC_GTEST_PROP(ParameterCoordinatorLaws, NeededParametersAreHere, ()) {
   const int count = *rc::gen::inRange(1, 8);
   std::vector<std::int64_t> elements;

@@ -9,8 +9,8 @@
 
 namespace stepcast::lowering {
 
-// The trained parameters that a rank has of one parameter group, before they are sharded, and the
-// ranks that share out what is sharded of them.
+// The trained parameters of one parameter group on a rank before sharding, and the number of ranks
+// that shard them.
 struct ParameterShare {
   std::int64_t elements = 0;
   std::int64_t ranks = 1;
@@ -20,15 +20,15 @@ struct ParameterShare {
 using GroupElements = std::array<std::int64_t, 2>;
 GroupElements ElementsOf(const model::Model& model);
 
-// The share that a rank has of each model::ParameterGroup. A model without experts, or whose
-// experts stand on the same ranks as everything else, has dense parameters alone.
+// A rank's share of each model::ParameterGroup. If the model has no experts, or they are on the
+// same ranks as everything else, only dense parameters have elements.
 class ParameterShares {
  public:
-  // `of_stage`: the elements of what a rank has of the model.
+  // `of_stage`: the elements of the rank's part of the model.
   ParameterShares(const plan::Plan& plan, const GroupElements& of_stage);
 
   std::int64_t elements() const;  // of all groups
-  // So many bytes a parameter, rounded up to whole bytes of a rank.
+  // At `bytes_per_parameter` each, rounded up to whole bytes per rank.
   Bytes Sharded(std::int64_t bytes_per_parameter) const;
   Bytes Whole(std::int64_t bytes_per_parameter) const {
     return Bytes(elements() * bytes_per_parameter);
@@ -38,9 +38,9 @@ class ParameterShares {
   std::array<ParameterShare, 2> shares_;
 };
 
-// Optimizer states of what a rank has of the model, sharded or whole. Of optimizers whose moments
-// depend on shapes, as if ranks shared out those of whole tensors: parts of tensors never have
-// fewer.
+// Optimizer states of a rank's part of the model, sharded or whole. For optimizers whose moments
+// depend on shapes, states are computed for whole tensors and then divided; parts of tensors never
+// have fewer.
 Bytes OptimizerStates(const plan::Plan& plan, const model::Model& stage, bool sharded);
 
 }  // namespace stepcast::lowering

@@ -27,13 +27,13 @@ std::int64_t PartitionedGradients::RanksOfNode() const {
   return std::min<std::int64_t>(step_.scenario().cluster->gpus_per_node(), parts_.ranks);
 }
 
-// DeepSpeed exchanges only between several full nodes.
+// DeepSpeed uses this exchange only between several full nodes.
 bool PartitionedGradients::ExchangesQuantised() const {
   return settings_.quantized_gradients && parts_.ranks > RanksOfNode() &&
          parts_.ranks % RanksOfNode() == 0;
 }
 
-// Matrices whose elements divide.
+// Only matrices whose elements divide evenly.
 bool PartitionedGradients::CanBeExchanged(int tensor) const {
   return step_.model().tensors[tensor].shape.size() > 1 &&
          Elements(tensor) % (2 * parts_.ranks) == 0;
@@ -119,7 +119,7 @@ void PartitionedGradients::Reduce() {
   if (!settings_.reduce_scatter && in_bucket) {
     AllReduceBucket();
   } else if (ExchangesQuantised()) {
-    // Tensor by tensor.
+    // Copies tensor by tensor.
     for (const Entry& entry : entries_) {
       if (CanBeExchanged(entry.tensor)) {
         Exchange(entry);
@@ -131,7 +131,7 @@ void PartitionedGradients::Reduce() {
     ReduceScatter(entries_);
   }
   if (offload_.optimizer() && step_.last_micro_batch()) {
-    // FP32 values go to the host in copies that it waits for.
+    // The host waits for the copies of FP32 values to it.
     builder_.Record(reduce_stream_, reduced_);
     builder_.HostWait(reduced_);
   }
@@ -149,7 +149,7 @@ void PartitionedGradients::ReduceScatter(std::span<const Entry> entries) {
     part += PartLength(entry.tensor);
     elements += Elements(entry.tensor);
   }
-  // One tensor that divides is reduced where it lies.
+  // A single tensor that divides evenly is reduced in place.
   const Entry& first = entries.front();
   const bool in_place =
       entries.size() == 1 && elements == part * parts_.ranks && first.place.type() == reduced_in_;
@@ -185,7 +185,7 @@ Range PartitionedGradients::Interleave(std::span<const Entry> entries, std::int6
   for (const Entry& entry : entries) {
     operations_.Reads(entry.place);
     const std::int64_t length = PartLength(entry.tensor);
-    // What was copied into the bucket was divided there.
+    // Gradients copied into the bucket were already divided there.
     const double scale = entry.alone ? 1.0 / static_cast<double>(parts_.ranks) : 1.0;
     builder_.With(
         InBlocks(Scaled(scale, Move(whole.At(offset), entry.place.place, entry.place.elements)),
@@ -196,7 +196,7 @@ Range PartitionedGradients::Interleave(std::span<const Entry> entries, std::int6
   return whole;
 }
 
-// reduce_scatter: false. The bucket as it is, in the order in which it was filled.
+// reduce_scatter: false. Reduces the bucket as it was filled.
 void PartitionedGradients::AllReduceBucket() {
   const Range whole = bucket_.Part(0, bucket_elements_);
   operations_.Updates(whole);
@@ -209,8 +209,8 @@ void PartitionedGradients::AllReduceBucket() {
   }
 }
 
-// Four bits a value and a scale for each of its groups go all to all inside the node; what came is
-// summed and goes, a part for each GPU of a node, all to all across nodes.
+// Four bits per value plus group scales go all-to-all inside the node. The result is summed and
+// sent, one part for each GPU of a node, all-to-all across nodes.
 void PartitionedGradients::Exchange(const Entry& entry) {
   const QuantisedExchange& exchange = ExchangeOf(entry.tensor);
   const Range* const ranges[] = {&exchange.packed, &exchange.exchanged, &exchange.summed,
@@ -277,7 +277,7 @@ const PartitionedGradients::QuantisedExchange& PartitionedGradients::ExchangeOf(
   return exchange;
 }
 
-// To or onto the rank's flat gradients.
+// Copies or adds to the rank's flat gradients.
 void PartitionedGradients::Keep(int index, const program::Elements& source) {
   const PartitionedTensor& tensor = parts_.tensors[index];
   if (tensor.shard.length() == 0) return;
@@ -297,8 +297,9 @@ void PartitionedGradients::Keep(int index, const program::Elements& source) {
   operations_.Run(reduce_stream_, first ? "copy_gradient_partition" : "accumulate_gradient");
 }
 
-// Gradients add up on the device, those of earlier micro-batches coming back for it; even the first
-// ones come back once they have been kept. After the last one FP32 values go to the host.
+// Gradients are accumulated on the device: those of earlier micro-batches are copied back first,
+// even the first ones once they have been stored. After the last micro-batch, FP32 values go to the
+// host.
 void PartitionedGradients::KeepOnHost(int index, const Range& reduced) {
   const std::int64_t part = PartLength(index);
   const Range transit = transit_.Part(0, part);

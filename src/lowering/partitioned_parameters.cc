@@ -58,7 +58,8 @@ ParameterCoordinator::Fetched ParameterCoordinator::Fetch() {
     }
     if (fetched_for_[p] < next_) ++unseen;
   }
-  // What this visit needs was looked at by an earlier prefetch, or stands first.
+  // The first entries of the queue are those that this visit needs and no earlier prefetch has
+  // seen.
   for (; unseen > 0; --unseen) {
     STEPCAST_CHECK(!queue_.empty(), "every use stands in the queue");
     fetched_for_[queue_.front().parameter] = queue_.front().visit;
@@ -83,7 +84,7 @@ ParameterCoordinator::Fetched ParameterCoordinator::Fetch() {
 ParameterCoordinator::Parameters ParameterCoordinator::Release() {
   Parameters released;
   for (const int p : visits_[next_ - 1]) {
-    // A later use that prefetch has passed by because the parameter was here.
+    // Prefetch has skipped a later use because the parameter was still gathered.
     if (!persistent_[p] && fetched_for_[p] <= next_) released.push_back(p);
   }
   std::int64_t distance = 0;
@@ -126,7 +127,7 @@ PartitionedParameters::PartitionedParameters(TrainingStep& step, Operations& ope
       overlap_(step.plan().data_parallel.overlap),
       type_(step.plan().training.parameter_dtype) {}
 
-// All ranks together sharing a copy is what there is without.
+// If all ranks share one copy, it is the primary one.
 bool PartitionedParameters::HasSecondary() const {
   return settings_.hpz_partition_size > 1 && settings_.hpz_partition_size < parts_.ranks;
 }
@@ -211,7 +212,7 @@ void PartitionedParameters::Fetch() {
   StartGather(fetched.prefetch);
 }
 
-// Asks for parameters: those of which there is a secondary copy apart from the others.
+// Requests parameters: those with a secondary copy separately from the others.
 void PartitionedParameters::StartGather(const Parameters& asked) {
   for (const bool secondary : {true, false}) {
     Parameters parameters;
@@ -224,8 +225,8 @@ void PartitionedParameters::StartGather(const Parameters& asked) {
   }
 }
 
-// The collective runs on NCCL's own stream. To a single rank parameters come one by one, each to
-// where it is read.
+// The collective runs on NCCL's own stream. For a single rank, each parameter is copied to the
+// place where it is read.
 void PartitionedParameters::StartGather(Gather& gather) {
   const bool alone = gather.parameters.size() == 1;
   const bool packed = static_cast<bool>(gather.packed);
@@ -250,7 +251,7 @@ void PartitionedParameters::StartGather(Gather& gather) {
     }
     use_sources();
     operations_.Writes(gather.packed);
-    // Several are put behind one another first.
+    // Several shards are first copied into one buffer.
     const Bytes together = alone ? Bytes() : part;
     operations_.Traffic(part + together, gather.packed.size() + together);
     operations_.Run(gather_stream_, "quantise");
@@ -283,7 +284,7 @@ void PartitionedParameters::StartGather(Gather& gather) {
   if (gather.staged && (packed || !alone)) operations_.Release(gather.staged);
 }
 
-// Brings offloaded parts to the device.
+// Copies offloaded parts to the device.
 void PartitionedParameters::Stage(StreamId stream, const Range& staged) {
   operations_.Allocate(stream, staged);
   offload_.ParametersInto(stream, staged.size());
@@ -323,7 +324,7 @@ PartitionedParameters::Gather& PartitionedParameters::GatherOf(const Parameters&
   return gather;
 }
 
-// Takes a parameter off the list of those in flight.
+// Removes a parameter from the list of those in flight.
 void PartitionedParameters::WaitFor(int tensor) {
   const auto found = in_flight_.find(tensor);
   if (found == in_flight_.end()) return;  // empty
@@ -335,8 +336,8 @@ void PartitionedParameters::WaitFor(int tensor) {
   fetches_.Record(builder_, gather_stream_);
 }
 
-// All parameters of the collective come out when the first one is waited for. For copies from the
-// host alone the host waits.
+// The first wait for a parameter unpacks all parameters of the collective. If they only came from
+// the host, the host waits.
 void PartitionedParameters::Complete(Gather& gather) {
   gather.complete = true;
   if (parts_.ranks == 1) {
@@ -375,8 +376,8 @@ void PartitionedParameters::Complete(Gather& gather) {
   }
 }
 
-// What the device may still be reading. A secondary copy is made of it first, every time, and the
-// host waits for that (_partition_param_sec).
+// Frees parameters that the device may still be reading. A secondary copy is made first, every
+// time, and the host waits for it (_partition_param_sec).
 void PartitionedParameters::Free(int index) {
   Tensor& tensor = tensors_[index];
   if (ReadInPlace() || Elements(index) == 0) return;
@@ -401,9 +402,10 @@ void PartitionedParameters::Free(int index) {
   if (still_read) StayBehind(tensor.full.elements);
 }
 
-// Memory that the device still reads cannot be used again. An allocator that has none left makes
-// the host wait for the device; without a model of that moment the host is held as soon as more
-// than max_live_parameters elements are freed and still read, far enough ahead to hide gathers.
+// Memory that the device still reads cannot be reused. A real allocator without free memory makes
+// the host wait for the device. That moment is not modeled. Instead the host waits as soon as more
+// than max_live_parameters elements are freed and still read, which leaves it far enough ahead to
+// hide gathers.
 void PartitionedParameters::StayBehind(std::int64_t elements) {
   if (spare_events_.empty()) {
     spare_events_.push_back(
@@ -429,7 +431,7 @@ void PartitionedParameters::Renew() {
   GatherPersistent();
 }
 
-// One collective each, all asked for at once; then the host waits.
+// One collective each, all launched at once; then the host waits.
 void PartitionedParameters::GatherPersistent() {
   if (persistent_.empty()) return;
   const StreamId compute = step_.compute();

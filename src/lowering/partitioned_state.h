@@ -21,8 +21,8 @@
 
 namespace stepcast::lowering {
 
-// The host waits for the event that was recorded three records ago: at most so many are open
-// (DeepSpeed's stage 3, queues of events behind gathers and reductions).
+// Limits how far the host runs ahead: it waits for the event that was recorded three records ago
+// (DeepSpeed's stage 3, queues of events after gathers and reductions).
 class Backpressure {
  public:
   void AddEvents(ProgramBuilder& builder, const std::string& name) {
@@ -43,21 +43,22 @@ class Backpressure {
   std::size_t count_ = 0;
 };
 
-// Parameters at DeepSpeed's stage 3: this rank's parts, and what is gathered and freed around
-// modules as the coordinator says (deepspeed/runtime/zero/partition_parameters.py,
-// partitioned_param_coordinator.py; stage3.h names the versions). With zero_hpz_partition_size few
-// ranks share a secondary copy, from which backward gathers; with zero_quantized_weights 8-bit
-// integers are sent; with offload_param parts come from the host, to a single rank as well, which
-// then has nothing to gather (NoGatherHandle, NoGatherCoalescedHandle).
+// Parameters at DeepSpeed's stage 3: this rank's parts, and the gathers and frees around modules
+// that the coordinator decides (deepspeed/runtime/zero/partition_parameters.py,
+// partitioned_param_coordinator.py; framework_steps.h names the versions). With
+// zero_hpz_partition_size, small groups of ranks share a secondary copy, from which backward
+// gathers. With zero_quantized_weights, 8-bit integers are sent. With offload_param, parts come
+// from the host, even for a single rank, which then has nothing to gather (NoGatherHandle,
+// NoGatherCoalescedHandle).
 
-// Which parameters DeepSpeed's stage 3 gathers and frees around every module, once it has learned
-// the order in which a micro-batch visits them (deepspeed/runtime/zero/
+// Decides which parameters DeepSpeed's stage 3 gathers and frees around every module, once it has
+// learned the order in which a micro-batch visits them (deepspeed/runtime/zero/
 // partitioned_param_coordinator.py @ 00a31c99; the order is known from the third micro-batch on).
 
 struct CoordinatorOptions {
-  std::int64_t prefetch = 0;   // elements asked for ahead, at least: whole parameters are
-  std::int64_t max_live = 0;   // elements: nothing is asked for ahead beyond
-  std::int64_t max_reuse = 0;  // elements between two uses within which a parameter stays
+  std::int64_t prefetch = 0;   // elements to prefetch, rounded up to whole parameters
+  std::int64_t max_live = 0;   // elements; nothing is prefetched beyond this
+  std::int64_t max_reuse = 0;  // elements between two uses within which a parameter stays gathered
 };
 
 class ParameterCoordinator {
@@ -65,7 +66,7 @@ class ParameterCoordinator {
   using Parameters = std::vector<int>;  // ascending
 
   // `visits`: the parameters of each module run of a micro-batch, in order. `elements` and
-  // `persistent` (those stay gathered) are by parameter.
+  // `persistent` (the parameter stays gathered) are indexed by parameter.
   ParameterCoordinator(std::vector<Parameters> visits, std::vector<std::int64_t> elements,
                        std::vector<bool> persistent, const CoordinatorOptions& options);
 
@@ -73,14 +74,15 @@ class ParameterCoordinator {
 
   struct Fetched {
     Parameters gather{};    // needed now, not requested before
-    Parameters wait{};      // needed now, on their way
-    Parameters prefetch{};  // asked for ahead
+    Parameters wait{};      // needed now, in flight
+    Parameters prefetch{};  // requested ahead
   };
-  // Before the next visit.
+  // Call before each visit.
   Fetched Fetch();
-  // After the visit last fetched: what is freed.
+  // Call after the visit last fetched. Returns the parameters to free.
   Parameters Release();
-  // After backward: what was never freed, because gradients of the module's input were not needed.
+  // Call after backward. Returns the parameters that were never freed, because the module's input
+  // needs no gradient.
   Parameters ReleaseRest();
 
  private:
@@ -99,10 +101,10 @@ class ParameterCoordinator {
   const CoordinatorOptions options_;
 
   std::vector<Status> status_;
-  std::deque<Entry> queue_;                // uses that no fetch has looked at yet
-  std::vector<std::int64_t> fetched_for_;  // by parameter: the latest visit that was looked at
-  std::int64_t live_ = 0;                  // elements here or in flight, persistent ones aside
-  std::int64_t next_ = 0;                  // visit
+  std::deque<Entry> queue_;                // uses that no fetch has seen yet
+  std::vector<std::int64_t> fetched_for_;  // by parameter: the latest visit that a fetch has seen
+  std::int64_t live_ = 0;  // elements gathered or in flight, without persistent ones
+  std::int64_t next_ = 0;  // visit
 };
 
 class PartitionedParameters {
@@ -112,7 +114,7 @@ class PartitionedParameters {
   PartitionedParameters(TrainingStep& step, Operations& operations, HostOffload& offload,
                         const ProcessGroups& groups, const PartitionedTensors& parts);
 
-  // Prologue, in this order.
+  // Prologue; call in this order.
   void SetStreams(StreamId gather_stream, StreamId nccl_stream, Index communicator);
   void AddEvents();
   void AddPartition();  // describes it, and allocates it unless it is on the host
@@ -120,16 +122,16 @@ class PartitionedParameters {
   void SetVisits(std::vector<Parameters> visits);
 
   void BeginMicroBatch() { coordinator_->BeginMicroBatch(); }
-  // Around each visit, and behind backward.
+  // Call around each visit, and after backward.
   void Fetch();
   void Release() { FreeAll(coordinator_->Release()); }
   void ReleaseRest() { FreeAll(coordinator_->ReleaseRest()); }
   void ReleasePersistent() { FreeAll(persistent_); }
-  // The parts are updated: secondary copies are of old values now; small parameters are gathered
+  // Call after the parts are updated: marks secondary copies as stale and gathers small parameters
   // again.
   void Renew();
 
-  // Where kernels read a parameter.
+  // The place from which kernels read a parameter.
   Range Place(int tensor) const {
     const Range& whole = ReadInPlace()
                              ? partition_.Part(parts_.tensors[tensor].offset, Elements(tensor))
@@ -143,33 +145,33 @@ class PartitionedParameters {
   struct Tensor {
     bool persistent = false;
     Range full;
-    Range secondary;  // this rank's part of the copy that few ranks share
+    Range secondary;  // this rank's part of the copy that a few ranks share
     bool has_secondary = false;
   };
-  // Parameters gathered in one collective: from all ranks, or from those that share a secondary
+  // Parameters gathered in one collective, from all ranks or from those that share a secondary
   // copy.
   struct Gather {
     Parameters parameters;
     bool secondary = false;
     Index communicator = program::kNone;
-    std::int64_t ranks = 0, index = 0;  // of the group, and this rank's place in it
+    std::int64_t ranks = 0, index = 0;  // of the group, and this rank's position in it
     std::int64_t part = 0;              // elements of each rank
-    Range staged;                       // this rank's parts as they come from the host
-    Range flat;                         // what was gathered, of several parameters
+    Range staged;                       // this rank's parts after the copy from the host
+    Range flat;                         // the gathered result, for several parameters
     Range packed, flat_packed, scales;  // as 8-bit integers
     Index gathered = program::kNone;    // event
-    int waiting = 0;                    // parameters that have not been waited for yet
+    int waiting = 0;                    // parameters not yet waited for
     bool complete = false;
   };
 
-  // A single rank's part is the whole: kernels read it where it lies, unless that is on the host.
+  // With a single rank, kernels read the part in place, unless it is on the host.
   bool ReadInPlace() const { return parts_.ranks == 1 && !offload_.parameters(); }
   bool HasSecondary() const;
   std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
   std::int64_t PartLength(int tensor, const Gather& gather) const {
     return parts_.tensors[tensor].shard.padded() / gather.ranks;
   }
-  // This rank's part of a tensor in the group's cut, without padding.
+  // This rank's part of a tensor, as the group divides it, without padding.
   std::int64_t OwnLength(int tensor, const Gather& gather) const;
   Range SourceOf(int tensor, const Gather& gather) const {
     return gather.secondary ? tensors_[tensor].secondary : parts_.PartOf(tensor, partition_);
@@ -206,15 +208,17 @@ class PartitionedParameters {
   std::vector<Tensor> tensors_;  // as the model's
   std::vector<int> persistent_;
   std::optional<ParameterCoordinator> coordinator_;
-  std::map<std::pair<Parameters, bool>, Gather> gathers_;  // by content; from secondary copies
+  // by parameters and whether from secondary copies
+  std::map<std::pair<Parameters, bool>, Gather> gathers_;
   std::map<int, Gather*> in_flight_;
-  std::deque<std::pair<Index, std::int64_t>> freed_;  // events, elements: perhaps still read
+  // events and elements of freed memory that the device may still read
+  std::deque<std::pair<Index, std::int64_t>> freed_;
   std::int64_t freed_elements_ = 0;
   std::vector<Index> spare_events_;
 };
 
-// Gradients at DeepSpeed's stage 3: a bucket that fills as they are made, what it is reduced with,
-// and this rank's parts, in its flat gradients or on the host (deepspeed/runtime/zero/stage3.py:
+// Gradients at DeepSpeed's stage 3: a bucket that fills as gradients are made, its reduction, and
+// this rank's parts in its flat gradients or on the host (deepspeed/runtime/zero/stage3.py:
 // __add_grad_to_ipg_bucket, __reduce_and_partition_ipg_grads, partition_grads; with
 // zero_quantized_gradients, runtime/comm/coalesced_collectives.py: all_to_all_quant_reduce).
 
@@ -223,28 +227,28 @@ class PartitionedGradients {
   PartitionedGradients(TrainingStep& step, Operations& operations, HostOffload& offload,
                        const ProcessGroups& groups, const PartitionedTensors& parts);
 
-  // Prologue, in this order.
+  // Prologue; call in this order.
   void SetStreams(StreamId reduce_stream, Index communicator);
   void AddEvents();
   void AddPartition();
 
   void Write(int tensor, const program::Elements& source) { gradients_.Write(tensor, source); }
-  // The tensor's gradient of this micro-batch is complete.
+  // Call when the tensor's gradient of this micro-batch is complete.
   void Ready(int tensor);
-  // After backward: what is left is reduced, and the host waits.
+  // Call after backward: reduces what is left, and the host waits.
   void Finish();
-  // The compute stream has issued what gradients depend on: the host waits for it.
+  // Makes the host wait for the kernels that gradients depend on.
   void AwaitCompute();
 
   // This rank's parts of the reduced gradients.
   const Range& partition() const { return partition_; }
 
  private:
-  // A gradient in the bucket, or beside it where it is too large.
+  // A gradient in the bucket, or outside it if it is too large.
   struct Entry {
     int tensor = 0;
     Range place;
-    bool alone = false;  // still where backward made it
+    bool alone = false;  // still where backward wrote it
   };
   // A tensor's gradient exchanged as 4-bit integers, inside nodes and then across them.
   struct QuantisedExchange {
@@ -261,12 +265,12 @@ class PartitionedGradients {
 
   void Reduce();
   void ReduceScatter(std::span<const Entry> entries);
-  // Puts the ranks' parts behind one another.
+  // Reorders the entries so that each rank's parts are contiguous.
   Range Interleave(std::span<const Entry> entries, std::int64_t part, std::int64_t elements);
   void AllReduceBucket();
   void Exchange(const Entry& entry);
   const QuantisedExchange& ExchangeOf(int tensor);
-  // This rank's part of a reduced gradient begins at `source`.
+  // Keeps this rank's part of a reduced gradient, which begins at `source`.
   void Keep(int tensor, const program::Elements& source);
   void KeepOnHost(int tensor, const Range& reduced);
 

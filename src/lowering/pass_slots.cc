@@ -11,7 +11,8 @@
 namespace stepcast::lowering {
 namespace {
 
-// Numbers of what lives from one pass to another, none of which is given twice at a time.
+// Allocates slot numbers for values that live from one pass to another; a number in use is not
+// reused.
 class Slots {
  public:
   int Take() {
@@ -27,7 +28,7 @@ class Slots {
   std::vector<bool> taken_;
 };
 
-// Which pass of the stage takes what each pass makes.
+// For each pass of the stage, the pass that takes its output.
 std::vector<std::size_t> TakersOf(const PipelineStage& stage) {
   const std::vector<parallel::Action>& passes = stage.passes();
   std::vector<std::size_t> takers(passes.size(), StageMessages::Stage::kNoPass);
@@ -49,16 +50,17 @@ std::vector<std::size_t> TakersOf(const PipelineStage& stage) {
   return takers;
 }
 
-// Exchanges of stages whose messages do not overlap. Megatron-LM (core/pipeline_parallel/
-// schedules.py): with one chunk a stage a send is joined with a receive between a forward and a
-// backward alone. With several, a batch behind each pass sends what it made and receives for the
-// next one; behind each backward of the steady phase, for the next forward and the next backward.
-// nanotron (parallel/pipeline_parallel/state.py): the same; behind each message the
-// host reads what describes it, numbers that are left out here. DeepSpeed
-// (deepspeed/runtime/pipe/schedule.py, TrainSchedule): a message each, and between a forward and a
-// backward in the step behind it the gradient is received first. PyTorch
-// (torch/distributed/pipelining/ schedules.py, Schedule1F1B, ScheduleGPipe): as Megatron-LM with
-// one chunk a stage.
+// Exchanges of stages whose messages do not overlap.
+//  * Megatron-LM (core/pipeline_parallel/schedules.py): with one chunk per stage, a send is joined
+//    with a receive only between a forward and a backward. With several chunks, a batch after each
+//    pass sends its output and receives for the next pass; in the steady phase, the batch after
+//    each backward receives for the next forward and the next backward.
+//  * nanotron (parallel/pipeline_parallel/state.py): the same. After each message the host reads
+//    its metadata, which is not modeled.
+//  * DeepSpeed (deepspeed/runtime/pipe/schedule.py, TrainSchedule): one message at a time. Between
+//    a forward and the following backward, the gradient is received first.
+//  * PyTorch (torch/distributed/pipelining/schedules.py, Schedule1F1B, ScheduleGPipe): like
+//    Megatron-LM with one chunk per stage.
 void FindExchanges(const PipelineStage& stage, bool batches, StageMessages::Stage& messages) {
   const std::vector<parallel::Action>& passes = stage.passes();
   const auto forward = [&](std::size_t pass) {
@@ -79,7 +81,7 @@ void FindExchanges(const PipelineStage& stage, bool batches, StageMessages::Stag
     ExchangesBehind behind = ExchangesBehind::kTogether;
     std::size_t ahead = 1;
     if (!batches) {
-      // With fewer micro-batches than stages behind this one its backwards begin steps later.
+      // With fewer micro-batches than stages after this one, its backwards begin some steps later.
       const bool at_once = passes[pass].micro_batch >= stage.stages() - stage.stage() - 1;
       behind = forward(pass) && turns(pass) && at_once ? ExchangesBehind::kReceiveFirst
                                                        : ExchangesBehind::kApart;
@@ -98,8 +100,8 @@ void FindExchanges(const PipelineStage& stage, bool batches, StageMessages::Stag
   }
 }
 
-// Slots of the passes' activations, by chunk, and of the gradients that backwards receive: taken
-// when their receives are posted, or when another chunk of the stage makes what is received.
+// Assigns slots to the passes' activations, by chunk, and to the gradients that backwards receive.
+// A slot is taken when its receive is posted, or when another chunk of the stage produces the data.
 void FindSlots(const PipelineStage& stage, StageMessages::Stage& messages) {
   const std::vector<parallel::Action>& passes = stage.passes();
   messages.slots.assign(passes.size(), -1);
@@ -185,9 +187,8 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
     messages.own_part = grid.At(rank)[static_cast<std::size_t>(parallel::Axis::kTensor)];
   }
   FindSlots(stage, messages);
-  // What a chunk hands on is what its last layer makes.
-  // The first works are those of the embedding, a block and the head (model::VariantsOf); all
-  // blocks hand on the same.
+  // A chunk sends the output of its last layer. The first works are those of the embedding, a block
+  // and the head (model::VariantsOf). All blocks have the same output.
   const auto output = [&](const model::Layer& layer) {
     const int work =
         stage.whole_model().is_layer_list() ? layer.listed : static_cast<int>(layer.kind);

@@ -80,7 +80,7 @@ void PassValues::Take(const model::ValueUse& use, Index buffer) {
   if (!on() || part < kWord) return;
   const int first = use.range.piece * use.parts;
   for (int i = first; i < first + use.parts; ++i) {
-    // Who has all parts of a gathered value has the same word afterwards.
+    // After a gather, all ranks that hold every part have the same word.
     const bool begins = use.content == model::ValueUse::Content::kGathered && i == 0;
     Mix({.buffer = buffer, .offset = i * part, .type = DataType::kFp32},
         begins ? Elements() : Word(present_), i);

@@ -17,100 +17,101 @@
 
 namespace stepcast::lowering {
 
-// What a stage sends and receives, pass by pass, as StageMessages takes it: which pass takes what
-// another chunk of the stage makes, and the slots of activations and of received gradients, none of
-// which holds two micro-batches at a time. `works`: of the stage's layers.
-// `rank`: one of the stage's.
+// The messages of a stage, pass by pass, as input of StageMessages: which pass takes the output of
+// another chunk of the stage, and the slots of activations and received gradients. A slot never
+// holds two micro-batches at a time. `works`: of the stage's layers. `rank`: one of the stage's.
 StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const PipelineStage& stage,
                                 const std::vector<model::LayerWork>& works, int rank);
 
-// What a micro-batch's passes carry in the data flow: a word of 32 bits on each rank, which is made
-// from those that messages of other stages and collectives inside layers bring, which goes into
-// those that leave, and which gradients are made from. So a message or a collective that is
-// missing, late, or on another rank shows in the parameters. All-gathers and messages carry the
-// word, sums small integers made of it, which are exact. Without a data flow, or where nothing is
-// communicated inside of passes, all calls do nothing.
+// A check word for the data flow of passes. Each micro-batch's passes carry a 32-bit word on each
+// rank. It is mixed from the words that messages and collectives inside layers bring, goes into
+// outgoing ones, and seeds the gradients. A message or collective that is missing, late, or on
+// another rank therefore changes the parameters. All-gathers and messages carry the word; sums
+// carry small integers derived from it, which are exact. Without a data flow, or without
+// communication inside passes, all calls do nothing.
 //
-// validate/plain_passes.h says the same without programs.
+// validate/plain_passes.h computes the same without programs.
 class PassValues {
  public:
   struct Place {
     int chunks = 1;               // of all stages
-    std::int64_t batch_part = 0;  // whose samples the rank trains on
-    // Ranks that share layers have one word, as those do whose gradients of whole tensors must come
-    // out the same; else what a collective scatters differs from part to part.
+    std::int64_t batch_part = 0;  // the part of the batch that the rank trains on
+    // Ranks that share layers have one word, and so do ranks whose gradients of whole tensors must
+    // be equal. Otherwise, the result of a reduce-scatter differs from part to part.
     bool one_word = true;
   };
   PassValues(const Place& place, ProgramBuilder& builder) : place_(place), builder_(builder) {}
 
-  // `words`: of the passes that are in flight at once. `communicates`: inside of layers. `splits`:
-  // what backward of inputs has come to is what that of weights goes on from.
+  // `words`: number of passes in flight at once. `communicates`: there is communication inside
+  // layers. `splits`: the backward for weights continues from the word of the backward for inputs.
   void WritePrologue(int words, bool communicates, bool splits);
 
-  // Said of the pass's kernels (ProgramBuilder::With): the first and the last of a forward, and of
-  // a backward, which begins with recomputation or where the gradient is there. Messages: the
-  // buffer that came from or goes to a neighbour; kNone: none. `chunk`: among those of all stages;
-  // `word`: the micro-batch's, of those that are in flight.
+  // Effects for the pass's first and last kernels (attached with ProgramBuilder::With): of a
+  // forward, and of a backward, which begins with recomputation or with the received gradient.
+  // `received`: the buffer of the message from a neighbor; kNone: none. `chunk`: index among all
+  // stages' chunks. `word`: index of the micro-batch's word among those in flight.
   void BeginForward(int chunk, int word, Index received);
   void TurnBack(int chunk, int word);
   void BeginBackward(int chunk, Index received);
-  // What leaves the pass: the word as it is.
+  // Writes the word, unchanged, to the outgoing message.
   void HandOn(Index sent);
   void ContinueBackward(int word);
-  // The word of the pass that is written. Who writes two passes in turns sets it at each turn.
+  // The word of the pass being written. A caller that interleaves two passes sets it at each
+  // switch.
   int present() const { return present_; }
   void SetPresent(int word) { present_ = word; }
 
-  // The kernel reads what a collective has brought; writes what one will take.
+  // Take: the next kernel reads the result of a collective. Give: it writes a collective's input.
   void Take(const model::ValueUse& use, Index buffer);
   void Give(const model::ValueUse& use, Index buffer);
 
-  // Where gradients of the present backward take their seed from; no buffer: from rank, step and
-  // micro-batch.
+  // The place of the word that seeds the gradients of the present backward. No buffer: the seed
+  // comes from rank, step and micro-batch.
   program::Elements seed() const;
 
  private:
   bool on() const { return words_ != program::kNone; }
   program::Elements Word(int at) const;
-  // What a message of at least a word carries; else no place.
+  // The word in a message; no place if the message is shorter than a word.
   program::Elements Carried(Index received);
-  // What has a word of its own at its start.
+  // The part of a value's buffer that starts with a word of its own.
   Bytes PartOf(const model::ValueUse& use, Index buffer) const;
-  // The present pass's word from itself (unless it `begins`) and what has come.
+  // Mixes the present pass's word (unless it `begins`) with the received values.
   void Mix(program::Elements received, program::Elements also, std::int64_t salt);
   int BackwardOf(int word) const { return splits_ ? in_flight_ + word : in_flight_; }
 
   const Place place_;
   ProgramBuilder& builder_;
-  // Of micro-batches in flight, and behind them the backward's, or one of each.
+  // Words of the micro-batches in flight, followed by one for the backward, or one each if it
+  // splits.
   Index words_ = program::kNone;
   bool splits_ = false;
   int in_flight_ = 0;
   int present_ = 0;  // the word of the pass that is written
 };
 
-// What blocks keep for backward waits in the host's memory meanwhile.
+// Offload of blocks' activations to host memory between forward and backward.
 //
-// Forward: once a block has been computed, its activations are copied to the host on a stream of
-// their own, beside the next block's kernels; after these the compute stream waits for the copies,
-// and the device's memory is free. The last block's stay: its backward comes next. Backward: when a
-// block's begins, the activations of the block before it are copied back beside it. So those of two
-// blocks are on the device at once, and the copies show where a block computes for a shorter time
-// than the host link needs for its activations. Both ways are pinned memory. As Transformer Engine
-// does it with double buffers (NVIDIA/TransformerEngine, transformer_engine/pytorch/
-// cpu_offload.py, AsyncDoubleBufferGroupOffloadHandler).
+// Forward: after a block is computed, its activations are copied to the host on a separate stream
+// while the next block computes. After that block, the compute stream waits for the copies, and the
+// device memory is freed. The last block's activations stay, because its backward comes next.
+// Backward: when a block's backward begins, the activations of the block before it are copied back.
+// So the activations of two blocks are on the device at once, and the copies are exposed if a block
+// computes faster than the host link transfers its activations. Both copies use pinned memory. This
+// is Transformer Engine's double buffering (NVIDIA/TransformerEngine,
+// transformer_engine/pytorch/cpu_offload.py, AsyncDoubleBufferGroupOffloadHandler).
 class ActivationOffload {
  public:
   explicit ActivationOffload(ProgramBuilder& builder) : builder_(builder) {}
 
-  // In the order of forward: the layer keeps `buffers`.
+  // Adds a block, in the order of forward. The layer keeps `buffers`.
   void AddBlock(int layer, Entries buffers);
-  // After the last block; nothing if there are not two.
+  // Call after the last block. Does nothing with fewer than two blocks.
   void WritePrologue();
 
-  // The layer's forward has been written.
+  // Call after the layer's forward is written.
   void AfterForward(int layer);
-  // The layer's backward comes next.
+  // Call before the layer's backward is written.
   void BeforeBackward(int layer);
 
  private:
@@ -120,7 +121,7 @@ class ActivationOffload {
     Index at_host = program::kNone, back = program::kNone;  // events
   };
   bool active() const { return blocks_.size() > 1; }
-  // In blocks_; -1: not one of them.
+  // Index in blocks_; -1: the layer is not in it.
   int Find(int layer) const;
 
   ProgramBuilder& builder_;
@@ -129,28 +130,28 @@ class ActivationOffload {
   Index computed_ = program::kNone, begun_ = program::kNone;  // events
 };
 
-// The scales of FP8 that come of the steps before (model::Fp8Scaling::kDelayed), as Transformer
-// Engine keeps them up (transformer_engine/pytorch/fp8.py, reduce_and_update_fp8_tensors): where
-// autocast ends, which Megatron-LM has behind a micro-batch's forward through a chunk of blocks,
-// and at the end of the backward of that chunk's first module, the largest numbers of all FP8
-// tensors of the rank come into one tensor, the ranks agree on the largest of them, and one kernel
-// makes scales of their history. The ranks are those of all axes but the pipeline (fp8_group:
-// Megatron-LM's get_amax_reduction_group, which tp_only_amax_red confines to the ranks that divide
-// layers; without a group all ranks). What is issued behind it waits for it, a message to the next
-// stage, too.
+// FP8 scales from earlier steps (model::Fp8Scaling::kDelayed), as updated by Transformer Engine
+// (transformer_engine/pytorch/fp8.py, reduce_and_update_fp8_tensors). The update runs where
+// autocast ends: in Megatron-LM after a micro-batch's forward through a chunk of blocks, and at the
+// end of the backward of that chunk's first module. The maxima of all FP8 tensors of the rank are
+// collected in one tensor, all-reduced with max, and turned into scales by one kernel that uses
+// their history. The ranks are those of all axes but the pipeline (fp8_group: Megatron-LM's
+// get_amax_reduction_group, which tp_only_amax_red limits to the ranks that divide layers; without
+// a group, all ranks). Work issued afterwards waits for the update, including a message to the next
+// stage.
 class ScaleUpdates {
  public:
-  // `model`: this rank's.
+  // `model` is this rank's part.
   ScaleUpdates(const plan::Plan& plan, const model::Model& model, ProgramBuilder& builder);
 
   void WritePrologue(StreamId compute);
 
-  // Behind a layer's forward or backward, in a pass over layers [first, end) of the model: does
-  // something behind the last block.
+  // Call after a layer's forward or backward, in a pass over layers [first, end) of the model.
+  // Writes the update only after the pass's last block.
   void AfterLayer(StreamId compute, parallel::Task task, int layer, int first, int end);
 
  private:
-  // Of a direction.
+  // The update of one direction.
   struct Update {
     Index gather = program::kNone, reduce = program::kNone, renew = program::kNone;
     std::int64_t tensors = 0;
@@ -163,7 +164,7 @@ class ScaleUpdates {
   const plan::Plan& plan_;
   const model::Model& model_;
   ProgramBuilder& builder_;
-  std::int64_t weights_ = 0;  // of linear layers in FP8; 0: nothing is done
+  std::int64_t weights_ = 0;  // linear layers in FP8; 0: there is no update
   Index largest_ = program::kNone;
   Update forward_, backward_;
 };

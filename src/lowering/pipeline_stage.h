@@ -10,69 +10,71 @@
 
 namespace stepcast::lowering {
 
-// One stage of a scenario's pipeline: its part of the model, as one rank of it has it, and the
-// order of its passes. Without pipelining there is one stage that has all of the model.
+// One stage of a scenario's pipeline: its part of the model as one of its ranks has it, and the
+// order of its passes. Without pipelining, one stage has the whole model.
 class PipelineStage {
  public:
-  // `schedule`: plan::ScheduleOf the scenario's plan; nothing refers to it afterwards.
+  // `schedule` is plan::ScheduleOf the scenario's plan. It is not referenced after construction.
   PipelineStage(const scenario::Scenario& scenario, const parallel::PipelineSchedule& schedule,
                 int stage);
 
   int stage() const { return stage_; }
   int stages() const { return stages_; }
-  // It has the model's first layers; its last ones.
+  // The stage has the model's first layers; its last layers.
   bool first() const { return chunks_.front().first; }
   bool last() const { return chunks_.back().last; }
   const model::Model& model() const { return part_ ? part_->model : whole_model(); }
-  // All stages', as one rank of a tensor-parallel group has it.
+  // The model of all stages, as one rank of a tensor-parallel group has it.
   const model::Model& whole_model() const { return local_ ? *local_ : *whole_; }
-  // A part of the pipeline's layers that the stage has: all of them, or one of several, in the
-  // order of the layers.
+  // One of the stage's consecutive runs of layers, in layer order. Without interleaving, there is
+  // one.
   struct Chunk {
-    int number = 0;                      // among those of all stages
+    int number = 0;                      // among the chunks of all stages
     int first_layer = 0, end_layer = 1;  // of model()
-    bool first = true, last = true;      // among those of all stages
-    int before = 0, behind = 0;          // the stages of the neighbouring chunks
+    bool first = true, last = true;      // among the chunks of all stages
+    int before = 0, behind = 0;          // the stages of the previous and of the next chunk
   };
   const std::vector<Chunk>& chunks() const { return chunks_; }
-  // What each layer of model() does (model::WorkOfLayers).
+  // The index of the work of each layer of model() (model::WorkOfLayers).
   std::vector<int> WorkOfLayers(const model::WorkOptions& options) const;
   // The first layer of each of chunks().
   std::vector<int> ChunkBegins() const;
   int chunks_of_all() const { return stages_ * static_cast<int>(chunks_.size()); }
-  // Of a pass: which of chunks().
+  // The index in chunks() of a pass's chunk.
   std::size_t chunk_of(const parallel::Action& pass) const { return chunk_at(pass.chunk); }
-  // Of the chunk of this number: which of chunks().
+  // The index in chunks() of the chunk with this number.
   std::size_t chunk_at(int number) const {
     std::size_t chunk = 0;
     while (chunks_[chunk].number != number) ++chunk;
     return chunk;
   }
-  // The layer that hands its output to the chunk's first one. Not of the first chunk.
+  // The layer whose output is the input of the chunk's first layer. Not for the first chunk.
   const model::Layer& layer_before(const Chunk& chunk) const {
     const int first = part_->layers[static_cast<std::size_t>(chunk.first_layer)];
     return whole_model().layers[static_cast<std::size_t>(first) - 1];
   }
-  // Of a tensor of model(): its index in the whole one.
+  // The index in the whole model of a tensor of model().
   int whole_tensor(int tensor) const {
     return part_ ? part_->tensors[static_cast<std::size_t>(tensor)] : tensor;
   }
-  // Tensors of model() that layers of other stages use, too, and those stages and this one.
+  // Tensors of model() that layers of other stages also use, and all stages that use them, this one
+  // included.
   const std::vector<int>& tied_across() const { return tied_across_; }
   const std::vector<int>& tied_stages() const { return tied_stages_; }
 
-  // What the stage computes, in host order.
+  // The stage's passes, in host order.
   const std::vector<parallel::Action>& passes() const { return passes_; }
-  // [pass] it begins a pair that overlaps, whose backward is the next pass.
+  // [pass]: it begins a pair of overlapping passes; the next pass is the pair's backward
   const std::vector<bool>& begins_pair() const { return begins_pair_; }
-  // What parameters and gradients do before a pass; behind the last one, that of passes().size().
+  // The parameter passes (gathers, frees, reductions) before a pass. Index passes().size() is after
+  // the last pass.
   const std::vector<parallel::ParameterPass>& parameter_passes(std::size_t before) const {
     return parameter_passes_[before];
   }
 
  private:
   void TakePasses(const parallel::PipelineSchedule::Stage& of_stage);
-  // The chunks that the stage has of a model of several stages.
+  // Sets the stage's chunks of a model with several stages.
   void CutModel(const scenario::Scenario& scenario, const parallel::PipelineSchedule& schedule);
 
   const model::Model* whole_;
@@ -82,7 +84,8 @@ class PipelineStage {
   std::vector<int> tied_across_, tied_stages_;
   std::vector<parallel::Action> passes_;
   std::vector<bool> begins_pair_;
-  std::vector<std::vector<parallel::ParameterPass>> parameter_passes_;  // [pass], and one behind
+  // [pass], plus one entry for the end
+  std::vector<std::vector<parallel::ParameterPass>> parameter_passes_;
   std::vector<Chunk> chunks_;
 };
 

@@ -19,7 +19,7 @@ Index AddTo(std::vector<T>& table, T entry) {
   return static_cast<Index>(table.size() - 1);
 }
 
-// Its place among the distinct ones of a table.
+// The index of an entry in a table of distinct entries.
 template <typename T, typename Same>
 Index Distinct(std::vector<T>& table, const T& entry, Same same) {
   const auto found =
@@ -92,7 +92,7 @@ void ProgramBuilder::AddEffects() {
 }
 
 void ProgramBuilder::With(const program::Effect& effect) {
-  // Squares of nothing are zero, which is something.
+  // The sum of squares of zero elements is zero, which is still an effect.
   const bool says_something = effect.elements > 0 || effect.kind == program::EffectKind::kSquares;
   if (describes_data_flow_ && says_something) pending_.push_back(effect);
 }

@@ -16,7 +16,8 @@
 #include "src/program/program.h"
 
 // Writes a step program in host order. Instructions go to the prologue until BeginStep() and to the
-// step from then on; phase, label and micro-batch are set once and stamped on what follows.
+// step afterwards. Phase, label and micro-batch are set once and stamped on the following
+// instructions.
 namespace stepcast::lowering {
 
 using program::Index;
@@ -24,8 +25,8 @@ using StreamId = std::uint16_t;
 // The stream that a program's kernels run on.
 constexpr StreamId kCompute = program::Program::kComputeStream;
 
-// Entries lists the indices [first, end) of one of the program's tables. It stands in for
-// std::views::iota, which clang 14 does not compile with the standard library of gcc 12.
+// The indices [first, end) of one of the program's tables. Replaces std::views::iota, which clang
+// 14 does not compile with the standard library of gcc 12.
 class Entries {
  public:
   class Iterator {
@@ -62,7 +63,7 @@ class Entries {
   Index first_ = 0, end_ = 0;
 };
 
-// Shorthands for the buffer ranges an operation names.
+// The buffer ranges that an operation uses.
 inline program::BufferUse Reads(Index buffer, Bytes offset, Bytes size) {
   return {.buffer = buffer, .write = false, .offset = offset, .size = size};
 }
@@ -70,7 +71,7 @@ inline program::BufferUse Writes(Index buffer, Bytes offset, Bytes size) {
   return {.buffer = buffer, .write = true, .offset = offset, .size = size};
 }
 
-// What an operation uses: entries of Program::uses.
+// The uses of an operation: entries of Program::uses.
 struct UseRange {
   Index first = 0, count = 0;
 };
@@ -84,7 +85,7 @@ class ProgramBuilder {
   ProgramBuilder(const ProgramBuilder&) = delete;
   ProgramBuilder& operator=(const ProgramBuilder&) = delete;
 
-  // A text that names have in common, "model.layers.3", and such a name.
+  // A text that several names share, such as "model.layers.3", and a name built from it.
   Index AddText(std::string_view text) { return program_.texts.Add(text); }
   program::NameParts Named(Index text, std::string_view part) {
     return {.first = text, .second = AddText(part)};
@@ -92,16 +93,17 @@ class ProgramBuilder {
   program::NameParts Named(std::string_view text, std::string_view part) {
     return Named(AddText(text), part);
   }
-  // "bucket 3", of "bucket " and 3.
+  // For example "bucket 3", from "bucket " and 3.
   Index AddNumbered(std::string_view text, std::size_t number);
 
   StreamId AddStream(std::string name);
-  // How many there are: the index of the next one.
+  // Current sizes of the tables: the index of the next entry.
   StreamId streams() const { return static_cast<StreamId>(program_.streams.size()); }
   Index buffers() const { return static_cast<Index>(program_.buffers.size()); }
   Index kernels() const { return static_cast<Index>(program_.kernels.size()); }
   Index texts() const { return program_.texts.size(); }
-  // Of the rank's group. One of a single rank needs no communicator: returns program::kNone for it.
+  // A communicator of the rank's group. Returns program::kNone for a group of one rank, which needs
+  // none.
   Index AddCommunicator(std::string name, const parallel::GroupLayout& layout);
   Index AddEvent(program::NameParts name) {
     program_.events.push_back({name});
@@ -120,13 +122,13 @@ class ProgramBuilder {
   }
   Index AddKernel(Kernel kernel);
   void SetIssuer(Index kernel, Issuer issuer) { program_.kernels[kernel].issuer = issuer; }
-  // The same collective or exchange twice gives the same index.
+  // Identical collectives or exchanges get the same index.
   Index AddCollective(const program::Collective& collective);
   Index AddExchange(const program::Exchange& exchange);
   const program::Collective& CollectiveAt(Index index) const { return program_.collectives[index]; }
   Index AddLabel(std::string_view label);
 
-  // Room for so many more.
+  // Reserve room for more entries.
   void ReserveBuffers(std::size_t buffers) {
     program_.buffers.reserve(program_.buffers.size() + buffers);
   }
@@ -143,22 +145,23 @@ class ProgramBuilder {
     stamp_.micro_batch = static_cast<std::uint16_t>(micro_batch);
   }
 
-  // Whether effects and state are wanted. Where they are not, these calls do nothing; ask first
-  // where finding out what to say takes time.
+  // Whether effects and state are recorded. If not, the calls for them do nothing; check first if
+  // computing their arguments is expensive.
   bool describes_data_flow() const { return describes_data_flow_; }
-  // From now on the host waits for each operation of the step on this stream; `event` carries it.
+  // From now on, the host waits for each operation of the step on this stream, using `event`.
   void WaitForLaunches(StreamId stream, Index event) {
     awaited_.resize(std::max<std::size_t>(awaited_.size(), stream + 1u), program::kNone);
     awaited_[stream] = event;
   }
-  // An effect of the kernel or collective that is written next; several stand in order.
+  // Adds an effect to the kernel or collective that is written next. Several effects apply in
+  // order.
   void With(const program::Effect& effect);
   void With(std::span<const program::Effect> effects);
   void AddState(const program::StatePart& part);
   void SetOptimizer(bool adamw) { program_.data_flow.adamw = adamw; }
 
-  // Ranges that the operation written next uses, beside what is said in the call that writes it. An
-  // empty range is no use.
+  // Adds ranges that the next operation uses, besides those passed to the call that writes it.
+  // Empty ranges are ignored.
   void Use(const program::BufferUse& use) {
     if (use.size == Bytes(0)) return;
     program::BufferUse& added = program_.uses.emplace_back();
@@ -168,12 +171,12 @@ class ProgramBuilder {
     added.size = use.size;
   }
   void Use(std::span<const program::BufferUse> uses);
-  // None of them is empty.
+  // Requires that no range is empty.
   void UseAll(std::span<const program::BufferUse> uses) {
     program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
   }
 
-  // Kernels one after another of which nothing more is said.
+  // Kernels one after another, without uses or effects.
   void Run(StreamId stream, std::span<const Index> kernels);
   void Run(StreamId stream, Index kernel) { Operate(program::Opcode::kKernel, stream, kernel); }
   void Run(StreamId stream, Index kernel, std::span<const program::BufferUse> uses) {
@@ -183,7 +186,7 @@ class ProgramBuilder {
   void Run(StreamId stream, Index kernel, std::initializer_list<program::BufferUse> uses) {
     Run(stream, kernel, std::span(uses.begin(), uses.size()));
   }
-  // For several operations that use the same, which is much: AddUses once, then Run for each.
+  // For several operations with the same long list of uses: AddUses once, then Run for each.
   UseRange AddUses(std::span<const program::BufferUse> uses) {
     Use(uses);
     return TakeUses();
@@ -191,7 +194,7 @@ class ProgramBuilder {
   void Run(StreamId stream, Index kernel, UseRange uses) {
     Operate(program::Opcode::kKernel, stream, kernel, uses);
   }
-  // The host is busy for so long.
+  // The host is busy for `duration`.
   void RunOnHost(std::string_view name, Time duration) { RunOnHost(AddHostTask(name, duration)); }
   Index AddHostTask(std::string_view name, Time duration);
   void RunOnHost(Index task) { Operate(program::Opcode::kHostTask, 0, task); }
@@ -204,7 +207,7 @@ class ProgramBuilder {
                    std::initializer_list<program::BufferUse> uses) {
     Communicate(stream, collective, std::span(uses.begin(), uses.size()));
   }
-  // One use for each message, in their order.
+  // `uses`: one for each message, in order.
   void Exchange(StreamId stream, Index exchange, std::span<const program::BufferUse> uses) {
     program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
     Operate(program::Opcode::kExchange, stream, exchange);
@@ -212,7 +215,7 @@ class ProgramBuilder {
   void Exchange(StreamId stream, Index exchange, std::initializer_list<program::BufferUse> uses) {
     Exchange(stream, exchange, std::span(uses.begin(), uses.size()));
   }
-  // Record and HostWait return where in the step they stand, for SetOperand.
+  // Record and HostWait return the instruction's index in the step, for SetOperand.
   std::size_t Record(StreamId stream, Index event) {
     Emit(program::Opcode::kRecordEvent, stream, event);
     return program_.step.size() - 1;
@@ -222,11 +225,11 @@ class ProgramBuilder {
     Emit(program::Opcode::kHostWaitEvent, 0, event);
     return program_.step.size() - 1;
   }
-  // For what is known only when all of the step is written.
+  // Sets an operand that is known only after the whole step is written.
   void SetOperand(std::size_t instruction, Index operand) {
     program_.step[instruction].operand = operand;
   }
-  // `waiter` waits for everything issued on `other` so far; `event` carries it.
+  // `waiter` waits for all work issued on `other` so far, using `event`.
   void WaitForStream(StreamId waiter, StreamId other, Index event) {
     Record(other, event);
     Wait(waiter, event);
@@ -238,7 +241,7 @@ class ProgramBuilder {
   }
 
   Bytes SizeOf(Index buffer) const { return program_.buffers[buffer].size; }
-  // The whole buffer.
+  // Uses of the whole buffer.
   program::BufferUse ReadsAll(Index buffer) const {
     return Reads(buffer, Bytes(0), SizeOf(buffer));
   }
@@ -253,8 +256,8 @@ class ProgramBuilder {
     if (describes_data_flow_) BeginEffects();
     Append(opcode, stream, operand, uses);
   }
-  // Entries are written where they stay, field by field. A copy in wide words of what was just
-  // written in narrow ones waits until that has reached the cache.
+  // Writes the entry in place, field by field. A wide copy of fields just written one by one would
+  // stall until the narrow stores reach the cache.
   void Append(program::Opcode opcode, StreamId stream, Index operand, UseRange uses) {
     program::Instruction& instruction = section_->emplace_back();
     instruction.opcode = opcode;
@@ -266,7 +269,7 @@ class ProgramBuilder {
     instruction.micro_batch = stamp_.micro_batch;
     instruction.label = stamp_.label;
   }
-  // What uses nothing.
+  // For instructions without uses.
   void Emit(program::Opcode opcode, StreamId stream, Index operand) {
     Emit(opcode, stream, operand, {.first = taken_uses_, .count = 0});
   }
@@ -280,7 +283,7 @@ class ProgramBuilder {
     Emit(program::Opcode::kRecordEvent, stream, awaited_[stream]);
     Emit(program::Opcode::kHostWaitEvent, 0, awaited_[stream]);
   }
-  // Those that no operation has yet.
+  // The uses that no operation has yet.
   UseRange TakeUses() {
     const Index first = std::exchange(taken_uses_, static_cast<Index>(program_.uses.size()));
     return {.first = first, .count = taken_uses_ - first};
@@ -292,9 +295,9 @@ class ProgramBuilder {
   program::Program program_;
   std::vector<program::Instruction>* section_ = &program_.prologue;
   std::vector<program::Effect> pending_;  // of the operation that is written next
-  std::vector<Index> awaited_;            // [stream]: see WaitForLaunches; kNone: it does not wait
-  Index taken_uses_ = 0;                  // so many belong to operations
-  program::Instruction stamp_;            // phase, label and micro-batch of what follows
+  std::vector<Index> awaited_;  // [stream]: see WaitForLaunches; kNone: the host does not wait
+  Index taken_uses_ = 0;        // number of uses that belong to operations
+  program::Instruction stamp_;  // phase, label and micro-batch of the next instructions
 };
 
 }  // namespace stepcast::lowering

@@ -23,8 +23,8 @@ void RateLimiter::Freed() {
 void RateLimiter::Finish() {
   std::int64_t frees = 0;
   for (const Point& point : points_) frees += point.frees ? 1 : 0;
-  // Entries of the queue: which free of this step it was, counted from 0; those of earlier steps
-  // are negative. There are at least as many gathers as frees, so the queue does not grow for ever.
+  // Entries of the queue number the frees of this step from 0; frees of earlier steps are negative.
+  // There are at least as many gathers as frees, so the queue does not grow without bound.
   std::deque<std::int64_t> queue;
   std::size_t length = 0;
   std::vector<std::int64_t> waited_for;  // by gather; `frees`: for nothing
@@ -56,7 +56,7 @@ void RateLimiter::Finish() {
       continue;
     }
     const std::int64_t entry = waited_for[gather++];
-    // What was freed before the last step has long been computed.
+    // Frees before the last step are computed long ago.
     if (entry == frees || entry < -frees) continue;
     builder_.SetOperand(point.instruction, events[entry < 0 ? entry + frees : entry]);
   }

@@ -7,23 +7,23 @@
 
 namespace stepcast::lowering {
 
-// FSDP1's limit_all_gathers (torch/distributed/fsdp/_limiter_utils.py): each time a unit's gathered
-// parameters are freed, an event is recorded on the compute stream and put into a queue; before a
-// unit is unsharded, and while `limit` events or more are in the queue, the host takes the oldest
-// one and waits for it. The queue lives on from step to step.
+// FSDP1's limit_all_gathers (torch/distributed/fsdp/_limiter_utils.py). Each time a unit's gathered
+// parameters are freed, an event is recorded on the compute stream and queued. Before a unit is
+// unsharded, while the queue has `limit` events or more, the host takes the oldest one and waits
+// for it. The queue persists from step to step.
 //
-// One step is written, to be issued again and again; what it finds in the queue is what it leaves
-// there once that has become the same. Only Finish() knows, so what Gather() and Freed() write is
-// completed there.
+// The step is written once and issued repeatedly. In the steady state, the queue at its start
+// equals the queue at its end, which is known only in Finish(). Finish() therefore completes the
+// instructions that Gather() and Freed() wrote.
 class RateLimiter {
  public:
   explicit RateLimiter(ProgramBuilder& builder, StreamId compute, std::size_t limit = 2);
 
-  // A unit is about to be unsharded, even if it turns out that nothing must be gathered.
+  // Call when a unit is about to be unsharded, even if nothing has to be gathered.
   void Gather();
-  // A unit's gathered parameters have been freed.
+  // Call when a unit's gathered parameters have been freed.
   void Freed();
-  // All of the step has been written.
+  // Call when the whole step has been written.
   void Finish();
 
  private:

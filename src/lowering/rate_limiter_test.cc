@@ -38,11 +38,11 @@ std::vector<std::string> Written(const std::string& points) {
 }
 
 // A root and three blocks, FULL_SHARD with BACKWARD_PRE. Forward: the root (never freed), then each
-// block gathered and freed. Backward: the root is asked for and asks for block 2; block 2 asks for
-// 1 ahead of its gradients and is freed after them, 1 asks for 0, 0 for nothing; the root is freed.
-// A first step leaves frees 3 to 6 in the queue; from then on every step finds four entries, takes
-// one for each gather that finds two or more, and leaves four again. Waits for 3 to 6 at the
-// beginning are for the step before.
+// block is gathered and freed. Backward: the root is requested and requests block 2. Block 2
+// requests 1 before its gradients and is freed after them; 1 requests 0, and 0 nothing; the root is
+// freed. The first step leaves frees 3 to 6 in the queue. Every later step finds four entries,
+// takes one for each gather that finds two or more, and leaves four again. The first waits, for 3
+// to 6, are for the previous step.
 TEST(RateLimiter, QueueLivesOnFromStepToStep) {
   EXPECT_EQ(Written("ggfgfgf"
                     "gggfgfff"),
@@ -51,13 +51,13 @@ TEST(RateLimiter, QueueLivesOnFromStepToStep) {
                                       "free 4", "free 5", "free 6"}));
 }
 
-// Two are never waited for: the second step finds the one free of the first, which is not enough.
+// No waits: the second step finds only the one free of the first.
 TEST(RateLimiter, LetsTwoUnitsBeInFlight) {
   EXPECT_EQ(Written("ggf"), (std::vector<std::string>{"wait for", "wait for", "free 0"}));
 }
 
-// A block gathered and freed twice: one entry is left after the first step, and the second gather
-// of a later one finds two.
+// A block is gathered and freed twice. One entry is left after the first step, and the second
+// gather of a later step finds two.
 TEST(RateLimiter, WaitsForTheOldestFree) {
   EXPECT_EQ(Written("gfgf"), (std::vector<std::string>{"wait 0", "free 0", "wait 1", "free 1"}));
 }

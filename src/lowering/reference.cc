@@ -24,7 +24,7 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-// A set of tensors that is reduced in one collective.
+// Tensors that are reduced in one collective.
 struct GradientBucket {
   Index name = kNone;  // a text
   Shard shard;
@@ -37,7 +37,7 @@ struct GradientBucket {
   program::Elements reduced_values;  // this rank's part of the reduced gradients
   Index optimizer = kNone;
   Index ready = kNone, reduced = kNone;  // events
-  // Collectives, once they have been needed.
+  // Collectives, added when first needed.
   Index reduction = kNone, replica_reduction = kNone;
 };
 
@@ -96,8 +96,7 @@ class Reference final : public ShardingStrategy {
   }
 
   void BeginForward() override {
-    // What the device copies for the host before the first layer uses memory, too, that a gather
-    // may get.
+    // Copies for the host before the first layer also use memory that a gather may get.
     const bool copies = plan_.training.data_loading || plan_.training.checkpoint_saving;
     if (sharded_parameters_ && copies) LayerDone();
   }
@@ -136,7 +135,7 @@ class Reference final : public ShardingStrategy {
       tied_buckets_.clear();
     }
     for (const int bucket : deferred_) Reduce(bucket);
-    // Without overlap nothing is computed while gradients are reduced.
+    // Without overlap no kernel runs while gradients are reduced.
     for (const int bucket : deferred_) builder_.Wait(step_.compute(), buckets_[bucket].reduced);
     if (!deferred_.empty()) LayerDone();
     deferred_.clear();
@@ -157,8 +156,8 @@ class Reference final : public ShardingStrategy {
       builder_.Allocate(step_.compute(), bucket.gradients);
       bucket.allocated = true;
     }
-    // Whether there is something in the bucket to add to: this micro-batch's contribution to a tied
-    // tensor, or where full gradients are kept any of this step.
+    // Whether the bucket already holds a value to add to: this micro-batch's contribution to a tied
+    // tensor or, where full gradients are kept, any contribution of this step.
     const std::int64_t latest = latest_contribution_[tensor];
     const bool of_step = latest >= 0;
     const bool of_micro_batch = latest == step_.micro_batch();
@@ -187,7 +186,7 @@ class Reference final : public ShardingStrategy {
     if (keeps_full_gradients_ && !step_.completes(tensor)) return;
     if (--bucket.missing > 0) return;
     bucket.missing = static_cast<int>(bucket.tensors.size());
-    // Gradients that another stage has a part of are reduced when both have them.
+    // Gradients to which another stage contributes are reduced when both stages have theirs.
     const bool tied = std::any_of(bucket.tensors.begin(), bucket.tensors.end(),
                                   [this](int own) { return tied_.Has(own); });
     if (tied) {
@@ -197,7 +196,8 @@ class Reference final : public ShardingStrategy {
     } else if (keeps_full_gradients_ || reduces_in_place_) {
       deferred_.push_back(index);
     } else {
-      // Nothing is computed while gradients are reduced, and they are gone before more are there.
+      // No kernel runs while gradients are reduced, and they are freed before the next ones are
+      // made.
       Reduce(index);
       builder_.Wait(step_.compute(), bucket.reduced);
     }
@@ -227,7 +227,7 @@ class Reference final : public ShardingStrategy {
   }
 
  private:
-  // The host issues a layer when the one before it is done, so that memory is taken when it is
+  // The host issues a layer when the layer before is done, so that memory is allocated when it is
   // used.
   void LayerDone() { builder_.Record(step_.compute(), layer_done_); }
   void AwaitLayer() { builder_.HostWait(layer_done_); }
@@ -239,12 +239,12 @@ class Reference final : public ShardingStrategy {
 
   std::int64_t ShardIndex() const { return stage_ == 0 ? 0 : groups_.shard_index(); }
 
-  // Where this rank's part of a whole begins that is sharded.
+  // The first element of this rank's part of a sharded whole.
   std::int64_t OwnFirst(const Shard& shard) const { return ShardIndex() * shard.length(); }
 
   std::int64_t ShardRanks() const { return stage_ == 0 ? 1 : plan::ShardRanks(step_.plan()); }
 
-  // What is sharded, of elements of so many bytes: the whole, and one rank's part.
+  // Adds a buffer for a whole that is sharded, and one for a rank's part; `bytes` per element.
   Index AddWhole(const program::NameParts& name, const Shard& shard, std::int64_t bytes,
                  Category category) {
     return builder_.AddBuffer(name, Bytes(shard.padded() * bytes), category,
@@ -340,7 +340,7 @@ class Reference final : public ShardingStrategy {
 
   void Keep(Index buffer) { builder_.Allocate(step_.compute(), buffer); }
 
-  // Stages 1 and 2: the layer's parameters were updated and gathered by the step before.
+  // Stages 1 and 2: waits until the step before has updated and gathered the layer's parameters.
   void WaitForBuckets(int layer) {
     if (communicator_ == kNone) return;
     const auto wait = [this](int bucket) {
@@ -383,7 +383,7 @@ class Reference final : public ShardingStrategy {
       }
       builder_.Communicate(communication_, bucket.reduction, uses_);
     } else {
-      // One rank: what it has accumulated is the sum.
+      // With one rank, its accumulated gradient is the sum.
       bucket.reduced_values = Accumulated(bucket, bucket.gradients);
     }
     // Shards add up over the micro-batches; the replicas' sum is taken once.
@@ -417,21 +417,21 @@ class Reference final : public ShardingStrategy {
     bucket.allocated = false;
   }
 
-  // Stages 2 and 3: this rank's part of the gradients, in the type in which they were written.
+  // Stages 2 and 3: this rank's part of the gradients, in the type in which backward wrote them.
   program::Elements WrittenShard(const GradientBucket& bucket) const {
     return reduces_in_place_ ? At(bucket.gradients, OwnFirst(bucket.shard), written_type_)
                              : At(bucket.gradient_shard, 0, written_type_);
   }
 
-  // Where gradients add up over the micro-batches: in accumulators of a larger type where there are
-  // some, else in `gradients` (the bucket's full gradients or their shard).
+  // The place where gradients of micro-batches add up: accumulators of a larger type if there are
+  // some, else `gradients` (the bucket's full gradients or their shard).
   program::Elements Accumulated(const GradientBucket& bucket, Index gradients) const {
     return bucket.accumulators != kNone ? At(bucket.accumulators, 0, plan_.training.gradient_dtype)
                                         : At(gradients, 0, written_type_);
   }
 
-  // Moves gradients of the bucket, without padding: of the whole, or of this rank's part, which
-  // then is what `target` and `source` hold.
+  // Moves the bucket's gradients without padding. `own`: `target` and `source` hold only this
+  // rank's part.
   void WithMoves(const GradientBucket& bucket, bool own, bool add, const program::Elements& target,
                  const program::Elements& source) {
     if (!builder_.describes_data_flow()) return;
@@ -450,9 +450,9 @@ class Reference final : public ShardingStrategy {
     builder_.With(moves);
   }
 
-  // Where accumulated gradients are sent from and received in. If only the type in which they were
-  // written is the one that is reduced in, they are cast back to where they were written, as part
-  // of the next operation; the textbook does not count casts.
+  // The place from which accumulated gradients are sent, and where the result arrives. If only the
+  // written type equals the reduced type, they are cast back to where they were written, as part of
+  // the next operation. The textbook does not count casts.
   program::Elements WithCastToReduce(const GradientBucket& bucket, bool own,
                                      const program::Elements& accumulated,
                                      const program::Elements& written) {
@@ -473,7 +473,7 @@ class Reference final : public ShardingStrategy {
     builder_.With(Collected(bucket.reduced_values, whole, bucket.shard.padded()));
   }
 
-  // Reduce-scatter of a micro-batch's gradients; shards add up over the micro-batches.
+  // Reduce-scatter of one micro-batch's gradients; the shards add up over micro-batches.
   void WithReductionToShard(GradientBucket& bucket) {
     const bool first = step_.micro_batch() == 0;
     const program::Elements gradients = At(bucket.gradients, 0, written_type_);
@@ -495,12 +495,12 @@ class Reference final : public ShardingStrategy {
     builder_.With(Collected(bucket.reduced_values, bucket.reduced_values, bucket.shard.length()));
   }
 
-  // The optimizer's arrays from an element of this rank's part on.
+  // The place of an element of this rank's part in the optimizer's arrays.
   program::Elements OptimizerPlace(const GradientBucket& bucket, std::int64_t in_shard) const {
     return At(bucket.optimizer, in_shard, plan::OptimizerArraysOf(plan_.training).type);
   }
 
-  // What updating this rank's part of the bucket does.
+  // Appends the effects of updating this rank's part of the bucket.
   void AppendUpdates(const GradientBucket& bucket, std::vector<program::Effect>& updates) const {
     const std::int64_t length = bucket.shard.length();
     ForEachOwnPiece(bucket, [&](int tensor, const TensorPiece& own) {
@@ -531,7 +531,7 @@ class Reference final : public ShardingStrategy {
     }
   }
 
-  // Where this rank keeps a piece of the parameters that it updates.
+  // The place where this rank keeps a piece of the parameters that it updates.
   program::Elements OwnParameterPlace(int tensor, const TensorPiece& own) const {
     if (!sharded_parameters_) return ParameterPlace(tensor, own);
     const int unit = pieces_.group_of(tensor);
@@ -571,8 +571,8 @@ class Reference final : public ShardingStrategy {
     }
   }
 
-  // Updates this rank's part of the buckets, as one chain of kernels.
-  // The norm is of all gradients: nothing is updated before all are reduced.
+  // Updates this rank's part of the buckets in one chain of kernels. The norm covers all gradients,
+  // so no update starts before all gradients are reduced.
   void ClipGradients() {
     std::int64_t elements = 0;
     std::vector<BufferUse> gradients;
@@ -628,7 +628,7 @@ class Reference final : public ShardingStrategy {
     return kernels;
   }
 
-  // Blocks are alike, and so are the updates of their buckets. Until the next call.
+  // The kernels that update a bucket; buckets of equal size share them. Valid until the next call.
   const std::vector<Index>& KernelsOfBucket(const Shard& shard) {
     const std::int64_t elements = shard.elements();
     const auto known = std::find_if(updates_.begin(), updates_.end(), [&](const Updates& updates) {
@@ -640,7 +640,7 @@ class Reference final : public ShardingStrategy {
         .kernels;
   }
 
-  // Stages 1 and 2: the other ranks' updated parts of the bucket's parameters.
+  // Stages 1 and 2: gathers the parts of the bucket's parameters that other ranks have updated.
   void GatherUpdated(int index) {
     if (communicator_ == kNone) return;
     const BucketParameters& parameters = parameters_[index];
@@ -650,7 +650,7 @@ class Reference final : public ShardingStrategy {
     builder_.Record(communication_, parameters.gathered);
   }
 
-  // The kernels that update a bucket, or several.
+  // The kernels that update one bucket, or several.
   struct Updates {
     std::optional<std::int64_t> of_bucket{};  // so many elements
     std::vector<Index> kernels;
@@ -664,9 +664,9 @@ class Reference final : public ShardingStrategy {
   const int stage_;  // 0 where the shard group is one rank: there is nothing to shard
   const bool sharded_parameters_;
   const bool keeps_full_gradients_;
-  // Stages 2 and 3: without overlap all gradients of a micro-batch are there when the first is
-  // reduced. Where no sum of micro-batches is kept, the rank's part of them is its shard until the
-  // update: a buffer for shards beside them would make these stages need more than stage 1.
+  // Stages 2 and 3: without overlap, a micro-batch's gradients all exist when the first is reduced.
+  // Where micro-batches are not summed, the rank's part of them is its shard until the update.
+  // Separate buffers for shards would make these stages need more memory than stage 1.
   const bool reduces_in_place_;
   const DataType written_type_;  // of what backward writes
   Operations operations_;

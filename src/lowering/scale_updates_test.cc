@@ -48,9 +48,8 @@ parallelism: {{{}}}
   return program;
 }
 
-// What a step does about scales, and messages to other stages, in host order: "F96" is an
-// all-reduce of 96 bytes in the forward, "B" in the backward; "u" the kernel behind it, ">" a
-// message.
+// The scale updates of a step and messages to other stages, in host order: "F96" is an all-reduce
+// of 96 bytes in the forward, "B" in the backward, "u" the kernel after it, ">" a message.
 std::string Told(const program::Program& program, bool messages = false) {
   std::string told;
   for (const program::Instruction& instruction : program.step) {
@@ -76,8 +75,8 @@ std::string Told(const program::Program& program, bool messages = false) {
   return told;
 }
 
-// A stage has two blocks of four weights: 8 x 3 numbers of 4 bytes behind a forward, 8 x 2 behind a
-// backward. Tensor 2 x data 2 ranks of a stage agree.
+// A stage has two blocks of four weights: 8 x 3 numbers of 4 bytes after a forward, 8 x 2 after a
+// backward. The 2 x 2 tensor- and data-parallel ranks of a stage agree.
 TEST(ScaleUpdatesTest, RanksOfAStageAgreeBehindItsBlocks) {
   const program::Program program = Lowered({});
   EXPECT_EQ(Told(program), "F96u F96u B64u F96u B64u B64u ");
@@ -97,7 +96,7 @@ TEST(ScaleUpdatesTest, MegatronMayLeaveDataParallelRanksOut) {
   EXPECT_EQ(group->ranks, (std::vector<int>{0, 1}));
 }
 
-// The rank's buffer holds all its modules, so that each chunk of a virtual stage agrees on all of
+// The rank's buffer contains all its modules, so each chunk of a virtual stage all-reduces all of
 // them.
 TEST(ScaleUpdatesTest, EachChunkOfAStageEndsAutocast) {
   const program::Program program =
@@ -111,7 +110,7 @@ TEST(ScaleUpdatesTest, MessagesToTheNextStageWait) {
   EXPECT_EQ(Told(Lowered({}), true).substr(0, 7), "F96u > ");
 }
 
-// A backward of weights alone has nothing to say: its gradients of outputs were cast before.
+// A backward for weights updates no scales: its output gradients were cast before.
 TEST(ScaleUpdatesTest, BackwardOfWeightsHasNone) {
   const program::Program program = Lowered(
       {.parallelism = "pipeline: 2, schedule: zb_h1", .devices = 2, .framework = "reference"});

@@ -9,45 +9,45 @@
 #include "src/lowering/training_step.h"
 #include "src/lowering/update.h"
 
-// What a rank keeps of a unit whose states are sharded: its part of the parameters, of the
-// optimizer's arrays and, from backward to the update, of the reduced gradients, all three laid out
-// alike.
+// A rank's persistent state of a sharded unit: its part of the parameters, of the optimizer's
+// arrays and, from backward to the update, of the reduced gradients. All three have the same
+// layout.
 namespace stepcast::lowering {
 
 struct ShardedState {
   std::int64_t elements = 0;  // with padding
   Range parameters{}, optimizer{}, gradient{};
   model::ParameterGroup group = model::ParameterGroup::kDense;
-  bool has_gradient = false;  // the gradient is there: WriteShardedUpdate uses and releases it
+  bool has_gradient = false;  // the gradient exists; WriteShardedUpdate uses and releases it
   Pieces parts{};
   std::vector<UpdatedTensor> updated{};  // tensors as the optimizer has them
 };
 
-// Describes the three buffers, whose names begin with the text `name`, and allocates all but the
-// gradient on the compute stream; with cpu_offload the optimizer's is the host's, and the others
-// are on the device in passing, for copies. The shard has `elements` elements, which stand for
-// `exact` elements of the model over all `ranks`: what is more than exact / ranks is padding.
-// `parts` may be empty where no data flow is described. Gradients are kept in the type of the
-// parameters. `updated`: the tensors that the optimizer has there.
+// Describes the three buffers, whose names start with the text `name`, and allocates all but the
+// gradient on the compute stream. With cpu_offload, the optimizer's arrays are on the host, and the
+// others are on the device only for copies. The shard has `elements` elements, which stand for
+// `exact` elements of the model over all `ranks`; the excess over exact / ranks is padding. `parts`
+// may be empty without data flow. Gradients are stored in the parameters' type. `updated`: the
+// optimizer's tensors.
 ShardedState AddShardedState(TrainingStep& step, Operations& operations, Index name,
                              std::int64_t elements, std::int64_t exact, std::int64_t ranks,
                              Pieces parts, std::vector<UpdatedTensor> updated);
 
-// The framework's update of all shards, in the order of the model's tensors; before it, their
-// gradients are clipped, which the framework has in `gradient_tensors` tensors. `exchange`: how
-// Muon puts matrices together. `gradient_streams`
-// made the gradients: they wait for the update before the gradients are released
-// (zero_grad(set_to_none=True)); `updated` carries it.
+// The framework's update of all shards, in the order of the model's tensors, preceded by gradient
+// clipping. `gradient_tensors`: the number of tensors in which the framework stores the gradients.
+// `exchange`: how Muon assembles matrices. The `gradient_streams`, which made the gradients, wait
+// for the update through the event `updated`. The gradients are then released
+// (zero_grad(set_to_none=True)).
 void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> states,
                         std::span<const StreamId> gradient_streams, Index updated,
                         GradientClipping& clipping, std::int64_t gradient_tensors,
                         const MatrixExchange& exchange = {});
 
-// Updates a shard on `stream` as soon as its gradient is there, in backward
-// (training.optimizer_in_backward): each parameter has an optimizer of its own, which a hook of the
-// parameter runs (torchtitan/components/optimizer.py, OptimizersInBackwardContainer;
-// torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce). The gradient is still
-// there afterwards.
+// Updates a shard on `stream` as soon as its gradient is ready, in backward
+// (training.optimizer_in_backward). Each parameter has its own optimizer, run by a hook of the
+// parameter (torchtitan/components/optimizer.py, OptimizersInBackwardContainer;
+// torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce). The gradient is not
+// released.
 void WriteUpdateInBackward(TrainingStep& step, const ShardedState& state, StreamId stream);
 
 }  // namespace stepcast::lowering

@@ -22,8 +22,8 @@ StageMessages::StageMessages(const Stage& stage, GroupOperations& groups, Progra
   STEPCAST_CHECK(stage.passes.size() == stage.slots.size(), "every pass has a slot");
 }
 
-// Communicators are made together by their members: all stages make them in one order, that of the
-// legs' ends.
+// The members of a communicator create it together, so all stages create them in the same order:
+// that of the legs' ends.
 void StageMessages::MakeLegs() {
   std::set<std::pair<int, int>> ends;
   for (const Stage::Chunk& chunk : stage_.chunks) {
@@ -53,7 +53,7 @@ StageMessages::Lane StageMessages::MakeLane(const Leg& leg, bool activations) {
   Lane lane{.direction = sends ? MessageDirection::kSend : MessageDirection::kReceive,
             .peer = neighbour > stage_.stage ? 1 : 0};
   lane.stream = builder_.AddStream(name);
-  // Named by the stages in the order of their chunks, since two stages may be neighbours twice.
+  // Named by the stages in the order of their chunks, because two stages may be neighbours twice.
   lane.communicator = builder_.AddCommunicator(
       (activations ? "activations " : "gradients ") + std::to_string(leg.from) + "-" +
           std::to_string(leg.to),
@@ -170,7 +170,7 @@ void StageMessages::BeforePass(std::size_t pass) {
 
 void StageMessages::AwaitInput(std::size_t pass) {
   if (stage_.style == MessageStyle::kBlocking) return;
-  // The one of a pair that begins awaits what both take.
+  // The first pass of a pair waits for the messages that both need.
   const std::size_t first = EndsPair(pass) ? pass - 1 : pass;
   const std::size_t end = first + (stage_.begins_pair[first] ? 2 : 1);
   if (awaited_ >= end) return;

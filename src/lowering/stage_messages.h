@@ -15,43 +15,42 @@
 #include "src/parallel/pipeline_schedule.h"
 #include "src/program/program.h"
 
-// What a pipeline stage receives from its neighbours and sends to them: activations onwards,
-// gradients of activations backwards. They follow from the stage's schedule.
+// Messages of a pipeline stage to and from its neighbors: activations forward, gradients of
+// activations backward. They follow from the stage's schedule.
 namespace stepcast::lowering {
 
 // How a framework sends and receives between the passes of a schedule.
 enum class MessageStyle : std::uint8_t {
-  // The textbook's: each direction has a stream and a communicator of its own; a pass's receive is
-  // posted before the pass ahead of it runs, and nothing waits for a send. Also Megatron-LM's where
-  // messages overlap, and PyTorch's with several chunks a stage, which has one communicator for
-  // all,
-  // on which receives stand in the order in which they are sent.
+  // Each direction has its own stream and communicator. A pass's receive is posted before the pass
+  // ahead of it runs, and nothing waits for a send. This is the textbook's style, and Megatron-LM's
+  // with overlapped messages. It is also PyTorch's with several chunks per stage, which has one
+  // communicator for all messages; receives on it are in the order in which they are sent.
   kOverlapped,
   // One exchange at a time, on the pipeline's communicator, and the compute stream waits for it:
-  //  * Megatron-LM's where messages do not overlap (core/pipeline_parallel/schedules.py,
+  //  * Megatron-LM without overlapped messages (core/pipeline_parallel/schedules.py,
   //    p2p_communication.py): batches, after which the host waits for the device (batch_p2p_sync);
-  //  * PyTorch's with one chunk a stage (torch/distributed/pipelining/schedules.py): batches, too, for
-  //    which the host does not wait; nothing waits for a batch of sends alone;
-  //  * DeepSpeed's (deepspeed/runtime/pipe/engine.py, schedule.py): a message each, on a communicator
-  //    of the two stages, as PyTorch sends what is in no batch. Where layers are
-  //    divided it goes in parts (PartitionedTensor), and the host reads the numbers that describe
-  //    them, which go along and are left out here.
+  //  * PyTorch with one chunk per stage (torch/distributed/pipelining/schedules.py): batches, for
+  //    which the host does not wait; nothing waits for a batch of sends only;
+  //  * DeepSpeed (deepspeed/runtime/pipe/engine.py, schedule.py): single messages, each on a
+  //    communicator of its two stages, as PyTorch sends messages outside a batch. If layers are
+  //    divided among ranks, a message goes in parts (PartitionedTensor), and the host reads their
+  //    metadata, which is not modeled.
   kBlocking,
 };
 
-// kBlocking: what is exchanged behind a pass, and what its receives are for (Stage::posted).
+// kBlocking: how the exchange after a pass sends its output and receives (Stage::posted).
 enum class ExchangesBehind : std::uint8_t {
-  kApart,     // what the pass sends; then what is received
-  kTogether,  // both as one
+  kApart,     // the pass's send; then the receives
+  kTogether,  // both in one exchange
   kReceiveFirst,
-  kNone,  // the next pass's has it
+  kNone,  // left to the next pass's exchange
 };
 
-// kBlocking: behind which exchanges the host waits for the device.
+// kBlocking: after which exchanges the host waits for the device.
 enum class MessageWaits : std::uint8_t {
   kNever,
-  kAlways,    // all that has been issued
-  kGathered,  // what has been issued on the compute stream, before parts are gathered
+  kAlways,    // for all issued work
+  kGathered,  // for the work issued on the compute stream, before parts are gathered
 };
 
 class StageMessages {
@@ -59,39 +58,41 @@ class StageMessages {
   struct Stage {
     int stage = 0;
     int stages = 1;
-    parallel::GroupLayout pipeline{};  // the ranks of all stages that hand on to each other
+    parallel::GroupLayout pipeline{};  // the corresponding ranks of all stages
     MessageStyle style = MessageStyle::kOverlapped;
     std::vector<ExchangesBehind> behind{};  // [pass], kBlocking
-    // [pass] passes whose receives are posted when what is exchanged behind it is, counted from the
-    // first; kBlocking
+    // [pass] kBlocking: number of passes, counted from the first, whose receives have been posted
+    // after the exchange behind it.
     std::vector<std::size_t> posted{};
     MessageWaits host_waits = MessageWaits::kAlways;
-    bool sends_beside = false;  // kBlocking: the compute stream does not wait for sends alone
-    // kBlocking: each message goes by itself, on a communicator of its two stages.
+    // kBlocking: the compute stream does not wait for exchanges that only send
+    bool sends_beside = false;
+    // kBlocking: each message is separate, on a communicator of its two stages.
     bool in_pairs = false;
-    // kBlocking: so many ranks that divide layers have the same activations. Each sends one part of
-    // them, its own, and receivers gather the whole (Megatron-LM's
-    // scatter_gather_tensors_in_pipeline until 2023). 1: each sends all.
+    // kBlocking: number of ranks that divide layers and have the same activations. Each sends its
+    // own part, and receivers gather the whole (Megatron-LM's scatter_gather_tensors_in_pipeline
+    // until 2023). 1: each sends everything.
     int parts = 1;
     int own_part = 0;
-    // The stage's parts of the layers: what each hands on, and which stages have its neighbours.
+    // The stage's chunks, their message sizes, and the stages of their neighbors.
     struct Chunk {
-      bool first = true, last = true;  // of all stages'
+      bool first = true, last = true;  // among all stages' chunks
       int before = 0, behind = 0;
-      Bytes received{};  // activations of a micro-batch from the chunk before
-      Bytes sent{};      // ... to the next one
+      Bytes received{};  // activations of a micro-batch from the previous chunk
+      Bytes sent{};      // activations of a micro-batch to the next chunk
     };
     std::vector<Chunk> chunks{};
     DataType type = DataType::kBf16;
-    std::vector<parallel::Action> passes{};  // in the order in which they are issued
-    // [pass] kOverlapped: it begins a pair that overlaps with the next one (PipelineStage). The
-    // pair begins when both have what they take, and what both send goes out behind the second
+    std::vector<parallel::Action> passes{};  // in issue order
+    // [pass] kOverlapped: it begins a pair that overlaps with the next pass (PipelineStage). The
+    // pair begins when both inputs have arrived, and both outputs are sent after the second pass
     // (DualPipe, dualpipe.py; torch.distributed.pipelining, OVERLAP_F_B).
     std::vector<bool> begins_pair{};
-    std::vector<std::size_t> chunk_of{};  // [pass] of `chunks`
-    std::vector<int> slots{};             // [pass] of its micro-batch's activations
-    std::vector<int> gradient_slots{};    // [pass] of a backward's received gradient
-    // [pass] which pass of this stage takes what it makes; kNoPass: none, or one of another stage.
+    std::vector<std::size_t> chunk_of{};  // [pass] index in `chunks`
+    std::vector<int> slots{};             // [pass] slot of its micro-batch's activations
+    std::vector<int> gradient_slots{};    // [pass] slot of a backward's received gradient
+    // [pass] the pass of this stage that takes its output; kNoPass: none, or a pass of another
+    // stage.
     static constexpr std::size_t kNoPass = static_cast<std::size_t>(-1);
     std::vector<std::size_t> takers{};
   };
@@ -100,45 +101,46 @@ class StageMessages {
 
   const Stage& stage() const { return stage_; }
 
-  // `inputs`: [chunk][slot] where received activations go.
+  // `inputs`: [chunk][slot] buffers for received activations.
   void WritePrologue(std::vector<std::vector<Index>> inputs);
 
-  // The stream carries messages beside passes. A host that waited for it might wait for a peer that
-  // waits for this one.
+  // Whether the stream carries messages that overlap passes. A host that waits for such a stream
+  // may deadlock: its peer may be waiting for it.
   bool CarriesBeside(StreamId stream) const {
     return std::any_of(legs_.begin(), legs_.end(), [&](const Leg& leg) {
       return stream == leg.activations.stream || stream == leg.gradients.stream;
     });
   }
 
-  // Around a pass, in order. What it takes is there from AwaitInput on, which comes right before
-  // its first kernel, so that other streams need not wait for it.
+  // Call around a pass, in this order. The pass's input is available after AwaitInput, which comes
+  // right before its first kernel so that other streams need not wait.
   void BeforePass(std::size_t pass);
   void AwaitInput(std::size_t pass);
   void AfterPass(std::size_t pass);
 
-  // The buffers of the present pass: what its last kernel writes for the neighbouring chunk, here
-  // or on another stage, allocated here, and the received gradient that a backward reads; kNone:
-  // there is none.
+  // Buffers of the present pass. The output, allocated here, is written by the pass's last kernel
+  // for the neighboring chunk, on this or another stage. The received gradient is read by a
+  // backward. kNone: there is none.
   Index AllocateOutput(std::size_t pass);
   Index ReceivedGradient(std::size_t pass) const;
-  // The backward needs the received gradient no more.
+  // Call when the backward no longer needs the received gradient.
   void ReleaseReceivedGradient(std::size_t pass);
 
  private:
   bool EndsPair(std::size_t pass) const { return pass > 0 && stage_.begins_pair[pass - 1]; }
 
-  // From or to one neighbour.
+  // Messages from or to one neighbor.
   struct Lane {
     StreamId stream = 0;
     Index communicator = program::kNone;
     program::MessageDirection direction = program::MessageDirection::kSend;
-    int peer = 0;                                         // in its group
-    Index ready = program::kNone;                         // event: its stream may begin
-    Index arrived[2] = {program::kNone, program::kNone};  // events, by turns of passes
+    int peer = 0;                                         // position in the communicator's group
+    Index ready = program::kNone;                         // event: the lane's stream may start
+    Index arrived[2] = {program::kNone, program::kNone};  // events, alternating between passes
   };
 
-  // Where a chunk of stage `from` is followed by one of stage `to`, and one of them is this stage.
+  // A boundary between a chunk of stage `from` and the next chunk, of stage `to`; one is this
+  // stage.
   struct Leg {
     int from = 0, to = 0;
     Lane activations, gradients;
@@ -147,7 +149,7 @@ class StageMessages {
   bool IsForward(std::size_t pass) const {
     return stage_.passes[pass].task == parallel::Task::kForward;
   }
-  // The pass takes something from the neighbouring chunk; makes something for one.
+  // Whether the pass takes input from, or makes output for, a neighboring chunk.
   bool Takes(std::size_t pass) const {
     if (stage_.passes[pass].task == parallel::Task::kBackwardWeight) return false;
     return stage_.stages > 1 && !(IsForward(pass) ? ChunkOf(pass).first : ChunkOf(pass).last);
@@ -162,13 +164,13 @@ class StageMessages {
   int Taker(std::size_t pass) const {
     return IsForward(pass) ? ChunkOf(pass).behind : ChunkOf(pass).before;
   }
-  // From or to another stage.
+  // Whether that chunk is on another stage.
   bool Receives(std::size_t pass) const { return Takes(pass) && Giver(pass) != stage_.stage; }
   bool Sends(std::size_t pass) const { return Gives(pass) && Taker(pass) != stage_.stage; }
   const Stage::Chunk& ChunkOf(std::size_t pass) const {
     return stage_.chunks[stage_.chunk_of[pass]];
   }
-  // What the pass receives or sends goes this way.
+  // The lane of the message that the pass receives or sends.
   const Lane& LaneOf(std::size_t pass, bool receives) const;
 
   Index InputOf(std::size_t pass) const;
@@ -183,13 +185,13 @@ class StageMessages {
   void AddReceive(std::size_t pass);
   void AddSend(std::size_t pass);
   void RunBlocking();
-  // Messages of so many bytes go in parts.
+  // Whether messages of this size go in parts.
   bool Scatters(Bytes bytes) const;
-  // Where parts of a chunk's activations, or of its gradients, are gathered.
+  // Gather of the parts of a chunk's activations, or of its gradients.
   struct Gather {
     model::GroupOperation operation{};
     GroupOperations::Entry entry{};
-    Index part = program::kNone;  // buffer: what a rank receives
+    Index part = program::kNone;  // buffer: the part that a rank receives
   };
   Gather MakeGather(const char* name, Bytes bytes);
 
@@ -208,15 +210,16 @@ class StageMessages {
   std::vector<Leg> legs_;
   // kBlocking
   StreamId stream_ = 0;
-  // Of all stages; in pairs, of this one with that before and with that behind it.
+  // Over all stages. With pairs: of this stage with the previous and with the next one.
   Index communicator_ = program::kNone, pairs_[2] = {program::kNone, program::kNone};
   Index before_ = program::kNone, after_ = program::kNone;  // events
   std::vector<Index> drained_;                              // events by stream
-  std::vector<program::Message> messages_;                  // of the exchange that is made
+  std::vector<program::Message> messages_;                  // of the exchange being built
   std::vector<program::BufferUse> uses_;
-  std::vector<std::pair<const Gather*, Index>> gathers_;  // behind it, into which buffers
-  std::size_t posted_ = 0;                                // passes whose receive has been posted
-  std::size_t awaited_ = 0;                               // passes whose input is there
+  // gathers after the exchange, and their target buffers
+  std::vector<std::pair<const Gather*, Index>> gathers_;
+  std::size_t posted_ = 0;   // number of passes whose receive has been posted
+  std::size_t awaited_ = 0;  // number of passes whose input has arrived
 };
 
 }  // namespace stepcast::lowering

@@ -8,8 +8,8 @@
 namespace stepcast::lowering {
 namespace {
 
-// A proper colouring of a bipartite multigraph's edges, each vertex having at most as many edges as
-// there are colours.
+// A proper edge coloring of a bipartite multigraph in which no vertex has more edges than there are
+// colors.
 class EdgeColouring {
  public:
   explicit EdgeColouring(int colours) : colours_(colours) {}
@@ -44,8 +44,8 @@ class EdgeColouring {
     for (const int vertex : ends_[edge]) edge_of_[vertex][colour] = edge;
   }
 
-  // Exchanges two colours along the path that leaves `vertex` with colour `taken`; `free` is not
-  // seen there. The graph is bipartite, so the path never reaches the row that lacks `taken`.
+  // Swaps two colours along the path that leaves `vertex` with colour `taken`; `vertex` has no edge
+  // of colour `free`. The graph is bipartite, so the path never reaches the row that lacks `taken`.
   void Flip(int vertex, int taken, int free) {
     std::vector<int> path;
     for (int colour = taken; edge_of_[vertex][colour] != kNone;
@@ -66,7 +66,7 @@ class EdgeColouring {
   std::vector<int> colour_;                // by edge
 };
 
-// The vertices of a row or column; each takes as many edges as there are colours.
+// The vertices that a row or column is split into; each takes as many edges as there are colors.
 struct SplitVertex {
   int vertex = 0;
   int edges = 0;
@@ -145,7 +145,7 @@ void TensorPieces::LayOut(const model::Model& model, std::span<const Group> buck
   }
 }
 
-// A bucket that holds just what a unit does lies as the unit does, so that a rank's part of both is
+// A bucket with exactly a unit's tensors uses the unit's layout, so that a rank's part of both is
 // the same.
 void TensorPieces::LayOutLikeUnits(std::span<const Group> buckets, std::span<const Group> groups) {
   for (std::size_t b = 0; b < buckets.size(); ++b) {
@@ -160,8 +160,8 @@ void TensorPieces::LayOutLikeUnits(std::span<const Group> buckets, std::span<con
   }
 }
 
-// A rank's part of the buckets must be its part of the units. What a bucket and a unit have in
-// common is shared out so that both come out even, and their tensors lie in pieces, rank by rank.
+// A rank's part of the buckets must be its part of the units. The common elements of a bucket and a
+// unit are divided so that both are even, and their tensors are stored in pieces, rank by rank.
 void TensorPieces::CutAcross(const model::Model& model, std::span<const Group> buckets,
                              std::span<const Group> groups, std::int64_t ranks) {
   std::vector<Cell> cells;
@@ -183,7 +183,7 @@ void TensorPieces::CutAcross(const model::Model& model, std::span<const Group> b
     }
   }
   const auto shares = BalancedPartition(cells, static_cast<int>(ranks));
-  // How much of each rank's part is taken.
+  // How many elements of each rank's part are already taken.
   const std::vector<std::int64_t> none(static_cast<std::size_t>(ranks), 0);
   std::vector<std::vector<std::int64_t>> in_bucket(buckets.size(), none);
   std::vector<std::vector<std::int64_t>> in_unit(groups.size(), none);

@@ -144,7 +144,7 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
 }
 
 void TrainingStep::WritePair(ShardingStrategy& strategy) {
-  // What the pass before has left to the next kernel is left to the backward.
+  // Values that the pass before left to the next kernel belong to the backward.
   PassProgress forward{.pass = now_.pass};
   PassProgress backward{.pass = now_.pass + 1, .pending = std::move(now_.pending)};
   now_ = forward;
@@ -152,7 +152,8 @@ void TrainingStep::WritePair(ShardingStrategy& strategy) {
   messages_.AwaitInput(now_.pass);
   SwitchTo(forward, backward);
   BeginPass(strategy);
-  // Blocks go with blocks. Other layers run alone: those before the blocks first, the others last.
+  // Blocks are paired with blocks. Other layers run alone: those before the blocks first, the
+  // others last.
   struct Blocks {
     int first = 0, end = 0;  // places
   };
@@ -280,7 +281,7 @@ void TrainingStep::BeginPass(ShardingStrategy& strategy) {
 void TrainingStep::BeginBackwardPass(ShardingStrategy& strategy) {
   strategy.BeginPass();
   now_.turned_back = false;
-  // An embedding by itself has no gradient of inputs.
+  // A chunk that holds only the embedding computes no gradient of inputs.
   const bool weights_alone = task() != parallel::Task::kBackward &&
                              std::all_of(work_of_layer_.begin() + chunk().first_layer,
                                          work_of_layer_.begin() + chunk().end_layer, [&](int work) {
@@ -295,8 +296,8 @@ void TrainingStep::BeginBackwardPass(ShardingStrategy& strategy) {
 }
 
 void TrainingStep::EndPass(ShardingStrategy& strategy) {
-  // Behind frozen layers a chunk may have nothing to do but what its weights need, which comes
-  // later. The stage before awaits a message all the same.
+  // After frozen layers a chunk may have only gradients of weights to compute, which come later.
+  // The stage before still expects a message.
   const bool gives_gradient =
       task() == parallel::Task::kBackward || task() == parallel::Task::kBackwardInput;
   if (gives_gradient && !chunk().first && BackwardOf(now_.last_layer).empty()) {
@@ -318,8 +319,8 @@ void TrainingStep::EndPass(ShardingStrategy& strategy) {
   }
 }
 
-// Contributions to come: those of the pass, and one where another chunk of the stage has the
-// tensor, too, and its pass of the micro-batch comes later.
+// Counts the contributions to come: those of the pass, plus one if another chunk of the stage also
+// has the tensor and its pass of the micro-batch comes later.
 void TrainingStep::BeginGradients() {
   for (int layer = chunk().first_layer; layer < chunk().end_layer; ++layer) {
     for (const int tensor : model().layers[layer].tensors) {
@@ -409,7 +410,7 @@ void TrainingStep::Reserve() {
     const std::size_t activations =
         work.Of(model::Lifetime::kSaved).size() + work.Of(model::Lifetime::kRecomputed).size();
     const std::size_t parameters = reads.parameters - reads.first;
-    // Beside a collective: what its streams wait for, and the buffer of its result.
+    // Instructions beside a collective: its waits, and the buffer of its result.
     std::size_t collectives = 0;
     for (const auto* pass : {&work.forward, &work.recompute, &work.backward}) {
       collectives += static_cast<std::size_t>(std::count_if(
@@ -421,7 +422,8 @@ void TrainingStep::Reserve() {
   }
   const auto micro_batches = static_cast<std::size_t>(plan().training.gradient_accumulation);
   const std::size_t tensors = model().tensors.size();
-  // Frameworks add theirs. What is reserved and not written takes no memory.
+  // Frameworks add instructions of their own. Reserved entries that are never written take no
+  // memory.
   builder_.ReserveStep(2 * micro_batches * instructions + 12 * tensors + 64);
   builder_.ReserveUses(micro_batches * uses + 8 * tensors + 64);
 }
@@ -490,7 +492,7 @@ void TrainingStep::BeginLayerBackward(ShardingStrategy& strategy, int layer) {
   const bool from_stage = layer + 1 == chunk().end_layer;
   strategy.BeforeBackward(layer);
   offload_.BeforeBackward(layer);
-  // Autograd recomputes when the gradient of the output has come.
+  // Autograd recomputes once the gradient of the output has arrived.
   if (from_stage && now_.begins_backward && !BackwardOf(layer).empty()) {
     messages_.AwaitInput(now_.pass);
   }
@@ -522,8 +524,9 @@ void TrainingStep::EndLayerBackward(ShardingStrategy& strategy, int layer) {
     if (whole || !saved[i].for_weights) builder_.Release(buffers[i]);
   }
   if (from_stage) {
-    // An embedding in a chunk by itself may have nothing to do, because it only has weights, which
-    // come later, or because it is frozen. What is sent to it has to come all the same.
+    // A chunk with only an embedding may have no backward here, because it only has gradients of
+    // weights, which come later, or because it is frozen. The message to it has to be received all
+    // the same.
     if (now_.begins_backward && BackwardOf(layer).empty()) messages_.AwaitInput(now_.pass);
     if (!keeps_gradient) messages_.ReleaseReceivedGradient(now_.pass);
   }
@@ -580,7 +583,7 @@ void TrainingStep::WriteWeights(ShardingStrategy& strategy, int layer, Turn turn
   strategy.AfterBackward(layer);
 }
 
-// What this layer contributes to a tied tensor, until it is added to the others'.
+// This layer's contribution to a tied tensor, until it is added to the others'.
 void TrainingStep::BeginContributions(int layer) {
   contributions_.clear();
   for (const int tensor : model().layers[layer].tensors) {

@@ -1,4 +1,4 @@
-// How a layer's list of operations is written: the kernels, collectives and waits of one pass.
+// Writes a layer's operation list: the kernels, collectives and waits of one pass.
 #include <algorithm>
 #include <cstddef>
 #include <functional>
@@ -99,7 +99,7 @@ void TrainingStep::WriteKernel(const ListRun& run, std::size_t i) {
   const StreamId stream = lanes_[operation.lane];
   for (const int waited : operation.waits) {
     builder_.Wait(stream, entries.Done(static_cast<std::size_t>(waited)));
-    // What one lane has made for the other is among the temporaries.
+    // Values that one lane has made for the other are among the temporaries.
     if (run.passing_by != program::kNone &&
         entries.LaneEvent(static_cast<std::size_t>(waited)) != program::kNone) {
       builder_.Use(builder_.ReadsAll(run.passing_by));
@@ -140,8 +140,8 @@ void TrainingStep::WriteKernel(const ListRun& run, std::size_t i) {
   for (const model::ValueId value : operation.ends) builder_.Release(BufferOf(value, run.layer));
 }
 
-// The first and the last kernel name the parameters and, in backward, what has been kept: with
-// stream order in between, that is enough for the validator to see every hazard of the layer.
+// The first and the last kernel name the parameters and, in backward, the kept values. Together
+// with stream order, this lets the validator see every hazard of the layer.
 void TrainingStep::UseWhatTheLayerReads(const ListRun& run) {
   const LayerReads& reads = layer_reads_[run.layer];
   UseReads(reads.first, reads.parameters);
@@ -163,7 +163,7 @@ void TrainingStep::BeginLives(ShardingStrategy::Pass pass, int layer,
                               const model::Operation& operation) {
   for (const model::ValueId value : operation.begins) {
     const bool saved = value.lifetime == model::Lifetime::kSaved;
-    // What another stage has sent is there already.
+    // Values sent by another stage already have a buffer.
     if (saved && pass == ShardingStrategy::Pass::kForward && ReceivesInto(layer, value.index)) {
       continue;
     }

@@ -1,5 +1,5 @@
-// The tables of the program: what layers, tensors and lists of operations have in them, before any
-// pass is written.
+// The program-table entries of layers, tensors and operation lists, made before any pass is
+// written.
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -15,7 +15,7 @@ namespace stepcast::lowering {
 
 using program::Category;
 
-// `sample`: the first layer that does it; null if none does.
+// `sample`: the first layer with this work; null if there is none.
 void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sample) {
   Work& entries = entries_.emplace_back();
   entries.forward = AddOperations(work.forward, Issuer::kModule);
@@ -53,9 +53,9 @@ void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sam
                                   Category::kActivation);
     }
   }
-  // Blocks come one after another with the same tensors, whose memory is used again and again
-  // between the block's begin and its end: one piece stands for it. The tensors of a layer that
-  // comes once are handed out one by one, and what is between them is lost in pieces.
+  // Equal blocks follow each other, and their tensors reuse the same memory between a block's begin
+  // and its end: one piece stands for it. The tensors of a layer that comes once are allocated one
+  // by one, and the gaps between them are lost.
   const bool once = sample != nullptr && sample->kind != model::LayerKind::kBlock;
   const auto add_transient = [&](const char* part, Bytes all, const std::vector<Bytes>& tensors) {
     const Index first = builder_.buffers();
@@ -90,7 +90,8 @@ Index TrainingStep::RegisteredBuffer(const model::LayerValue& value) {
 
 TrainingStep::OperationEntries TrainingStep::AddOperations(
     const std::vector<model::Operation>& operations, Issuer issuer) {
-  // A compiled block's kernels are launched by one call; a layer list's times hold all there is.
+  // One call launches the kernels of a compiled block. The times of a layer list include all
+  // launches.
   const bool eager = !plan().training.compile;
   OperationEntries entries;
   entries.kernels.reserve(operations.size());
@@ -163,7 +164,7 @@ void TrainingStep::AddLane(std::uint8_t lane) {
 }
 
 void TrainingStep::AddLayers() {
-  // By work: of its first tensor; the others' follow.
+  // [work] text of its first tensor; those of the others follow.
   std::vector<Index> saved_texts;
   saved_texts.reserve(works_.size());
   for (const model::LayerWork& work : works_) {
@@ -221,8 +222,8 @@ void TrainingStep::AddTensors() {
     const model::Tensor& tensor = model().tensors[t];
     const auto in_whole = static_cast<std::size_t>(stage_.whole_tensor(static_cast<int>(t)));
     for (; whole < in_whole; ++whole) elements += stage_.whole_model().tensors[whole].elements;
-    // Ranks with other parts have as many elements of their own; whole tensors are the first one's
-    // on all.
+    // Ranks with other parts have as many elements of their own. A whole tensor has the same first
+    // element on all ranks.
     first_elements_.push_back(elements + model::PartOf(tensor, grids, at) * elements_of_rank);
     tied_contribution_.push_back(
         layers_of_tensor_[t] == 1

@@ -83,8 +83,8 @@ TEST(TrainingStep, SynchronousLaunchesAreWaitedForOneByOne) {
   }
 }
 
-// Who issues the kernels of a phase: modules in forward and where it is run again, autograd in
-// backward, the framework in hooks and the update.
+// The issuer of a phase's kernels: modules in forward and recomputation, autograd in backward, the
+// framework in hooks and the update.
 std::vector<Issuer> Issuers(const program::Program& program, const std::string& name) {
   std::vector<Issuer> issuers;
   for (const Kernel& kernel : program.kernels) {

@@ -9,7 +9,7 @@
 namespace stepcast::lowering {
 namespace {
 
-// Of the lists of the unit's layers: ascending, each once.
+// The union of the lists of the unit's layers, ascending.
 std::vector<int> Owned(const model::Model& model, const Unit& unit,
                        std::vector<int> model::Layer::*used) {
   std::vector<int> owned;
@@ -22,8 +22,8 @@ std::vector<int> Owned(const model::Model& model, const Unit& unit,
   return owned;
 }
 
-// Groups layers by `unit_of_layer` (labels below twice their number), units in the order of their
-// first layers.
+// Groups layers by `unit_of_layer` (labels less than twice the number of layers). Units are ordered
+// by their first layers.
 Units Group(const model::Model& model, const std::vector<int>& unit_of_layer) {
   Units result;
   std::vector<int> unit_of_label(2 * model.layers.size(), -1);
@@ -46,7 +46,7 @@ Units Group(const model::Model& model, const std::vector<int>& unit_of_layer) {
   return result;
 }
 
-// The layers whose label is the number of layers, or more, make up a root.
+// Layers with a label of at least the number of layers make up a root.
 Units GroupWithRoot(const model::Model& model, const std::vector<int>& label) {
   Units units = Group(model, label);
   for (Unit& unit : units.units) {
@@ -73,7 +73,8 @@ Units UnitPerLayer(const model::Model& model) {
       if (first_user[tensor] < 0) {
         first_user[tensor] = static_cast<int>(i);
       } else {
-        // Tied: this layer and all that carry its label join the first user's unit.
+        // A tied tensor joins this layer, and all layers with its label, to the unit of the first
+        // user.
         const int from = label[i], to = label[first_user[tensor]];
         std::replace(label.begin(), label.end(), from, to);
       }

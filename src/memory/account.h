@@ -18,12 +18,12 @@ namespace stepcast::memory {
 
 using BytesByCategory = std::array<Bytes, program::kCategories>;
 
-// Calls of the driver by a caching allocator (caching_allocator.h).
+// Driver calls of a caching allocator (caching_allocator.h).
 struct DriverCalls {
-  int flushes = 0;               // how often unused segments were given back to make room
-  std::int64_t allocations = 0;  // cudaMalloc; with expandable segments: granules mapped
-  std::int64_t frees = 0;        // cudaFree; granules unmapped
-  Bytes given_back{};            // by these frees
+  int flushes = 0;               // number of times that unused segments were returned to make room
+  std::int64_t allocations = 0;  // cudaMalloc; with expandable segments, granules mapped
+  std::int64_t frees = 0;        // cudaFree; with expandable segments, granules unmapped
+  Bytes given_back{};            // bytes returned by these frees
 
   friend bool operator==(const DriverCalls&, const DriverCalls&) = default;
   friend DriverCalls operator-(DriverCalls a, const DriverCalls& b) {
@@ -35,95 +35,95 @@ struct DriverCalls {
   }
 };
 
-// Those at one allocation of a program's step.
+// The driver calls at one allocation of a program's step.
 struct DriverCallsAt {
-  program::Index instruction = program::kNone;  // Program::step
+  program::Index instruction = program::kNone;  // index in Program::step
   DriverCalls calls;
 
   friend bool operator==(const DriverCallsAt&, const DriverCallsAt&) = default;
 };
 
-// Whether the allocator gave unused segments back in any of these calls.
+// Whether the allocator returned unused segments in any of these calls.
 inline bool AnyFlush(const std::vector<DriverCallsAt>& calls) {
   return std::any_of(calls.begin(), calls.end(),
                      [](const DriverCallsAt& at) { return at.calls.flushes > 0; });
 }
 
-// What calls take on the host, without what they wait for (deferred_frees.h).
+// Host time of driver calls, without the waits that they cause (deferred_frees.h).
 //
-// Per call the least, that for 2 MiB: what the driver takes to create, map and enable them (29 + 2
-// + 38 us), and to unmap and release them (34 + 23 us), measured on an A100 by Prabhu et al. 2024,
-// "vAttention" (arXiv 2405.04437, table 3). By size, for what is given back, and taken again: 7 ps
-// a byte (7.5 ms a GiB), the median over the nine fit rows of published steps that flush; half of
-// them lie between 1.3 and 9.6 (docs/decisions/allocator-flushes.md).
+// Time per call, the least, for 2 MiB: create, map and enable access (29 + 2 + 38 us), unmap and
+// release (34 + 23 us), measured on an A100 by Prabhu et al. 2024, "vAttention" (arXiv 2405.04437,
+// table 3). Time per byte returned and allocated again: 7 ps (7.5 ms a GiB), the median over the
+// nine fit rows of published steps that flush; half of them lie between 1.3 and 9.6
+// (docs/decisions/allocator-flushes.md).
 inline Time TimeOf(const DriverCalls& calls) {
   constexpr Time kAllocation = Microseconds(69), kFree = Microseconds(57);
   constexpr Time kByte = Picoseconds(7);
   return calls.allocations * kAllocation + calls.frees * kFree + calls.given_back.count() * kByte;
 }
 
-// A rank's memory in a run: values that a replay (replay.h) finds and every table, chart and trace
-// shows.
+// A rank's memory in a run: the values found by a replay (replay.h), shown by tables, charts and
+// traces.
 
-// Where a program's memory comes from.
+// The allocator of a program's memory.
 enum class Allocator : std::uint8_t {
-  kNone,     // textbook: every buffer takes its own size from the device
+  kNone,     // textbook: every buffer takes exactly its size from the device
   kCaching,  // PyTorch's (caching_allocator.h)
   kCachingExpandable,
 };
 struct Device {
-  Bytes capacity;  // what the program's buffers, or the allocator's segments, may take
+  Bytes capacity;  // available to the program's buffers, or to the allocator's segments
   Allocator allocator = Allocator::kCaching;
 };
 
-// A device where everything fits and buffers take what they ask for.
+// A device on which everything fits and buffers take exactly their sizes.
 inline constexpr Device kUnlimited{.capacity = Bytes(std::numeric_limits<std::int64_t>::max() / 2),
                                    .allocator = Allocator::kNone};
 
-// Over all steps that were run, from the prologue on.
+// Memory use over all steps of a run, from the prologue on.
 struct Usage {
-  // The peak: the first moment at which allocated buffers held most bytes, and what they were.
+  // Peak of allocated bytes, and its categories at the first moment of the peak.
   Bytes peak;
-  BytesByCategory at_peak{};  // adds up to `peak`
-  Bytes padding;              // the part of it that only fills shards to equal length
-  // Most bytes that the allocator held from the device: segments, with what is cached or lost in
-  // pieces; at least `peak`. Without an allocator the same as `peak`.
+  BytesByCategory at_peak{};  // sums to `peak`
+  Bytes padding;              // the part of the peak that only pads shards to equal length
+  // Peak of bytes that the allocator held from the device: segments, including cached and
+  // fragmented memory. At least `peak`; without an allocator, equal to it.
   Bytes reserved;
-  // Whether everything got its memory, at the worst after flushes. If not, all figures are those of
-  // a device without limit.
+  // Whether every allocation succeeded, possibly after flushes. If not, all figures are those of an
+  // unlimited device.
   bool fits = true;
-  int flushes = 0;  // how often the allocator gave its unused segments back to make room
-  // False: these figures need not be those of the longer step that is asked for (Steps::longer).
+  int flushes = 0;  // number of times that the allocator returned its unused segments to make room
+  // False: the figures may differ from those of the requested longer step (Steps::longer).
   bool of_longer = true;
-  // The driver's calls in one step (Steps::described), in its order; none where it does not flush:
-  // what a run takes from the device once costs no later step anything.
+  // The driver's calls in one step (Steps::described), in order. Empty if it does not flush: memory
+  // taken from the device once costs later steps nothing.
   std::vector<DriverCallsAt> step_calls{};
 };
 
-// An allocation or a free as the allocator carries it out.
+// An allocation or free as carried out by the allocator.
 struct Change {
-  Time time;               // by the host; zero in the prologue
-  std::uint32_t step = 0;  // of the instruction; 0 in the prologue
-  // Of Program::step: the allocation or free; where the free was deferred, the allocation at which
+  Time time;               // host time; zero in the prologue
+  std::uint32_t step = 0;  // step of the instruction; 0 in the prologue
+  // Index in Program::step of the allocation or free. For a deferred free: the allocation at which
   // the allocator noticed that the block is free. kNone: in the prologue.
   program::Index instruction = program::kNone;
   program::Index buffer = program::kNone;
   bool allocates = false;
-  Bytes reserved;  // after it
+  Bytes reserved;  // after the change
 };
 
 struct Account {
   Usage usage;
   std::vector<Change> changes;   // in the order in which they took effect
-  std::size_t peak_changes = 0;  // so many of them lead to the peak
+  std::size_t peak_changes = 0;  // number of changes up to the peak
 };
 
-// A step in which as much is allocated as at the peak: the first one of [first, last], or else the
+// A step in which the allocated bytes reach the peak: the first in [first, last], otherwise the
 // first of all. The prologue belongs to step 0.
 std::uint32_t StepOfPeak(const program::Program& program, const Account& account,
                          std::uint32_t first, std::uint32_t last);
 
-// Allocated bytes after a number of changes.
+// Allocated bytes after a sequence of changes.
 class Balance {
  public:
   void Apply(const program::Program& program, const Change& change) {
@@ -145,20 +145,20 @@ class Balance {
   Bytes total_;
 };
 
-// The buffers that are allocated at the peak, ascending; one whose earlier block is still waiting
-// for a deferred free stands twice.
+// The buffers allocated at the peak, ascending. A buffer whose earlier block still waits for a
+// deferred free appears twice.
 std::vector<program::Index> BuffersAtPeak(const program::Program& program, const Account& account);
 
-// Steps says what a replay (replay.h) takes for the steps of a run.
+// Assumptions of a replay (replay.h) about the steps of a run.
 struct Steps {
-  std::uint32_t described = 0;  // the step whose calls of the driver Usage::step_calls lists
-  // When this is set, every step, also each before it, is taken to be equal to this one. The replay
-  // then reads the records of this step alone, and of the others only how many there are.
+  std::uint32_t described = 0;  // the step whose driver calls are listed in Usage::step_calls
+  // If set, every step, including earlier ones, is assumed to equal this one. The replay then reads
+  // only this step's records, and the number of the others.
   std::optional<std::uint32_t> repeated{};
-  // When this is set, steps have more micro-batches than the program has. A replay of a program
-  // with deferred frees then needs `repeated` as well.
+  // If set, steps have more micro-batches than the program. Replaying a program with deferred frees
+  // then also requires `repeated`.
   std::optional<program::LongerStep> longer{};
-  Time period{};  // how long one period of `longer` takes in the run
+  Time period{};  // duration of one period of `longer` in the run
 };
 
 }  // namespace stepcast::memory

@@ -9,7 +9,7 @@
 namespace stepcast::memory {
 namespace {
 
-// Ranges of expandable segments lie this far apart: they never meet.
+// Distance between the ranges of expandable segments, so that they never meet.
 constexpr std::int64_t kRange = std::int64_t{1} << 52;
 
 }  // namespace
@@ -37,7 +37,7 @@ bool CachingAllocator::RoomFor(std::int64_t size) const {
   return reserved_ + Bytes(size) <= settings_.capacity;
 }
 
-// An entry of blocks_ for a new block. References to others are lost.
+// Returns an entry of blocks_ for a new block. Invalidates references to others.
 CachingAllocator::Block CachingAllocator::NewEntry() {
   if (unused_.empty()) {
     blocks_.emplace_back();
@@ -48,7 +48,7 @@ CachingAllocator::Block CachingAllocator::NewEntry() {
   return block;
 }
 
-// Takes a block out of its segment's chain.
+// Removes a block from its segment's chain.
 void CachingAllocator::Forget(Block block) {
   const State& state = blocks_[block];
   if (state.before != kNoBlock) blocks_[state.before].after = state.after;
@@ -60,7 +60,7 @@ void CachingAllocator::Forget(Block block) {
 
 namespace {
 
-// Ascending with the size; a size is a multiple of 512 B.
+// The class of a size, which is a multiple of 512 B. Classes ascend with the size.
 std::size_t ClassOf(std::int64_t size) {
   const auto units = static_cast<std::uint64_t>(size) / kMinBlockSize;
   constexpr std::uint64_t kOfTheirOwn = 4;
@@ -71,7 +71,7 @@ std::size_t ClassOf(std::int64_t size) {
 
 }  // namespace
 
-// kClasses if there is none.
+// The first non-empty class at or after `from`; kClasses if there is none.
 std::size_t CachingAllocator::FirstClass(const Pool& pool, std::size_t from) {
   constexpr std::size_t kBits = 64;
   std::size_t word = from / kBits;
@@ -116,7 +116,7 @@ void CachingAllocator::DropFree(Block block) {
   if (state.worse == kNoBlock) pool.has[index / 64] &= ~(std::uint64_t{1} << index % 64);
 }
 
-// Joins a block that is not listed with its free neighbours.
+// Merges a block that is in no free list with its free neighbors.
 CachingAllocator::Block CachingAllocator::MergeNeighbours(Block block) {
   const Block after = blocks_[block].after;
   if (after != kNoBlock && !blocks_[after].live) {
@@ -136,7 +136,7 @@ CachingAllocator::Block CachingAllocator::MergeNeighbours(Block block) {
 
 CachingAllocator::Block CachingAllocator::TakeFree(std::uint32_t pool, std::int64_t size) {
   const Pool& from = pools_[pool];
-  // Of the size's own class some may be too small.
+  // Some blocks of the size's own class may be too small.
   const std::size_t own = ClassOf(size);
   Block block = from.best[own];
   while (block != kNoBlock && blocks_[block].size < size) block = blocks_[block].worse;
@@ -167,7 +167,7 @@ CachingAllocator::Block CachingAllocator::TakeFree(std::uint32_t pool, std::int6
   return block;
 }
 
-// A segment, all of it one free block, and the request out of it.
+// Makes a segment that is one free block, and allocates the request from it.
 CachingAllocator::Block CachingAllocator::TakeSegment(std::uint32_t pool, std::int64_t size) {
   if (settings_.expandable_segments) {
     if (!Grow(pool, size)) return kNoBlock;
@@ -183,7 +183,7 @@ CachingAllocator::Block CachingAllocator::TakeSegment(std::uint32_t pool, std::i
   return TakeFree(pool, size);
 }
 
-// Maps as many granules at the end of the pool's range as make its last free block large enough.
+// Maps granules at the end of the pool's range until its last free block is large enough.
 bool CachingAllocator::Grow(std::uint32_t index, std::int64_t size) {
   Pool& pool = pools_[index];
   const bool free_end = pool.last != kNoBlock && !blocks_[pool.last].live;
@@ -200,11 +200,11 @@ bool CachingAllocator::Grow(std::uint32_t index, std::int64_t size) {
   return true;
 }
 
-// Gives everything back that no live block needs.
+// Returns all memory without live blocks.
 void CachingAllocator::Flush() {
   const Bytes before = reserved_;
   for (Pool& pool : pools_) {
-    // What is given back changes the lists.
+    // Returning blocks changes the lists, so they are collected first.
     std::vector<Block> free;
     for (Block block : pool.best) {
       for (; block != kNoBlock; block = blocks_[block].worse) free.push_back(block);
@@ -237,8 +237,8 @@ void CachingAllocator::GiveBack(Block block) {
   Forget(block);
 }
 
-// The whole granules inside a free block; what is left of it on either side stays. Blocks on the
-// two sides of the hole are no neighbours any more.
+// Returns the whole granules inside a free block; the remainder on each side stays. The blocks on
+// both sides of the hole are no longer neighbors.
 void CachingAllocator::GiveBackGranules(Block block) {
   const State old = blocks_[block];
   Pool& pool = pools_[old.pool];

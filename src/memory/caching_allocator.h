@@ -11,8 +11,8 @@
 
 namespace stepcast::memory {
 
-// The sizes in which PyTorch's caching allocator deals with memory (caching_allocator.h), in bytes.
-// The names are those of CUDACachingAllocator.cpp.
+// Sizes used by PyTorch's caching allocator (below), in bytes, with the names of
+// CUDACachingAllocator.cpp.
 
 inline constexpr std::int64_t kMinBlockSize = 512;
 inline constexpr std::int64_t kSmallSize = std::int64_t{1} << 20;
@@ -25,43 +25,44 @@ constexpr std::int64_t RoundUp(std::int64_t size, std::int64_t granule) {
   return (size + granule - 1) / granule * granule;
 }
 
-// Rounding of requests.
+// Requests are rounded up to this size.
 constexpr std::int64_t BlockSize(std::int64_t size) {
   return std::max(kMinBlockSize, RoundUp(size, kMinBlockSize));
 }
 
-// Whether the small pool serves it, rounded up.
+// Whether a rounded request is served from the small pool.
 constexpr bool IsSmall(std::int64_t block) { return block <= kSmallSize; }
 
-// The segment that is taken for it where no free block is large enough; not an expandable one.
+// Size of a new, non-expandable segment for a rounded request.
 constexpr std::int64_t SegmentSize(std::int64_t block) {
   if (IsSmall(block)) return kSmallBuffer;
   return block < kMinLargeAlloc ? kLargeBuffer : RoundUp(block, kRoundLarge);
 }
 
-// PyTorch's caching allocator for device memory, in virtual addresses: what it takes from the
-// device (segments) and how it cuts that into blocks, so that reserved memory and fragmentation
-// come out beside what was asked for. Source: pytorch/pytorch 2.6.0,
-// c10/cuda/CUDACachingAllocator.cpp, with its defaults.
+// PyTorch's caching allocator for device memory, in virtual addresses: the segments that it takes
+// from the device, and the blocks it cuts them into. It gives reserved memory and fragmentation
+// besides allocated bytes. Source: pytorch/pytorch 2.6.0, c10/cuda/CUDACachingAllocator.cpp, with
+// its defaults.
 //
-//   * A request is rounded up to 512 B, at least 512 B.
-//   * Up to 1 MiB it is served from the small pool, whose segments are 2 MiB; above from the large
-//     pool: segments of 20 MiB for requests below 10 MiB, else the request rounded up to 2 MiB.
-//   * Every stream has pools of its own. The smallest free block that is large enough is taken, on
-//     a tie the one at the lowest address; what it has too much becomes a free block if it is at
-//     least 512 B (small pool) or more than 1 MiB (large pool).
-//   * A freed block merges with its free neighbours in the segment. Segments stay.
-//   * Where the device has no room for a new segment, all segments without a live block are given
-//     back, of every stream, and the request is tried once more; then it is out of memory.
-//   * Expandable segments (PYTORCH_CUDA_ALLOC_CONF): each pool is one range of addresses that grows
-//     at its end by 2 MiB (small) or 20 MiB (large) at a time and is split down to 512 B. Of what
-//     is given back, only whole granules count.
+//  * A request is rounded up to a multiple of 512 B.
+//  * Up to 1 MiB it is served from the small pool, with segments of 2 MiB. Larger requests are
+//    served from the large pool: segments of 20 MiB for requests below 10 MiB, otherwise the
+//    request rounded up to 2 MiB.
+//  * Every stream has its own pools. The smallest sufficient free block is taken, on a tie the one
+//    at the lowest address. Its excess becomes a free block if it is at least 512 B (small pool) or
+//    more than 1 MiB (large pool).
+//  * A freed block merges with its free neighbors in the segment. Segments are kept.
+//  * If the device has no room for a new segment, all segments without a live block are returned,
+//    of every stream, and the request is retried once; then it is out of memory.
+//  * Expandable segments (PYTORCH_CUDA_ALLOC_CONF): each pool is one address range that grows at
+//    its end by 2 MiB (small) or 20 MiB (large) at a time and is split down to 512 B. Only whole
+//    granules are returned.
 //
-// Deterministic: segments have ascending addresses in the order in which they were taken.
+// Deterministic: segments have ascending addresses in the order of their creation.
 class CachingAllocator {
  public:
   struct Settings {
-    Bytes capacity;  // what the device can give to this process's segments
+    Bytes capacity;  // available to this process's segments
     bool expandable_segments = false;
   };
 
@@ -71,17 +72,17 @@ class CachingAllocator {
 
   CachingAllocator(int streams, Settings settings) { Reset(streams, settings); }
 
-  // As a new one, in the same memory.
+  // Resets to a new allocator, reusing memory.
   void Reset(int streams, Settings settings);
 
-  // A block for `stream` from a free block or a new segment; kNoBlock if the device has no room for
-  // the segment.
+  // Allocates a block for `stream` from a free block or a new segment; kNoBlock if the device has
+  // no room for the segment.
   Block TryAllocate(int stream, Bytes size);
-  // The same once TryAllocate found nothing: gives all segments without a live block back and takes
-  // a new one. Free blocks are not looked at again, as in PyTorch (issue 189504): what was freed
-  // since then helps only where a whole segment became free. kNoBlock: out of memory.
+  // Call after TryAllocate failed: returns all segments without a live block and takes a new one.
+  // Like PyTorch, it does not search free blocks again (issue 189504), so memory freed since then
+  // helps only if a whole segment became free. kNoBlock: out of memory.
   Block FlushAndAllocate(int stream, Bytes size);
-  // One after the other.
+  // TryAllocate, then FlushAndAllocate if needed.
   Block Allocate(int stream, Bytes size) {
     const Block block = TryAllocate(stream, size);
     return block != kNoBlock ? block : FlushAndAllocate(stream, size);
@@ -89,40 +90,39 @@ class CachingAllocator {
   // Requires a live block.
   void Free(Block block);
 
-  // Where it lies. Two live blocks never overlap.
+  // The block's address. Two live blocks never overlap.
   std::int64_t AddressOf(Block block) const { return blocks_[block].address; }
 
-  Bytes allocated() const { return allocated_; }  // live blocks, rounded up as they are
+  Bytes allocated() const { return allocated_; }  // live blocks, with their rounded sizes
   Bytes reserved() const { return reserved_; }    // segments
   Bytes peak_reserved() const { return peak_reserved_; }
   std::int64_t SizeOf(Block block) const { return blocks_[block].size; }
 
-  // So far. As long as `flushes` stays the same, segments are only ever added: two moments of one
-  // allocator with the same calls have the same segments. Free neighbours are always merged, so the
-  // free blocks follow from these and the live blocks. So two moments that agree in calls and in
-  // the addresses and sizes of live blocks are alike: from both, the same requests have the same
-  // outcome.
+  // Driver calls so far. While `flushes` is unchanged, segments are only added, so equal calls mean
+  // equal segments. Free neighbors are always merged, so the free blocks follow from segments and
+  // live blocks. Two moments with equal calls and equal addresses and sizes of live blocks are
+  // therefore equivalent: the same requests have the same results.
   const DriverCalls& calls() const { return calls_; }
 
  private:
-  // Sizes in four classes for each power of two of 512 B.
+  // Size classes: four for each power of two of 512 B.
   static constexpr std::size_t kClasses = 192;
 
   struct State {
     std::int64_t address = 0;
     std::int64_t size = 0;
-    Block before = kNoBlock, after = kNoBlock;  // neighbours in the segment
-    // Of a free block: those of its class that fit next better and next worse. The best fit is the
-    // smallest, of several the one at the lowest address.
+    Block before = kNoBlock, after = kNoBlock;  // neighbors in the segment
+    // For a free block: the next better and next worse fit in its class. The best fit is the
+    // smallest, on a tie the one at the lowest address.
     Block better = kNoBlock, worse = kNoBlock;
     std::uint32_t pool = 0;
     bool live = false;
   };
   struct Pool {
     bool small = false;
-    std::array<Block, kClasses> best{};              // free block by class of size
-    std::array<std::uint64_t, kClasses / 64> has{};  // which classes have any
-    // Expandable: the range [begin, end) that has been mapped so far, and its last block.
+    std::array<Block, kClasses> best{};              // best free block by size class
+    std::array<std::uint64_t, kClasses / 64> has{};  // bit set of classes with free blocks
+    // Expandable: the mapped range [begin, end), and its last block.
     std::int64_t begin = 0, end = 0;
     Block last = kNoBlock;
   };
@@ -145,9 +145,9 @@ class CachingAllocator {
   Block MergeNeighbours(Block block);
 
   Settings settings_;
-  std::vector<Pool> pools_;  // of stream s: 2s small, 2s + 1 large
+  std::vector<Pool> pools_;  // stream s has 2s (small) and 2s + 1 (large)
   std::vector<State> blocks_;
-  std::vector<Block> unused_;  // entries of blocks_ that stand for nothing
+  std::vector<Block> unused_;  // unused entries of blocks_
   std::int64_t next_address_ = 0;
   Bytes allocated_, reserved_, peak_reserved_;
   DriverCalls calls_;

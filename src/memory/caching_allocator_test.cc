@@ -50,8 +50,8 @@ TEST(CachingAllocatorTest, SegmentsBySizeOfTheRequest) {
   EXPECT_EQ(reserved(MiB(10) + Bytes(1)), MiB(12));
 }
 
-// 20 MiB: 5 MiB, 5 MiB, and 10 MiB left. A third request of 9 MiB takes them whole, for the rest of
-// 1 MiB is not more than 1 MiB.
+// 20 MiB: 5 MiB, 5 MiB, and 10 MiB left. A third request of 9 MiB takes all of them, because the
+// remainder of 1 MiB is not more than 1 MiB.
 TEST(CachingAllocatorTest, ALargeBlockIsSplitOnlyIfMoreThanAMebibyteIsLeft) {
   CachingAllocator allocator = Make();
   allocator.Allocate(0, MiB(5));
@@ -85,8 +85,8 @@ TEST(CachingAllocatorTest, TheSmallestBlockThatIsLargeEnoughIsTaken) {
   EXPECT_EQ(allocator.reserved(), MiB(76));
 }
 
-// Freed in the order 1, 3, 2, three blocks and the 5 MiB behind them are one block of 20 MiB again,
-// which serves a request that would otherwise have had a segment of its own.
+// Freed in the order 1, 3, 2, three blocks and the 5 MiB after them merge into one block of 20 MiB,
+// which serves a request that would otherwise need its own segment.
 TEST(CachingAllocatorTest, FreeNeighboursMerge) {
   CachingAllocator allocator = Make();
   const auto a = allocator.Allocate(0, MiB(5));
@@ -111,7 +111,7 @@ TEST(CachingAllocatorTest, SegmentsDoNotMerge) {
   EXPECT_EQ(allocator.reserved(), MiB(40));
 }
 
-// The classic fragmentation: free memory in two pieces does not serve one large request.
+// Fragmentation: free memory in two pieces does not serve one large request.
 TEST(CachingAllocatorTest, ALiveBlockKeepsItsNeighboursApart) {
   CachingAllocator allocator = Make();
   const auto a = allocator.Allocate(0, MiB(8));
@@ -131,7 +131,7 @@ TEST(CachingAllocatorTest, StreamsHavePoolsOfTheirOwn) {
   EXPECT_EQ(allocator.reserved(), MiB(200));
 }
 
-// 100 MiB of room: 60 are cached by stream 0, so stream 1's 60 need the flush.
+// Capacity 100 MiB: stream 0 caches 60, so stream 1's 60 need a flush.
 TEST(CachingAllocatorTest, AFullDeviceGivesBackWhatNoBlockNeeds) {
   CachingAllocator allocator = Make(MiB(100), 2);
   const auto a = allocator.Allocate(0, MiB(60));
@@ -161,8 +161,8 @@ TEST(CachingAllocatorTest, OutOfMemoryChangesNothing) {
   EXPECT_EQ(allocator.reserved(), MiB(50));
 }
 
-// 12 MiB need one granule of 20; 8 are left, so 16 more need one granule, and 12 remain: of the
-// same range, no fragment between them.
+// 12 MiB need one granule of 20; 8 are left. 16 more need one granule, and 12 are left, in the same
+// range and without a fragment between them.
 TEST(CachingAllocatorTest, ExpandableSegmentsGrowAtTheirEnd) {
   CachingAllocator allocator = Make(GiB(80), kOne, true);
   const auto a = allocator.Allocate(0, MiB(12));
@@ -177,9 +177,9 @@ TEST(CachingAllocatorTest, ExpandableSegmentsGrowAtTheirEnd) {
   EXPECT_EQ(allocator.reserved(), MiB(40));
 }
 
-// Granules of the small pool are 2 MiB, and blocks are split down to 512 B: 3 x 768 KiB take two of
-// them without a gap, where whole segments of 2 MiB hold two each. What is freed in the middle
-// serves the next request that it is large enough for, at the lowest address.
+// Granules of the small pool are 2 MiB, and blocks are split down to 512 B: 3 x 768 KiB take two
+// granules without a gap, where whole segments of 2 MiB hold two each. A block freed in the middle
+// serves the next request that fits, at the lowest address.
 TEST(CachingAllocatorTest, ExpandableSegmentsSplitFinelyAndReuseTheMiddle) {
   CachingAllocator allocator = Make(GiB(80), kOne, true);
   const auto a = allocator.Allocate(0, KiB(768));
@@ -202,7 +202,7 @@ TEST(CachingAllocatorTest, ExpandableSegmentsSplitFinelyAndReuseTheMiddle) {
   EXPECT_EQ(allocator.AddressOf(g), allocator.AddressOf(f) + MiB(7).count());
 }
 
-// What a step of growing micro-batches leaves in pieces otherwise.
+// Growing micro-batches fragment memory without expandable segments.
 TEST(CachingAllocatorTest, ExpandableSegmentsDoNotFragmentAsRequestsGrow) {
   for (const bool expandable : {false, true}) {
     CachingAllocator allocator = Make(GiB(80), kOne, expandable);
@@ -224,8 +224,8 @@ TEST(CachingAllocatorTest, AFullDeviceUnmapsWholeGranules) {
   EXPECT_EQ(allocator.reserved(), MiB(100));
 }
 
-// Whatever is asked for: what is reserved holds what is live, no two live blocks overlap, and once
-// all is free, a flush leaves nothing.
+// For any requests: reserved memory holds all live blocks, no two live blocks overlap, and after
+// all are freed, a flush leaves nothing.
 RC_GTEST_PROP(CachingAllocatorProperty, BooksBalance, (bool expandable)) {
   CachingAllocator allocator = Make(MiB(512), 2, expandable);
   std::vector<std::pair<CachingAllocator::Block, std::int64_t>> live;
@@ -260,7 +260,7 @@ RC_GTEST_PROP(CachingAllocatorProperty, BooksBalance, (bool expandable)) {
   RC_ASSERT(allocator.reserved() <= MiB(512));
 }
 
-// The rules once more, by looking at every block for every request. Without expandable segments.
+// The rules again, examining every block for every request. Without expandable segments.
 class AllBlocks {
  public:
   explicit AllBlocks(Bytes capacity) : capacity_(capacity.count()) {}

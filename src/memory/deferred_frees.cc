@@ -76,8 +76,7 @@ using program::Program;
 
 namespace {
 
-// Buffers with recorded streams: which these are, and the last use on each stream, since a buffer
-// was freed last.
+// Buffers with recorded streams, and the last use on each stream since the buffer was last freed.
 class RecordedBuffers {
  public:
   explicit RecordedBuffers(const Program& program)
@@ -96,7 +95,7 @@ class RecordedBuffers {
 
   bool empty() const { return states_.empty(); }
 
-  // Uses on streams that are recorded for no buffer are never waited for.
+  // Uses on streams that no buffer records are never waited for.
   bool MayBeAwaited(const Instruction& instruction) const {
     return instruction.use_count == 0 || records_[instruction.stream] != 0;
   }
@@ -171,8 +170,8 @@ class RecordedBuffers {
 
 }  // namespace
 
-// A free waits for the last use on each recorded stream. Uses and free lie in the same step; a use
-// of the step before has then ended long ago.
+// A free waits for the last use on each recorded stream. Uses and free are in the same step; a use
+// in the previous step has ended long before.
 DeferredFrees::DeferredFrees(const Program& program) {
   RecordedBuffers buffers(program);
   if (buffers.empty()) return;

@@ -11,8 +11,8 @@ using program::Instruction;
 using program::kNone;
 using program::Opcode;
 
-// Numbers purposes. What a micro-batch holds at once for a layer's pass in a phase has purposes of
-// its own, the same ones in every micro-batch.
+// Numbers purposes. The blocks that a micro-batch holds at once for a layer's pass in a phase have
+// separate purposes, the same ones in every micro-batch.
 class Purposes {
  public:
   std::uint32_t Of(const Instruction& allocation) {
@@ -37,7 +37,7 @@ class Purposes {
   }
 
  private:
-  // By phase and label.
+  // [phase][label]
   std::array<std::vector<std::vector<std::uint32_t>>, program::kPhases> places_;
   std::vector<std::vector<bool>> held_;  // by micro-batch and purpose
   std::uint32_t count_ = 0;

@@ -18,8 +18,7 @@
 #include "src/program/program.h"
 
 namespace stepcast::memory {
-// The requests of a program: its allocations and frees, in the order of its instructions, and
-// nothing else of it.
+// The requests of a program: its allocations and frees, in instruction order.
 
 inline bool ChangesMemory(const program::Instruction& instruction) {
   return instruction.opcode == program::Opcode::kAllocate ||
@@ -38,12 +37,12 @@ struct Request {
 struct Section {
   std::size_t first = 0, last = 0;
   std::size_t kind = 0;  // the index of the first section that makes the same requests
-  // The section frees as often as it allocates. A section that does not cannot leave the allocator
-  // as it finds it.
+  // A section that frees as often as it allocates. Another section cannot leave the allocator as it
+  // was.
   bool balanced = false;
 };
 
-// The part of a buffer that memory depends on.
+// The properties of a buffer that memory depends on.
 struct Sized {
   Bytes size, padding;  // `padding` is a part of `size`
   program::Category category = program::Category::kParameter;
@@ -54,12 +53,12 @@ struct Requests {
   std::vector<Sized> buffers;
   std::vector<Request> prologue, step;
   std::vector<Section> sections;  // of `step`
-  // These three are set only when a longer step is asked for: one owner for each request of `step`,
-  // and the requests [period_begin, period_end) of `step` that make up its period.
+  // Only set for a longer step: one owner for each request of `step`, and the requests
+  // [period_begin, period_end) of `step` that form its period.
   std::vector<Owner> owners;
   std::size_t period_begin = 0, period_end = 0;
 
-  // Replaces the contents by the requests of `program`.
+  // Replaces the contents with the requests of `program`.
   void Take(const program::Program& program, const std::optional<program::LongerStep>& longer);
 
   std::span<const Request> Of(const Section& section) const {
@@ -134,15 +133,14 @@ bool Requests::Same(const Section& a, const Section& b) const {
   return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end());
 }
 
-// The replay of a program without deferred frees. Its figures depend on the order of the program's
-// requests alone, not on times.
+// Replay of a program without deferred frees. The figures depend only on the order of the program's
+// requests, not on times.
 
-// An object keeps the memory that it works in from one replay to the next. Two threads must not use
-// it at once.
+// Reuses its memory from one replay to the next. Not thread-safe.
 class ProgramOrderReplay {
  public:
-  // Gives the figures after `steps` steps. In Usage::step_calls `instruction` is the index of the
-  // request in Requests::step, not of an instruction of the program.
+  // The figures after `steps` steps. In Usage::step_calls, `instruction` is an index into
+  // Requests::step, not an instruction of the program.
   Usage Figures(const Requests& requests, std::size_t steps, const Steps& asked,
                 const Device& device);
 
@@ -153,7 +151,7 @@ class ProgramOrderReplay {
     std::int64_t address = 0, size = 0;
     friend bool operator==(const LiveBlock&, const LiveBlock&) = default;
   };
-  // The state decides what any later requests do (CachingAllocator::calls).
+  // The state determines the result of all later requests (CachingAllocator::calls).
   struct State {
     DriverCalls calls;
     std::vector<LiveBlock> blocks;
@@ -184,7 +182,7 @@ using program::LongerStep;
 
 namespace {
 
-// The peak of what is allocated: of totals first, then what they were made of.
+// Finds the peak of allocated bytes: first of totals, then its categories.
 void FindPeak(const Requests& requests, std::size_t steps, Usage& usage) {
   Bytes total;
   std::size_t at = 0, peak_at = 0;  // requests
@@ -239,7 +237,8 @@ Usage ProgramOrderReplay::Figures(const Requests& requests, std::size_t steps, c
   Usage unlimited = usage;
   AddTo(unlimited);
   unlimited.fits = unlimited.reserved <= device.capacity;
-  // Where all of it was alive at once nothing that the allocator gives back helps.
+  // If the sum of live buffers exceeds the capacity, memory returned by the allocator does not
+  // help.
   if (unlimited.fits || usage.peak > device.capacity || !run(device.capacity)) return unlimited;
   usage.fits = true;
   AddTo(usage);
@@ -271,7 +270,7 @@ bool ProgramOrderReplay::Run(std::size_t steps, const Steps& asked, const Device
       }
     }
     State after = StateNow();
-    // This step changed nothing, so those to come do the same.
+    // A step without changes is followed by equal steps.
     if (before == after) return true;
     before = std::move(after);
   }
@@ -296,7 +295,7 @@ ProgramOrderReplay::State ProgramOrderReplay::StateNow() const {
   return state;
 }
 
-// A micro-batch that left everything as it found it does so again when it finds the same.
+// A micro-batch that left the state unchanged does so again if it finds the same state.
 bool ProgramOrderReplay::CarrySection(const Section& section) {
   if (requests_->sections.size() == 1 || !section.balanced) return Carry(requests_->Of(section));
   State before = StateNow();
@@ -307,8 +306,8 @@ bool ProgramOrderReplay::CarrySection(const Section& section) {
   return true;
 }
 
-// The program's step up to the end of the period, the period again for later micro-batches, and the
-// rest for the last of them.
+// Replays the program's step up to the end of the period, the period again for later micro-batches,
+// and the rest for the last of them.
 bool ProgramOrderReplay::CarryLonger(const LongerStep& longer) {
   const Requests& all = *requests_;
   of_micro_batches_.Clear();
@@ -330,7 +329,7 @@ bool ProgramOrderReplay::CarryLonger(const LongerStep& longer) {
   return carry(all.period_end, all.step.size(), periods.later());
 }
 
-// A request of the program's step, for a micro-batch so much later.
+// Replays a request of the program's step for a micro-batch that is `later` micro-batches later.
 bool ProgramOrderReplay::CarryFor(std::size_t request, std::int64_t later) {
   const Request& own = requests_->step[request];
   const Owner& owner = requests_->owners[request];
@@ -377,7 +376,7 @@ using program::Timeline;
 
 namespace {
 
-// The requests that calls of the driver were numbered by, as instructions of a program with these.
+// Replaces request numbers of driver calls by instruction indices of the program.
 void NameInstructions(const Program& program, std::vector<DriverCallsAt>& calls) {
   Index request = 0;
   auto next = calls.begin();
@@ -389,7 +388,7 @@ void NameInstructions(const Program& program, std::vector<DriverCallsAt>& calls)
 
 }  // namespace
 
-// What was replayed last, by all that its figures depend on.
+// Caches the last replay by everything that its figures depend on.
 struct Replayer::Workspace {
   using Key = std::vector<std::int64_t>;
   struct Known {
@@ -397,7 +396,7 @@ struct Replayer::Workspace {
     Usage usage;
   };
 
-  // Sets `key`, of which `key_size` words count.
+  // Sets `key`; its first `key_size` words are significant.
   void TakeKey(const Program& program, std::size_t count, const Steps& steps,
                const Device& device) {
     const LongerStep longer = steps.longer.value_or(LongerStep{});
@@ -420,7 +419,8 @@ struct Replayer::Workspace {
       *at++ = buffer.size.count();
       *at++ = buffer.padding.count() << 3 | static_cast<std::int64_t>(buffer.category);
     }
-    // Which instructions change memory cannot be foreseen: all are written, the others over again.
+    // It is unpredictable which instructions change memory, so each is written, and the next one
+    // overwrites it if it does not.
     const auto add = [&at](const std::vector<Instruction>& instructions) {
       for (const Instruction& instruction : instructions) {
         *at = static_cast<std::int64_t>(program::HeadOf(instruction));
@@ -433,7 +433,7 @@ struct Replayer::Workspace {
     key_size = static_cast<std::size_t>(at - key.begin());
   }
 
-  // Rows differ where their keys begin: in sizes of buffers.
+  // Rows differ at the beginning of their keys: in sizes of buffers.
   const Usage* Find() const {
     for (const Known& one : known) {
       if (one.key.size() == key_size && std::equal(one.key.begin(), one.key.end(), key.begin())) {
@@ -443,7 +443,7 @@ struct Replayer::Workspace {
     return nullptr;
   }
 
-  // In place of the one that was kept first.
+  // Replaces the oldest entry.
   void Keep(const Usage& usage) {
     Known& oldest = known[next];
     next = (next + 1) % known.size();
@@ -455,7 +455,7 @@ struct Replayer::Workspace {
   ProgramOrderReplay in_program_order;
   Key key;
   std::size_t key_size = 0;
-  // Rows of a sweep that need the same are near one another.
+  // Rows of a sweep with equal needs are close to one another.
   std::array<Known, 16> known;
   std::size_t next = 0;
 };

@@ -7,22 +7,22 @@
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 
-// The one account of memory: a program's allocations and frees against the times of a run.
+// The single memory accounting: a program's allocations and frees replayed against the times of a
+// run.
 //
 // Allocations and frees take effect when the host issues them. A deferred free (deferred_frees.h)
 // takes effect at the first allocation after the operations that it waits for have ended on the
-// device. Where the device has no room for a segment the allocator waits for all deferred frees,
-// gives unused segments back and takes the segment then.
+// device. If the device has no room for a segment, the allocator waits for all deferred frees,
+// returns unused segments and then takes the segment.
 //
-// What a replay needs of a timeline: how many steps were run (step_ends). Where frees are deferred
-// (DeferredFrees::any) also, for every step, or the one that all repeat, the times of the memory
-// changes and the ends of the operations that deferred frees wait for. An account needs the times
-// of memory changes in any case.
+// A replay needs from a timeline the number of steps (step_ends). With deferred frees
+// (DeferredFrees::any), it also needs the times of memory changes and the end times of the
+// operations that the frees wait for, for every step or for the repeated one. An account always
+// needs the times of memory changes.
 namespace stepcast::memory {
 
-// Replays runs one after the other in the same memory, and knows again what it replayed before: the
-// figures of a program without deferred frees follow from its requests, whatever the times. Not to
-// be used by two threads at once.
+// Replays runs one after the other, reusing memory and cached results: without deferred frees, a
+// program's figures depend only on its requests, not on times. Not thread-safe.
 class Replayer {
  public:
   Replayer();
@@ -30,8 +30,8 @@ class Replayer {
   Replayer(Replayer&&) noexcept;
   Replayer& operator=(Replayer&&) noexcept;
 
-  // Leaves out what provably repeats: steps and micro-batches that find the allocator in the state
-  // in which equal ones left it unchanged. `deferred`: the program's.
+  // Skips steps and micro-batches that provably repeat: those that find the allocator in a state
+  // that an equal one left unchanged. `deferred`: of `program`.
   Usage Figures(const program::Program& program, const program::Timeline& timeline,
                 const DeferredFrees& deferred, const Device& device, const Steps& steps);
 
@@ -40,7 +40,7 @@ class Replayer {
   std::unique_ptr<Workspace> workspace_;
 };
 
-// The same figures with every change behind them.
+// The same figures, with a list of all changes.
 Account Record(const program::Program& program, const program::Timeline& timeline,
                const Device& device, const Steps& steps = {});
 

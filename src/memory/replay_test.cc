@@ -71,7 +71,7 @@ TEST(Replay, ReleasesInHostOrderMakeRoom) {
   EXPECT_TRUE(peak.fits);
 }
 
-// 1000 B need a segment of 2 MiB whatever is left of it.
+// 1000 B need a segment of 2 MiB.
 TEST(Replay, SegmentsDecideWhatFits) {
   const Usage peak = PeakOf(Small(), HostOrder({0, 1, 2, 3}), MiB(1));
   EXPECT_FALSE(peak.fits);
@@ -79,8 +79,8 @@ TEST(Replay, SegmentsDecideWhatFits) {
   EXPECT_EQ(peak.peak, Bytes(1600));
 }
 
-// 30 MiB on one stream, released, then 40 MiB on another: 70 MiB are reserved where there is room,
-// and 40 where the first segment must be given back.
+// 30 MiB on one stream are released, then 40 MiB allocated on another: 70 MiB are reserved if there
+// is room, and 40 if the first segment must be returned.
 TEST(Replay, AFullDeviceGivesCachedSegmentsBack) {
   program::Program program;
   program.streams = {{"compute"}, {"side"}};
@@ -98,8 +98,8 @@ TEST(Replay, AFullDeviceGivesCachedSegmentsBack) {
   EXPECT_FALSE(PeakOf(program, timeline, MiB(39)).fits);
 }
 
-// On 69 MiB each stream's segment has to go for the other's: in the first step once, from then on
-// twice a step. Of three steps the second one is described.
+// With 69 MiB, each stream's segment must be returned for the other's: once in the first step,
+// twice in every later one. The second of three steps is described.
 TEST(Replay, FlushesTakeTheDriversCalls) {
   program::Program program;
   program.streams = {{"compute"}, {"side"}};
@@ -128,8 +128,8 @@ TEST(Replay, FlushesTakeTheDriversCalls) {
   EXPECT_EQ(run(MiB(69)).step_calls, (std::vector<DriverCallsAt>{{0, first}, {3, second}}));
 }
 
-// The gradient is also used by a collective that ends at 50 us; recorded on its stream, its release
-// at 3 us takes effect then, so the activation allocated at 4 us comes on top.
+// A collective that ends at 50 us also uses the gradient and is recorded on its stream. Its release
+// at 3 us takes effect then, so the activation allocated at 4 us adds to it.
 TEST(Replay, ARecordedStreamDelaysTheRelease) {
   program::Program program = Small();
   program.collectives = {{.bytes = Bytes(600)}};
@@ -183,7 +183,7 @@ TEST(Replay, AFullDeviceWaitsForOtherStreams) {
   EXPECT_FALSE(PeakOf(program, timeline, MiB(39)).fits);
 }
 
-// 30 MiB freed, then 40: one range grows by what is missing, 2 x 20 MiB in all.
+// 30 MiB freed, then 40: one range grows by the difference, 2 x 20 MiB in all.
 TEST(Replay, ExpandableSegmentsGrow) {
   program::Program program;
   program.streams = {{"compute"}};
@@ -195,9 +195,9 @@ TEST(Replay, ExpandableSegmentsGrow) {
   EXPECT_EQ(PeakOf(program, timeline, GiB(1), /*expandable=*/true).reserved, MiB(40));
 }
 
-// A program and a run of it: allocations and frees over two streams in one to three micro-batches,
-// some buffers there from the prologue on, some across the steps' ends; kernels on either stream
-// that end late, and streams recorded on buffers, so that frees are deferred.
+// A program and a run of it: allocations and frees on two streams in one to three micro-batches.
+// Some buffers exist from the prologue on, some across step ends. Kernels on both streams end late
+// and streams are recorded on buffers, so frees are deferred.
 struct Run {
   program::Program program;
   program::Timeline timeline;
@@ -295,8 +295,8 @@ void CheckSame(const Usage& a, const Usage& b) {
   RC_ASSERT(a.step_calls == b.step_calls);
 }
 
-// Steps and micro-batches that are left out change nothing, and what was replayed before is known
-// again only where it is the same.
+// Skipping steps and micro-batches does not change results, and cached replays are reused only for
+// equal inputs.
 RC_GTEST_PROP(ReplayProperty, FiguresAreThoseOfTheWholeAccount, (bool deferred)) {
   Replayer replayer;
   for (int i = 0; i < 2; ++i) {
@@ -314,7 +314,7 @@ RC_GTEST_PROP(ReplayProperty, FiguresAreThoseOfTheWholeAccount, (bool deferred))
   }
 }
 
-// The changes lead to the figures.
+// The changes add up to the figures.
 RC_GTEST_PROP(ReplayProperty, TheCurveReachesThePeakAndNoMore, (bool deferred)) {
   const Run run = AnyRun(deferred);
   const Device device = AnyDevice();
@@ -349,7 +349,7 @@ RC_GTEST_PROP(ReplayProperty, TheCurveReachesThePeakAndNoMore, (bool deferred)) 
   RC_ASSERT(most == account.usage.peak);
 }
 
-// Of a run whose steps are all alike, one of them and the ends of all tell as much as the whole.
+// For a run of equal steps, one step and all step ends give the same result as the whole run.
 RC_GTEST_PROP(ReplayProperty, RepeatedStepsNeedNoRecords, ()) {
   const Run run = AnyRun(true);
   const auto last = static_cast<std::uint32_t>(run.timeline.step_ends.size() - 1);
@@ -385,8 +385,8 @@ RC_GTEST_PROP(ReplayProperty, RepeatedStepsNeedNoRecords, ()) {
   CheckSame(Record(run.program, repeated, device, one).usage, expected);
 }
 
-// Micro-batches that all do the same: each allocates, and frees what it or one before it allocated,
-// over two streams. A period has one or two of them.
+// Micro-batches that all do the same: each allocates blocks, and frees its own or an earlier
+// micro-batch's, on two streams. A period has one or two of them.
 struct Pipeline {
   struct Purpose {
     std::int64_t size = 0;
@@ -495,7 +495,7 @@ Pipeline AnyPipeline() {
   return pipeline;
 }
 
-// A step of few micro-batches tells the figures of one of many.
+// A step of few micro-batches gives the figures of a longer one.
 RC_GTEST_PROP(ReplayProperty, LongerStepsAreToldByShorterOnes, ()) {
   const Pipeline pipeline = AnyPipeline();
   const auto period = static_cast<int>(pipeline.orders.size());

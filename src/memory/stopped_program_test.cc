@@ -13,8 +13,8 @@ using program::Index;
 using program::Instruction;
 using program::Opcode;
 
-// Of two allocations the first only needs a segment; the second gives others back for it, and the
-// host waits for both streams before.
+// The first of two allocations only needs a segment. The second returns others for it, and the host
+// first waits for both streams.
 TEST(StoppedProgram, TheHostWaitsForAllStreamsWhereSegmentsAreGivenBack) {
   program::Program program;
   program.streams = {{"compute"}, {"side"}};

@@ -30,7 +30,7 @@ using program::Timeline;
 using Block = CachingAllocator::Block;
 constexpr Block kNoBlock = CachingAllocator::kNoBlock;
 
-// The bytes of allocated buffers, and when they were most.
+// The bytes of allocated buffers, and the time of their peak.
 class Ledger {
  public:
   explicit Ledger(const Program& program) : program_(program) {}
@@ -69,7 +69,7 @@ class Ledger {
 
 class TimedReplay {
  public:
-  // `changes`: null, or where to note every change.
+  // `changes`: receives every change, or null.
   TimedReplay(const Program& program, const Timeline& timeline, const DeferredFrees& deferred,
               const Device& device, const Steps& steps, std::vector<Change>* changes)
       : program_(program),
@@ -90,7 +90,7 @@ class TimedReplay {
             .expandable_segments = device.allocator == Allocator::kCachingExpandable});
   }
 
-  // False: out of memory.
+  // Returns false if memory runs out.
   bool Run() {
     for (const Instruction& instruction : program_.prologue) {
       if (instruction.opcode == Opcode::kAllocate) {
@@ -108,8 +108,8 @@ class TimedReplay {
     const auto first = std::lower_bound(records.begin(), records.end(), *repeated_, is_before);
     const auto last = std::lower_bound(first, records.end(), *repeated_ + 1, is_before);
     const Records of_step(first, last);
-    // A first step that was begun late ends elsewhere than a whole one: all steps are placed at the
-    // distance between the repeated one and its neighbour.
+    // A first step that began late ends at another time than a whole one. All steps are placed at
+    // the distance between the repeated step and its neighbour.
     const std::vector<Time>& ends = timeline_.step_ends;
     const std::size_t second = std::max<std::size_t>(*repeated_, 1);
     const Time interval = steps_ > 1 ? ends[second] - ends[second - 1] : Time();
@@ -147,26 +147,26 @@ class TimedReplay {
   }
 
   std::size_t peak_changes() const { return peak_changes_; }
-  // The most bytes of buffers that were allocated and not to be freed at the same time: whatever
-  // the device's capacity is, they have room at once.
+  // The largest sum of buffers that were allocated, and not waiting to be freed, at the same time.
+  // They must fit at once, whatever the device's capacity.
   Bytes held() const { return held_; }
   bool of_longer() const { return of_longer_; }
 
  private:
-  // A free that waits until then.
+  // A free that waits until a time.
   using Pending = std::tuple<Time, Index, Block>;
   using Records = std::span<const program::MemoryRecord>;
-  // All that decides what further changes come to.
+  // All state that determines the result of further changes.
   struct State {
     DriverCalls calls;
     std::vector<std::int64_t> pending, blocks;
     friend bool operator==(const State&, const State&) = default;
   };
-  // A step is compared with the one before it after these 64ths of its changes. Most steps are
-  // equal to the one before from the first changes on, and some become equal later.
+  // A step is compared with the one before after these 64ths of its changes. Most steps are equal
+  // from the first changes on; some become equal later.
   static constexpr std::array<std::size_t, 4> kParts = {1, 8, 32, 64};
-  // A change takes place so much later than its record says, for a micro-batch that comes so many
-  // micro-batches after the record's.
+  // Delay of a change relative to its record, for a micro-batch that follows the record's by
+  // `micro_batches`.
   struct Later {
     Time time;
     std::int64_t micro_batches = 0;
@@ -174,7 +174,8 @@ class TimedReplay {
 
   DriverCalls Calls() const { return allocator_ ? allocator_->calls() : DriverCalls{}; }
 
-  // When each operation that a deferred free waits for ended: in each step, or in the repeated one.
+  // Finds the end of each operation that a deferred free waits for: in each step, or in the
+  // repeated one.
   void FindEnds() {
     ends_.assign(deferred_.operations().size() * (repeated_ ? 1 : steps_), Time());
     if (ends_.empty()) return;
@@ -196,7 +197,7 @@ class TimedReplay {
     });
   }
 
-  // For owners of the longer step. False also where this tells nothing of it.
+  // For owners of the longer step. Returns false also if the result is unknown.
   bool Carry(Records records, const Later& later, std::span<const Owner> owners) {
     for (std::size_t i = 0; i < records.size(); ++i) {
       if (!Carry(records[i], later, &owners[i])) return false;
@@ -204,8 +205,8 @@ class TimedReplay {
     return true;
   }
 
-  // Carries out the changes up to the end of the period, then the period's changes again and again,
-  // each time one period later, and then the rest. It gives the time by which the step is longer.
+  // Applies the changes up to the end of the period, then the period's changes repeatedly, each
+  // time one period later, then the rest. Returns by how much the step is longer.
   std::optional<Time> CarryLonger(Records records, Time later, const LongerStep& longer) {
     of_micro_batches_.Clear();
     const auto count_before = [&](Index instruction) {
@@ -245,8 +246,9 @@ class TimedReplay {
     return more;
   }
 
-  // Whether each of the changes comes again `of_period` changes later, after one period, and so
-  // does what a free waits for. That the last operations of micro-batches repeat does not say so.
+  // Whether each change recurs `of_period` changes later, one period apart, and so do the
+  // operations that its free waits for. That the last operations of micro-batches repeat does not
+  // imply this.
   bool Repeats(Records records, std::size_t of_period) {
     for (std::size_t i = 0; i + of_period < records.size(); ++i) {
       const program::MemoryRecord &one = records[i], &next = records[i + of_period];
@@ -262,7 +264,7 @@ class TimedReplay {
     return true;
   }
 
-  // When what a record frees is free on all streams.
+  // The time at which the buffer that a record frees is free on all streams.
   Time FreedAt(const program::MemoryRecord& record) {
     Time until = record.time;
     for (const std::uint32_t number : deferred_.Of(record.instruction)) {
@@ -271,7 +273,7 @@ class TimedReplay {
     return until;
   }
 
-  // `owner`: null where the step is no longer than the program's.
+  // `owner`: null if the step is no longer than the program's.
   bool Carry(const program::MemoryRecord& record, const Later& later, const Owner* owner) {
     const Instruction& instruction = program_.step[record.instruction];
     const Index buffer = instruction.operand;
@@ -292,7 +294,7 @@ class TimedReplay {
     Block block = blocks_[buffer];
     if (owner != nullptr) {
       block = of_micro_batches_.Take(*owner, later.micro_batches);
-      // Not all of the period's micro-batches are alike.
+      // The micro-batches of the period are not all alike.
       if (block == kNoBlock) {
         of_longer_ = false;
         return false;
@@ -343,7 +345,8 @@ class TimedReplay {
     Free(buffer, block);
   }
 
-  // `block`: which one, for a later allocation of the buffer may have got another meanwhile.
+  // `block`: names the block, because a later allocation of the buffer may meanwhile have another
+  // one.
   void Free(Index buffer, Block block) {
     if (allocator_) {
       allocator_->Free(block);
@@ -362,8 +365,8 @@ class TimedReplay {
                          .reserved = allocator_ ? allocator_->reserved() : Bytes()});
   }
 
-  // Whether a step that repeats another has come to the state that the one before it was in behind
-  // the same part: then all that follows repeats what is over. `now`: the step's end.
+  // Whether a step that repeats another has reached the state that the step before had after the
+  // same part. If so, all further changes repeat. `now`: the step's end.
   bool IsAsBefore(std::size_t part, Time now) {
     if (changes_ != nullptr) return false;
     State state = StateAt(now);
@@ -372,7 +375,7 @@ class TimedReplay {
     return same;
   }
 
-  // Times as seen from this one.
+  // The state with times relative to `now`.
   State StateAt(Time now) {
     State state{.calls = Calls(), .pending = {}, .blocks = {}};
     AddPending(now, state.pending);
@@ -385,7 +388,7 @@ class TimedReplay {
     return state;
   }
 
-  // The state of micro-batches from `later` on, with times counted from `now`. There must be an
+  // The state of micro-batches from `later` on, with times relative to `now`. Requires an
   // allocator.
   std::vector<std::int64_t> LeftAt(Time now, std::int64_t later) {
     std::vector<std::int64_t> state = of_micro_batches_.StateFrom(later, *allocator_);
@@ -420,12 +423,12 @@ class TimedReplay {
   std::vector<DriverCallsAt> step_calls_;  // of the described step
   std::vector<Change>* const changes_;
   std::size_t peak_changes_ = 0;
-  // Of the change at hand.
+  // The time, step and instruction of the current change.
   Time time_;
   std::uint32_t step_ = 0;
   Index instruction_ = kNone;
   std::array<State, kParts.size()> behind_parts_;  // of the last step
-  // Of longer steps.
+  // For longer steps.
   std::vector<Owner> owners_;  // of the records of a step
   MicroBatchBlocks of_micro_batches_;
   bool in_later_period_ = false;
@@ -457,7 +460,8 @@ Usage ReplayTimed(const Program& program, const Timeline& timeline, const Deferr
   };
   Outcome outcome = run(kUnlimited.capacity);
   outcome.fits = outcome.usage.reserved <= device.capacity;
-  // Where all of it was held at once nothing that the allocator gives back helps.
+  // If the sum of live buffers exceeds the capacity, memory returned by the allocator does not
+  // help.
   if (!outcome.fits && device.allocator != Allocator::kNone && outcome.held <= device.capacity) {
     if (Outcome limited = run(device.capacity); limited.fits) outcome = std::move(limited);
   }

@@ -8,19 +8,19 @@
 #include "src/model/layer_operators.h"
 #include "src/model/lora.h"
 
-// Adapters of low rank beside linear layers (lora.h), as modules of their own, in the type of
-// activations: (x A) B, times a constant, added to what the layer makes. Dropout applies to what
-// the adapter takes.
+// Low-rank adapters (lora.h) of linear layers, as separate modules in the type of activations: (x
+// A) B, times a constant, is added to the layer's output. Dropout applies to the adapter's input.
 //
-// With tensor parallelism as NVIDIA/NeMo has them (nemo/collections/llm/peft/utils.py,
-// ParallelLinearAdapter): the columns of B are divided; of A the columns, whose parts are gathered,
-// or, beside a layer that is divided by rows, the rows, whose products are summed up. Its products
-// do not know sequence parallelism: what they take is gathered before, or they share what the layer
-// has gathered, and what they make becomes parts of the tokens behind them.
+// With tensor parallelism they follow NVIDIA/NeMo (nemo/collections/llm/peft/utils.py,
+// ParallelLinearAdapter). The columns of B are divided. For a layer divided by columns, the columns
+// of A are divided too, and their results are gathered. For a layer divided by rows, the rows of A
+// are divided, and their results are summed. The adapter's products do not use sequence
+// parallelism: their input is gathered first or shared with the layer, and their output is split by
+// tokens afterwards.
 namespace stepcast::model {
 
 struct AdapterModule {
-  std::string_view name;  // of the linear layer
+  std::string_view name;  // name of the linear layer
   ModulePositions a{}, b{};
 };
 
@@ -28,11 +28,11 @@ class AdapterOperators {
  public:
   AdapterOperators(const WorkOptions& options, const Lora& lora, LayerTape& tape);
 
-  // Beside layers that are divided by columns: adds to what they make of `x`, which is `whole` with
-  // tensor parallelism.
+  // For layers divided by columns: adds the adapter's output for `x` to the layers' outputs `ys`.
+  // `whole` is x gathered over the tensor-parallel ranks.
   std::vector<Operand> AddColumns(const Operand& x, const Operand& whole,
                                   const AdapterModule& adapter, std::vector<Operand> ys);
-  // Beside one that is divided by rows.
+  // For a layer divided by rows: adds the adapter's output for `x` to the layer's output `y`.
   Operand AddRows(const Operand& x, const AdapterModule& adapter, const Operand& y);
 
  private:
@@ -42,7 +42,7 @@ class AdapterOperators {
   const WorkOptions options_;
   const Lora& lora_;
   LayerOperators products_;  // without sequence parallelism
-  LayerOperators tokens_;    // with it: gathers tokens and parts them
+  LayerOperators tokens_;    // with it: gathers tokens and splits them
   std::deque<std::string> names_;
 };
 

@@ -4,7 +4,7 @@
 #include "fmt/format.h"
 #include "src/model/architecture.h"
 
-// Which architectures can be built.
+// Checks whether an architecture can be built.
 namespace stepcast::model {
 namespace {
 
@@ -13,7 +13,7 @@ class Faults {
   void Add(std::string field, std::string message, std::string hint = "") {
     faults_.push_back({std::move(field), std::move(message), std::move(hint)});
   }
-  // False, and a fault, if `value` is not within [1, most].
+  // Reports a fault and returns false if `value` is not within [1, most].
   bool Within(const char* field, std::int64_t value, std::int64_t most) {
     if (value >= 1 && value <= most) return true;
     Add(field, fmt::format("{} must lie between 1 and {}: {}", field, most, value));
@@ -30,7 +30,7 @@ class Faults {
   std::vector<ArchitectureFault> faults_;
 };
 
-// Families whose tensors have no names for norms of queries and keys.
+// Families that have no tensor names for norms of queries and keys.
 bool NamesNoHeadNorms(Family family) {
   return family == Family::kGpt2 || family == Family::kMpt || family == Family::kPhi3 ||
          family == Family::kGemma2 || family == Family::kGptj || family == Family::kGptNeox ||
@@ -107,7 +107,7 @@ void CheckAttention(const Architecture& a, Faults& faults) {
                fmt::format("the family {} has no norms of queries and keys", Name(a.family)),
                "leave use_qk_norm out, or choose the family whose layers look like this");
   }
-  // Of a latent head a part is turned.
+  // Rotary positions turn a part of a latent head.
   if (a.position == Position::kRotary && a.head_size % 2 != 0 && !a.latent.exists()) {
     faults.Add("head_dim",
                fmt::format("rotary positions turn pairs: head_dim must be even: {}", a.head_size));
@@ -137,14 +137,14 @@ void CheckEncoder(const Architecture& a, Faults& faults) {
   }
 }
 
-// What a family's code cannot express.
+// Reports fields that the family's code cannot express.
 void CheckFamily(const Architecture& a, Faults& faults) {
   const auto refuse = [&](const char* field, const char* value) {
     faults.Add(field, fmt::format("the family {} has no {} '{}'", Name(a.family), field, value),
                "choose the family whose layers look like this");
   };
   if (a.family == Family::kGpt2) {
-    // Megatron-LM's GPT is this family with any of these; its ALiBi is MPT.
+    // Megatron-LM's GPT is this family with any of these features; with ALiBi it is the family MPT.
     if (a.position == Position::kAlibi) refuse("position", Name(a.position));
   } else if (a.family == Family::kMpt) {
     if (a.activator != Activator::kGelu) refuse("activation", Name(a.activator));
@@ -184,7 +184,8 @@ void CheckFamily(const Architecture& a, Faults& faults) {
   }
 }
 
-// A token takes `per_token` experts from `groups_per_token` of `groups` equal groups.
+// Checks that a token's `per_token` experts can come from `groups_per_token` of `groups` equal
+// groups.
 void CheckExpertGroups(const Experts& experts, Faults& faults) {
   if (experts.groups == 0 && experts.groups_per_token == 0) return;
   if (experts.groups < 1 || experts.count % experts.groups != 0) {
@@ -205,7 +206,7 @@ void CheckExpertGroups(const Experts& experts, Faults& faults) {
   }
 }
 
-// Families that have no dense models.
+// Whether all models of the family have experts.
 bool HasExpertsAlways(Family family) {
   return family == Family::kMixtral || family == Family::kGptOss || family == Family::kGlm4Moe ||
          family == Family::kLlama4 || family == Family::kOlmoe;
@@ -285,7 +286,7 @@ void CheckFurtherTokens(const Architecture& a, Faults& faults) {
   }
 }
 
-// What only some families have beside their blocks' layers.
+// Checks of features that only some families have.
 void CheckParallelResidual(const Architecture& a, Faults& faults) {
   const std::int64_t norms = a.parallel_residual_norms;
   const bool side_by_side = TypicalOf(a.family).parallel_residual_norms > 0;
@@ -313,7 +314,7 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
   }
 }
 
-// Attention of a described block, whose dimensions count.
+// Checks attention of a described block by its dimensions.
 void CheckDescribedAttention(const Architecture& a, Faults& faults) {
   if (a.heads % a.kv_heads != 0) {
     faults.Add("mixers", fmt::format("kv_heads must divide heads: {} and {}", a.kv_heads, a.heads),
@@ -408,7 +409,7 @@ void CheckDescribedFeedForward(const Architecture& a, Faults& faults) {
   }
 }
 
-// What is impossible about blocks of several kinds. Their readers have checked each number.
+// Errors in blocks of several kinds. The file readers have checked each number.
 std::vector<ArchitectureFault> CheckDescribed(const Architecture& a) {
   Faults faults;
   bool counts = faults.Within("pattern", a.layers, kMostLayers);
@@ -451,7 +452,7 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
   counts &= faults.Within("head_dim", a.head_size, kMostWidth);
   counts &= faults.Within("intermediate_size", a.feed_forward, kMostWidth);
   counts &= faults.Within("vocab_size", a.vocabulary, kMostVocabulary);
-  // Only learned positions need a length.
+  // Only learned positions have a maximum length.
   if (a.position == Position::kLearned || a.max_positions != 0) {
     counts &= faults.Within("max_position_embeddings", a.max_positions, kMostPositions);
   }

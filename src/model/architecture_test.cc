@@ -100,7 +100,7 @@ TEST(ArchitectureTest, FamiliesRefuseWhatTheirLayersLack) {
   EXPECT_EQ(Fields(a), Names{"norm_bias"});
 }
 
-// Megatron-LM's GPT: rotary positions, a gate, RMS norms and groups of queries, each by an option.
+// Megatron-LM's GPT: rotary positions, a gate, RMS norms and grouped queries are options.
 TEST(ArchitectureTest, Gpt2IsMegatronsGptWithItsOptions) {
   Architecture a = Gpt2Small();
   a.position = Position::kRotary;

@@ -11,14 +11,14 @@
 #include "src/model/layer_operators.h"
 #include "src/model/operator_name.h"
 
-// The core of attention: what lies between queries, keys and values and its output.
+// The attention core: the computation from queries, keys and values to the output.
 namespace stepcast::model {
 namespace {
 
 using Value = LayerTape::Value;
 
-// The counts of a long sequence's score matrix can leave 64 bits. Such a batch fits nowhere, so
-// its exact count has no use; these bounds leave room to add up over all layers.
+// The counts of a long sequence's score matrix can exceed 64 bits. Such a batch fits nowhere, so
+// its exact count does not matter. These bounds leave room for sums over all layers.
 constexpr std::int64_t kMostFlops = std::int64_t{1} << 58;
 constexpr std::int64_t kMostScoreBytes = std::int64_t{1} << 47;
 
@@ -31,9 +31,9 @@ std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
 std::int64_t Flops(std::int64_t a, std::int64_t b) { return Capped(a, b, kMostFlops); }
 Bytes ScoreBytes(std::int64_t a, std::int64_t b) { return Bytes(Capped(a, b, kMostScoreBytes)); }
 
-// Whether Megatron-LM's fused softmax takes scores of so many heads, those of all sequences
-// together, and of a sequence of s (megatron/model/fused_softmax.py, is_kernel_available; a thread
-// block takes four heads, or eight of up to 128 tokens).
+// Whether Megatron-LM's fused softmax accepts this number of heads (over all sequences) and a
+// sequence length of s (megatron/model/fused_softmax.py, is_kernel_available). A thread block takes
+// four heads, or eight of up to 128 tokens.
 bool FusedSoftmaxTakes(std::int64_t heads, std::int64_t s) {
   constexpr std::int64_t kShortest = 16, kLongest = 4096, kTwoInAWarp = 128;
   return s > kShortest && s <= kLongest && s % 4 == 0 && heads % (s <= kTwoInAWarp ? 8 : 4) == 0;
@@ -64,8 +64,8 @@ LayerOperators::Block LayerOperators::OfEachDocument(std::int64_t queries, std::
 }
 
 LayerOperators::Block LayerOperators::WholeDocuments(const AttentionShape& shape) const {
-  // The triangle below the diagonal of s x s, less the one that lies before the window; both as
-  // half squares, as is usual when a causal mask is said to halve the work.
+  // The triangle below the diagonal of s x s, minus the triangle before the window. Both are
+  // counted as half squares, the usual convention for a causal mask.
   const auto visible = [&](std::int64_t s) {
     return shape.causal && shape.window > 0 && shape.window < s ? shape.window : s;
   };
@@ -192,7 +192,8 @@ LayerOperators::BlockSizes LayerOperators::SizesOf(const AttentionShape& shape,
 Kernel LayerOperators::FlashKernel(std::string name, const AttentionShape& shape,
                                    const Block& block) const {
   const BlockSizes sizes = SizesOf(shape, block);
-  // Scores, and their product with the values: two products over the pairs that see each other.
+  // Two products over the pairs of tokens that see each other: the scores, and their product with
+  // the values.
   const std::int64_t width = shape.heads * (shape.head_size + shape.values());
   const std::int64_t of_model = width - shape.heads * shape.value_filling;
   return {.name = std::move(name),
@@ -201,7 +202,7 @@ Kernel LayerOperators::FlashKernel(std::string name, const AttentionShape& shape
           .batch = Documents() * shape.heads,
           .m = block.queries,
           .n = block.visible,
-          // The mean of both makes as many FLOPs.
+          // The mean of both widths gives the same number of FLOPs.
           .k = (shape.head_size + shape.values()) / 2,
           .key_heads = Documents() * shape.kv_heads,
           .flops = Flops(width, block.seen_twice),
@@ -218,10 +219,11 @@ void LayerOperators::RunFlashGradient(std::string_view module, const AttentionSh
                                       const Block& block, const Pieces& reads,
                                       const std::function<Pieces()>& gradients) {
   const BlockSizes sizes = SizesOf(shape, block);
-  // Scores again, and gradients of queries and of keys; gradients of scores and of values.
+  // The products of the backward: scores again, gradients of queries and keys, gradients of scores
+  // and values.
   const std::int64_t width = shape.heads * (3 * shape.head_size + 2 * shape.values());
-  // Row sums of the output times its gradient, then the main kernel, which adds up the queries'
-  // gradient in FP32.
+  // A kernel of row sums of the output times its gradient, then the main kernel, which adds up the
+  // queries' gradient in FP32.
   const Value row_sums = tape_->MakeScratch(sizes.row_numbers);
   tape_->RunBackward(Memory(Joined(module, ".row_sums"), 2 * sizes.output_elements,
                             2 * sizes.output, sizes.row_numbers),
@@ -285,7 +287,7 @@ void LayerOperators::Deliver(const Core& core, std::string_view module, const Pi
   tape_->Deliver(core.value, gradients[2].value);
 }
 
-// Per head an s x n product over k; `n` and `k` are the sequence or the size of the heads.
+// An s x n product over k for each head; `n` and `k` are the sequence or the size of the heads.
 Kernel LayerOperators::ScoreProduct(std::string name, const AttentionShape& shape,
                                     std::int64_t size, std::int64_t n, std::int64_t k,
                                     ProductLayout layout) const {
@@ -333,13 +335,13 @@ Value LayerOperators::UncappedGradient(std::string_view module, Value gradient,
   return next(".cap.divide.dgrad", 1, {next(".cap.dgrad", 2, {d_tanh, caps.tanh})});
 }
 
-// The core as kernels that write the score matrix: products with what lies between them.
+// The core as separate kernels with the score matrix in memory.
 class LayerOperators::ScoreMatrixCore {
  public:
   ScoreMatrixCore(LayerOperators& operators, const Core& core, std::string_view module,
                   const AttentionShape& shape);
 
-  // Records the forward and, for backward, the gradients. Once.
+  // Records the forward and, for backward, the gradients. Call once.
   Operand Record();
 
  private:
@@ -354,10 +356,10 @@ class LayerOperators::ScoreMatrixCore {
   bool has_dropout_kernel() const { return shape_.dropout && !compiled_; }
   bool drops_in_softmax() const { return shape_.dropout && compiled_; }
   Bytes SoftmaxBytes() const { return fp32_ ? wide_ : matrix_; }
-  // What the softmax reads of the scores.
+  // Bytes of scores that the softmax reads.
   Bytes ReadBySoftmax() const;
 
-  // Forward, step by step; each takes what the one before it has made.
+  // Forward, step by step. Each step takes the result of the step before.
   Value RunScores();
   Value Scale(Value scores);
   Value Mask(Value scores);
@@ -388,12 +390,13 @@ class LayerOperators::ScoreMatrixCore {
   std::int64_t scores_ = 0;  // of the micro-batch
   // All scores in the activations' type and in FP32, and a dropout's mask of them.
   Bytes matrix_, wide_, mask_bytes_;
-  // Megatron-LM's fused softmax. The mask is not applied: what it hides is not read, and zeros are
-  // written there.
+  // Megatron-LM's fused softmax applies the mask itself: masked scores are not read, and zeros are
+  // written in their place.
   bool fused_ = false;
-  // What Megatron-LM runs in its place (forward_torch_softmax): cast, scale and mask of its own.
+  // Megatron-LM runs these kernels instead of the fused softmax (forward_torch_softmax): a cast, a
+  // scaling and a mask.
   bool stepwise_ = false;
-  // In FP32 the softmax reads scores in 16 bits, and its result is cast.
+  // The softmax reads 16-bit scores in FP32, and its result is cast.
   bool fp32_ = false;
   bool compiled_ = false;  // one kernel scales, caps, masks, normalises and drops
   bool scales_ = false;    // in a kernel of its own
@@ -490,7 +493,7 @@ Value LayerOperators::ScoreMatrixCore::UpcastScaleMask(Value scores) {
   return masked;
 }
 
-// The sinks as a further column, and the largest score subtracted, by kernels of their own
+// Sinks as an additional column, and subtraction of the largest score, in separate kernels
 // (transformers, models/gpt_oss/modeling_gpt_oss.py, eager_attention_forward).
 Value LayerOperators::ScoreMatrixCore::AddSinks(Value scores) {
   const Value with_sinks = MakeValue(".sinks output", matrix_);
@@ -502,7 +505,7 @@ Value LayerOperators::ScoreMatrixCore::AddSinks(Value scores) {
   return subtracted;
 }
 
-// The compiled kernel adds the sinks and drops, too.
+// When compiled, one kernel also adds the sinks and applies dropout.
 Value LayerOperators::ScoreMatrixCore::Softmax(Value scores) {
   const std::vector<int> sinks = compiled_ ? shape_.sink_positions.all() : std::vector<int>();
   const Bytes read = ReadBySoftmax();
@@ -602,7 +605,7 @@ Value LayerOperators::ScoreMatrixCore::RawGradient(Value d_scores) const {
   return operators_->UncappedGradient(module_, d_scores, *caps_, matrix_, scores_);
 }
 
-// Of what the largest score was subtracted from, and of the scores without the sinks' column.
+// Gradients through the subtraction of the largest score and the removal of the sinks' column.
 Value LayerOperators::ScoreMatrixCore::SinksGradient(Value d_scores) const {
   tape_->RunBackward(OverScores(".subtract.dgrad", 1, matrix_, matrix_), {d_scores}, {d_scores});
   const Value d_masked = tape_->MakeScratch(matrix_);
@@ -619,7 +622,7 @@ Value LayerOperators::ScoreMatrixCore::UpcastScaleMaskGradient(Value d_scores) c
   return d_raw;
 }
 
-// Fused, the operands' gradients are of one size, and a copy joins them.
+// With one fused operand, its three gradients have one size, and a copy joins them.
 Value LayerOperators::ScoreMatrixCore::OperandGradient(std::string_view suffix, Value operand,
                                                        std::int64_t size, ProductLayout layout,
                                                        Value from) const {

@@ -45,10 +45,10 @@ void LayerOperators::LossOfProduct(Operand x, const LossHead& head) {
   CrossEntropy(logits, head.loss);
 }
 
-// Parts run one after the other behind the model's forward: logits, the loss and their gradient
-// where they lie, and what both factors of the product get of it
+// Parts of the tokens run one after the other after the model's forward. Each part computes logits,
+// the loss, their gradient in place, and the gradients of both factors of the product
 // (liger_kernel/ops/fused_linear_cross_entropy.py; torchtitan/components/loss.py). A part's logits
-// are let go of when the next part's are there.
+// are freed when the next part's exist.
 void LayerOperators::ChunkedLoss(const Operand& x, const LossHead& head) {
   const std::int64_t in = x.width, words = head.words;
   const std::int64_t chunk = LossChunk(options_.loss_chunk, x.tokens, words, in);
@@ -65,7 +65,7 @@ void LayerOperators::ChunkedLoss(const Operand& x, const LossHead& head) {
       const std::int64_t tokens = std::min(chunk, x.tokens - done);
       const bool last = done + tokens == x.tokens;
       const Value y = logits[part % 2];
-      // The part before is let go of behind this product.
+      // The logits of the part before are freed after this product.
       LayerTape::Piece before = part > 0 ? logits[(part - 1) % 2] : y;
       tape_->RunBackward(Gemm(std::string(head.module), tokens, words, in), {x.value, before}, {y},
                          {}, parameters);
@@ -104,8 +104,8 @@ void LayerOperators::ChunkedLoss(const Operand& x, const LossHead& head) {
   });
 }
 
-// The products read and write their other two matrices alone. Backward makes the logits again; that
-// it leaves out blocks of gradients that round to zero (the paper, section 4.3) is not counted on.
+// The products access memory only for their other two matrices. Backward computes the logits again.
+// Skipping blocks of gradients that round to zero (the paper, section 4.3) is not modeled.
 void LayerOperators::CutLoss(const Operand& x, const LossHead& head) {
   const std::int64_t in = x.width, words = head.words;
   const Bytes statistics(x.tokens * kFp32Size);

@@ -13,11 +13,11 @@
 #include "src/model/operator_name.h"
 #include "src/parallel/axis.h"
 
-// Attention over sequences whose tokens several ranks share out. Of n ranks' 2n chunks of a
-// sequence rank i has chunks i and 2n - 1 - i, so that under a causal mask all have as much to do.
-// What they do differs in shape: ring steps up to the i-th let all queries see half of another
-// rank's keys, the later ones half of the queries all of them. The rank in the middle stands for
-// all.
+// Attention over sequences whose tokens are divided among ranks. Each sequence has 2n chunks for n
+// ranks, and rank i has chunks i and 2n - 1 - i, so that under a causal mask all ranks have equal
+// work. The shape of the work differs. In ring steps up to the i-th, all queries attend to half of
+// another rank's keys; in later steps, half of the queries attend to all of them. The rank in the
+// middle represents all.
 //
 // Sources: transformer_engine/pytorch/attention/dot_product_attention/context_parallel.py;
 // torch/distributed/tensor/experimental/_context_parallel/_attention.py.
@@ -50,7 +50,7 @@ Operand LayerOperators::FlashOverContext(const Core& core, std::string_view modu
   STEPCAST_CHECK(shape.causal, "the tokens that ranks have are balanced under a causal mask");
   const ContextParallel& context = options_.context;
   if (context.heads == 1) return FlashOfParts(core, module, shape);
-  // All-to-alls around the attention of a part of the heads.
+  // All-to-alls around the attention, after which a rank has a part of the heads.
   const auto ranks = static_cast<int>(context.heads);
   AttentionShape part = shape;
   part.heads /= ranks;
@@ -127,13 +127,13 @@ Operand LayerOperators::FlashOfParts(const Core& core, std::string_view module,
   return at_once ? GatheredAttention(core, module, shape) : RingAttention(core, module, shape);
 }
 
-// Attention over keys that go around the ranks.
+// Ring attention: attention over keys that are passed around the ranks.
 class LayerOperators::KeyRing {
  public:
   KeyRing(LayerOperators& operators, const Core& core, std::string_view module,
           const AttentionShape& shape);
 
-  // Records the forward and, for backward, the gradients. Once.
+  // Records the forward and, for backward, the gradients. Call once.
   Operand Record();
 
  private:
@@ -143,7 +143,7 @@ class LayerOperators::KeyRing {
   };
 
   bool pytorch() const { return operators_->options_.context.of_pytorch; }
-  // Keys of all ranks come by one all-gather in place of messages.
+  // Whether one all-gather brings the keys of all ranks, instead of messages.
   bool gathers() const { return operators_->options_.context.method == ContextMethod::kAllGather; }
   std::string StepName(int step) const { return Joined(module_, ".step_") + std::to_string(step); }
   BlockSizes SizesOfStep(int step) const { return operators_->SizesOf(shape_, blocks_[step]); }
@@ -153,31 +153,32 @@ class LayerOperators::KeyRing {
             .type = type,
             .distance = 1};
   }
-  // Gradients add up in 16 bits, or in FP32, in which PyTorch's go round, too.
+  // The type in which gradients add up and go around the ring: FP32 with PyTorch, else that of the
+  // activations.
   DataType GradientType() const { return pytorch() ? DataType::kFp32 : operators_->element_; }
   Bytes InGradientType(Bytes bytes) const {
     return Bytes(bytes.count() / operators_->element_size_ * SizeOf(GradientType()));
   }
 
-  // Keys and values of every step: the rank's own, and those that come next.
+  // The keys and values of each step: first the rank's own, then those received.
   Value PackOwn(bool forward) const;
   void GatherOthers(bool forward, Pieces& keys) const;
   void PassOn(bool forward, Pieces& keys) const;
 
   void RunStep(int step, LayerTape::Piece keys);
-  // What a step has made last to FP32 and into the first of the outputs; the last one to the
-  // core's.
+  // Merges the step's output into the first output in FP32; the last step's result becomes the
+  // core's output.
   void MergeInFp32(int step);
   void CorrectOutputs();
   void KeepForBackward(Value last_keys);
 
   void RunBackward(Value last_keys) const;
-  // `first`: of backward.
+  // `first`: the first step of backward.
   void RunStepBackward(int step, bool first, Value dy, const LayerTape::Piece& keys,
                        const GradientSums& sums) const;
   void AddGradient(const std::string& name, bool first, Bytes bytes, Value contribution,
                    Value sum) const;
-  // The sums of the next rank's keys, for those of this one's.
+  // Sends the sums of the keys' gradients on around the ring, and returns those received.
   Value PassGradientsOn(Value d_keys) const;
   void DeliverGradients(const GradientSums& sums) const;
 
@@ -284,7 +285,8 @@ void LayerOperators::KeyRing::MergeInFp32(int step) {
   tape_->Run(memory(".to", 0, all, operators_->Size(y_)), {outputs_.front()}, {y_.value});
 }
 
-// Transformer Engine's merge: each step's output corrected by its share of all exponentials.
+// Transformer Engine's merge: each step's output is rescaled by its share of the total
+// exponentials.
 void LayerOperators::KeyRing::CorrectOutputs() {
   for (int step = 0; step < ranks_; ++step) {
     const BlockSizes sizes = SizesOfStep(step);
@@ -318,8 +320,8 @@ void LayerOperators::KeyRing::RunBackward(Value last_keys) const {
   for (int i = 0; i < ranks_; ++i) {
     if (!gathers() && i + 1 < ranks_) PassOn(false, keys);
     if (i > 0) sums.keys = PassGradientsOn(sums.keys);
-    // Whose keys a rank has last in forward it begins with, but for PyTorch, whose ring begins as
-    // the forward's.
+    // Backward begins with the keys that the rank has last in forward. PyTorch's ring begins with
+    // the same ones as in forward.
     RunStepBackward(pytorch() ? i : ranks_ - 1 - i, i == 0, dy, keys[i], sums);
   }
   if (pytorch()) sums.keys = PassGradientsOn(sums.keys);  // home
@@ -345,7 +347,7 @@ void LayerOperators::KeyRing::RunStepBackward(int step, bool first, Value dy,
   AddGradient(name + ".dgrad.add_keys", first, sizes.keys, dk, sums.keys);
 }
 
-// The first contribution is copied.
+// The first contribution is copied; later ones are added.
 void LayerOperators::KeyRing::AddGradient(const std::string& name, bool first, Bytes bytes,
                                           Value contribution, Value sum) const {
   const Bytes wide = InGradientType(bytes);
@@ -378,14 +380,13 @@ Operand LayerOperators::RingAttention(const Core& core, std::string_view module,
   return KeyRing(*this, core, module, shape).Record();
 }
 
-// Attention over keys that are gathered: the rank's two chunks of queries, each with the keys up to
-// it.
+// Attention over gathered keys: the rank's two chunks of queries, each with all keys up to it.
 class LayerOperators::GatheredKeys {
  public:
   GatheredKeys(LayerOperators& operators, const Core& core, std::string_view module,
                const AttentionShape& shape);
 
-  // Records the forward and, for backward, the gradients. Once.
+  // Records the forward and, for backward, the gradients. Call once.
   Operand Record();
 
  private:
@@ -396,7 +397,8 @@ class LayerOperators::GatheredKeys {
   Pieces Gather(bool forward) const;
   Pieces OwnKeysAndValues(bool forward) const;
   void RunBackward() const;
-  // Adds what the chunk gives the keys that it sees to `d_all`, and writes its queries' gradient.
+  // Adds the chunk's contribution to the gradient of all visible keys, `d_all`, and writes the
+  // gradient of its queries.
   void RunChunkBackward(std::size_t i, const Pieces& keys, Value d_queries, Value d_all) const;
   // The gradients of the rank's own keys and values.
   Pieces Scatter(Value d_all) const;

@@ -1,9 +1,9 @@
-// DeepSpeed's own layer of a mixture (deepspeed/moe/layer.py, sharded_moe.py and experts.py @
-// 0c691a52), after GShard (arXiv 2006.16668). Every expert has as many slots for the tokens of each
-// rank. The gate makes a table of the weight of each token in each slot, [n, E C], which is mostly
-// zeros; a product with a mask of the table fills slots with tokens, a product with the table adds
-// up what has come back. So what ranks send each other depends on the capacity, and not on the
-// tokens, and no counts are exchanged.
+// DeepSpeed's own mixture layer (deepspeed/moe/layer.py, sharded_moe.py and experts.py @ 0c691a52),
+// after GShard (arXiv 2006.16668). Every expert has the same number of slots for the tokens of each
+// rank. The gate makes a table with the weight of each token in each slot, [n, E C], mostly zeros.
+// A product with a mask of the table fills slots with tokens, and a product with the table sums the
+// returned rows. Message sizes therefore depend on the capacity, not on the tokens, and no counts
+// are exchanged.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -17,16 +17,15 @@ namespace {
 
 using Pieces = std::vector<LayerTape::Piece>;
 
-// Kernels that the gate launches on [n, E] numbers: softmax, choices, masks of what is chosen,
+// Kernels that the gate launches on [n, E] numbers: softmax, choices, masks of chosen experts,
 // their cumulative sums, places in the capacity, weights, and the balancing loss (top1gating,
-// top2gating with its Gumbel noise, topkgating); and those of their gradients.
+// top2gating with its Gumbel noise, topkgating). The last constant counts those of their gradients.
 constexpr std::int64_t kGateKernels = 30, kTopTwoKernels = 48, kGateGradientKernels = 12;
-// Bytes of what such a kernel reads or writes for an expert and a token: masks are of 64 bits,
-// numbers of 32.
+// Bytes read or written per expert and token by such a kernel: masks have 64 bits, numbers 32.
 constexpr std::int64_t kGateSize = 6;
-// A choice of 64 bits, until it is cast.
+// Bytes of a 64-bit choice before it is cast.
 constexpr std::int64_t kOneHotSize = 8;
-// Up to so many choices have a table each, whose sum is taken; with more all are in one.
+// Up to this many choices have separate tables, which are summed; more choices share one table.
 constexpr std::int64_t kApart = 2;
 
 }  // namespace
@@ -60,7 +59,8 @@ MixtureOperators::SlotTables MixtureOperators::ChooseSlots(Value logits) {
   tape_.Keep(masks);
   Repeat(true, chosen == kApart ? kTopTwoKernels : kGateKernels, on_scores, {logits},
          {gates, masks});
-  // Each choice's place, as a vector of the capacity with one 1: of a token, or of each expert.
+  // The place of each choice as a one-hot vector over the capacity: one per token, or one per
+  // expert.
   const std::int64_t tables = chosen <= kApart ? chosen : 1;
   const std::int64_t places = chosen <= kApart ? tokens_ * capacity() : table;
   const Value one_hot = tape_.Make(name + " places", Bytes(places * kOneHotSize));
@@ -117,7 +117,7 @@ LayerTape::Value MixtureOperators::FillSlots(const Operand& x, Value mask) {
   return filled;
 }
 
-// As many slots to each rank, and as many from each.
+// An all-to-all with the same number of slots to and from each rank.
 LayerTape::Value MixtureOperators::ExchangeSlots(std::string_view name, Value rows) {
   if (options_.ranks == 1) return rows;
   const Bytes all = RowBytes(slots()), own(all.count() / options_.ranks);
@@ -136,8 +136,9 @@ LayerTape::Value MixtureOperators::ExchangeSlots(std::string_view name, Value ro
   return arrived;
 }
 
-// Experts one behind the other, on their slots of all ranks. With several, those of one lie apart,
-// so that both of its first products copy them; and what all make is put together.
+// Experts run one after the other, on their slots from all ranks. With several experts, one
+// expert's slots are not contiguous, so both of its first products copy them, and the results are
+// joined.
 LayerTape::Value MixtureOperators::RunLoopOverSlots(Value rows) {
   const std::int64_t experts = local_experts(), each = slots() / experts;
   const Bytes one = RowBytes(each), all = RowBytes(slots());

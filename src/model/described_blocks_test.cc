@@ -1,4 +1,4 @@
-// Blocks of several kinds: what their parts compute and keep, by hand.
+// Blocks of several kinds: their computation and kept values, checked by hand.
 
 #include <cstdint>
 #include <string>
@@ -114,7 +114,7 @@ TEST(DescribedBlocksTest, DeltaRuleByHand) {
                       8 * nv + 2 * u + 2 * u + 4));
 }
 
-// Every key and value head has a decay for each channel: 20 P bytes, and two blocks of scores.
+// Every key and value head has a per-channel decay: 20 P bytes, and two blocks of scores.
 TEST(DescribedBlocksTest, KimiDeltaAttentionByHand) {
   Architecture kind = Delta();
   kind.delta = {.key_heads = 8,
@@ -157,7 +157,7 @@ TEST(DescribedBlocksTest, ScansAreLinearInLengthAndAttentionIsSquare) {
   EXPECT_EQ(4 * core(1024), core(2048));
 }
 
-// Heads are divided, and so are scans; their chunks are as many.
+// Heads and scans are divided; the number of chunks is unchanged.
 TEST(DescribedBlocksTest, TensorParallelismDividesHeads) {
   WorkOptions options = Options(1, 1024);
   const LayerWork whole = OneBlock(Delta(), options);
@@ -168,7 +168,7 @@ TEST(DescribedBlocksTest, TensorParallelismDividesHeads) {
   EXPECT_EQ(Find(part, "linear_attn.delta_rule")->steps, 1024 / 64);
 }
 
-// The indexer scores all keys; if it takes all of them, attention is as without it.
+// The indexer scores all keys. If it takes all of them, attention is unchanged.
 TEST(DescribedBlocksTest, AnIndexerThatTakesAllCostsNoLess) {
   Architecture dense = Attention();
   dense.heads = dense.kv_heads = 16;
@@ -190,7 +190,7 @@ TEST(DescribedBlocksTest, AnIndexerThatTakesAllCostsNoLess) {
   EXPECT_EQ(Find(chosen, "self_attn.core")->flops, pairs_twice * 16 * (576 + 512));
 }
 
-// A token goes to experts as a narrower vector.
+// Tokens are sent to experts as narrower vectors.
 TEST(DescribedBlocksTest, LatentExpertsByHand) {
   Architecture kind = TypicalOf(Family::kDescribed);
   kind.mixer = Mixer::kNone;
@@ -204,7 +204,7 @@ TEST(DescribedBlocksTest, LatentExpertsByHand) {
             2 * 1000 * kHidden + 2 * kHidden + 8 * kHidden + 2 * 256 * 512 * 8 + 2 * kHidden * 256);
 }
 
-// Queries make a gate, too, which multiplies what attention makes.
+// The query product also makes a gate that multiplies attention's output.
 TEST(DescribedBlocksTest, GatesOfAttention) {
   const WorkOptions options = Options(2, 256);
   Architecture gated = Attention();
@@ -219,7 +219,7 @@ TEST(DescribedBlocksTest, GatesOfAttention) {
             2 * tokens * kHidden * 8);
 }
 
-// Each trained tensor has its gradient, whatever the block.
+// Every trained tensor has its gradient, in every kind of block.
 TEST(DescribedBlocksTest, EveryTensorHasItsGradient) {
   Architecture shared = Attention();
   shared.kv_heads = 1;

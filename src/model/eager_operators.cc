@@ -6,8 +6,8 @@
 #include "src/model/layer_operators.h"
 #include "src/model/operator_name.h"
 
-// Norms, rotary positions and activation functions as Python writes them, every operation a kernel
-// of its own, and the casts of autocast.
+// Norms, rotary positions and activation functions written in Python, with a kernel for every
+// operation, and the casts of autocast.
 namespace stepcast::model {
 namespace {
 
@@ -53,7 +53,7 @@ class LayerOperators::UnfusedRmsNorm {
         rows_(x.tokens * kFp32Size),
         weights_(x.width * operators.ElementSize(x)) {}
 
-  // Records the forward and, for backward, the gradients. Once.
+  // Records the forward and, for backward, the gradients. Call once.
   Operand Record();
 
  private:
@@ -73,9 +73,9 @@ class LayerOperators::UnfusedRmsNorm {
   Value Normalise(Value x32, Value reciprocal_deviation);
 
   void RunBackward() const;
-  // Of the normalised activation, and the weight's.
+  // Gradients of the normalised activation and of the weight.
   Value NormalisedGradient(Value dy) const;
-  // Of x32, as the product's factor and through the mean of its squares.
+  // Gradients of x32: through its use as a factor, and through the mean of its squares.
   Value FactorGradient(Value d_scaled) const;
   Value SquaresGradient(Value d_scaled) const;
 
@@ -183,8 +183,8 @@ Operand LayerOperators::EagerRmsNorm(Operand x, std::string_view module,
   return UnfusedRmsNorm(*this, x, module, parameters).Record();
 }
 
-// As complex numbers (Meta's Llama, torchtitan's apply_rotary_emb): to FP32, times the angles,
-// back; 20 bytes an element for 16 bits, and as many in backward. Nothing is kept.
+// Rotary positions as complex numbers (Meta's Llama, torchtitan's apply_rotary_emb): cast to FP32,
+// multiply, cast back; 20 bytes an element for 16 bits, and as many in backward. Nothing is kept.
 Operand LayerOperators::ComplexRotary(Operand x, std::string_view module, std::int64_t head_size) {
   const std::int64_t elements = Elements(x);
   const Bytes narrow = Size(x);
@@ -223,8 +223,8 @@ Operand LayerOperators::ComplexRotary(Operand x, std::string_view module, std::i
 }
 
 // Hugging Face's apply_rotary_pos_emb: x cos + rotate_half(x) sin in the type of activations; 20
-// bytes an element for 16 bits, and about as many in backward. Cosines and sines are kept by all
-// layers together.
+// bytes an element for 16 bits, and about as many in backward. All layers share the kept cosines
+// and sines.
 Operand LayerOperators::HalvesRotary(Operand x, std::string_view module, std::int64_t head_size) {
   const std::int64_t elements = Elements(x);
   const Bytes size = Size(x);
@@ -311,9 +311,9 @@ Operand LayerOperators::NewGelu(Operand x, std::string_view module) {
   return y;
 }
 
-// torch.autocast casts the inputs of a matrix product each time; unlike copies of parameters,
-// copies of activations are not cached, so that queries, keys and values that are three products
-// keep three.
+// torch.autocast casts the inputs of each matrix product. Casts of activations are not cached,
+// unlike those of parameters. If queries, keys and values are three products, three copies are
+// kept.
 Operand LayerOperators::Cast(Operand x, std::string_view module) {
   const Operand y = Make(Joined(module, " input"), x.width, x.tokens);
   tape_->Run(Memory(Joined(module, ".cast"), 0, Size(x), Size(y)), {x.value}, {y.value});

@@ -4,7 +4,7 @@
 
 #include "src/model/architecture.h"
 
-// Published models for tests, by the figures of their papers and repositories.
+// Published models for tests, with the figures of their papers and repositories.
 namespace stepcast::model {
 
 inline Architecture Gpt2Small() {
@@ -67,7 +67,7 @@ inline Architecture Qwen2With7B() {
   return a;
 }
 
-// With heads of 128, which need not add up to the hidden size.
+// With heads of 128 elements, whose total need not equal the hidden size.
 inline Architecture Qwen3Like(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
                               std::int64_t kv_heads, std::int64_t feed_forward) {
   Architecture a = TypicalOf(Family::kQwen3);
@@ -174,7 +174,7 @@ inline Architecture GptOss(std::int64_t layers, std::int64_t experts) {
 inline Architecture GptOss20B() { return GptOss(24, 32); }
 inline Architecture GptOss120B() { return GptOss(36, 128); }
 
-// A decoder of the family by its dimensions, with all else as the family has it.
+// A decoder with these dimensions and the family's typical properties.
 inline Architecture OfFamily(Family family, std::int64_t layers, std::int64_t hidden,
                              std::int64_t heads, std::int64_t kv_heads, std::int64_t head_size,
                              std::int64_t feed_forward, std::int64_t vocabulary) {
@@ -227,7 +227,7 @@ inline Architecture Glm45Air() {
   return a;
 }
 
-// `every`: 1 of Scout, 2 of Maverick.
+// `every`: 1 for Scout, 2 for Maverick.
 inline Architecture Llama4(std::int64_t experts, std::int64_t every) {
   Architecture a = OfFamily(Family::kLlama4, 48, 5120, 40, 8, 128, 16384, 202048);
   a.attention_chunk = 8192;

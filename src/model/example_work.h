@@ -8,7 +8,7 @@
 #include "src/model/layer.h"
 #include "src/model/transformer_work.h"
 
-// What tests of a transformer's work ask of it.
+// Helpers for tests of a transformer's work.
 namespace stepcast::model {
 
 inline constexpr std::size_t kEmbedding = 0, kBlock = 1, kHead = 2;
@@ -40,7 +40,8 @@ inline LayerWork BlockOf(const Architecture& architecture, const WorkOptions& op
   return TransformerWork(architecture, options)[kBlock];
 }
 
-// Of a layer without checkpoints or adapters: embedding, block or head.
+// The index of the layer's work, for models without checkpoints or adapters: embedding, block or
+// head.
 inline std::size_t WorkOf(const Layer& layer) { return static_cast<std::size_t>(layer.kind); }
 
 inline const Kernel* Find(const LayerWork& work, std::string_view name) {

@@ -50,7 +50,7 @@ double GroupsOfToken(std::int64_t experts, std::int64_t groups, std::int64_t cho
                      std::int64_t limit) {
   const std::int64_t open = limit > 0 && limit < groups ? limit : groups;
   const std::int64_t each = experts / groups;
-  // The probability that a group has none: all are chosen among the others.
+  // The probability that a group has no chosen expert: all are chosen among the other groups.
   double none = 1;
   for (std::int64_t i = 0; i < chosen; ++i) {
     const std::int64_t left = open * each - i;

@@ -8,7 +8,7 @@
 #include "src/model/example_work.h"
 #include "src/model/transformer_tensors.h"
 
-// The module that predicts a further token, which is a part of the head's layer.
+// The module that predicts a further token, which is part of the head's layer.
 namespace stepcast::model {
 namespace {
 
@@ -32,7 +32,7 @@ std::int64_t Count(const Architecture& architecture) {
 }
 
 // A block with experts, 11,507,286,016, the projection of 2 h to h, 102,760,448, and three norms of
-// h (11.5B without what it shares, says deepseek-ai/DeepSeek-V3, README_WEIGHTS.md).
+// h (11.5B without shared parameters, says deepseek-ai/DeepSeek-V3, README_WEIGHTS.md).
 TEST(FurtherTokensTest, Parameters) {
   Architecture a = DeepseekV3();
   a.further_tokens = 1;
@@ -74,8 +74,8 @@ TEST(FurtherTokensTest, OnlySomeModelsHaveIt) {
   EXPECT_EQ(fields(tied, 1), refused);
 }
 
-// Two products with the vocabulary, the projection of 2 h to h and the block's: 2 FLOPs a weight
-// and token; backward twice as much.
+// Two products with the vocabulary, the projection of 2 h to h and the block's products: 2 FLOPs a
+// weight and token; backward has twice as many.
 TEST(FurtherTokensTest, Flops) {
   const Architecture a = Dense();
   const WorkOptions options = Options(1, 64, Checkpointing::kNone, Attention::kFlash3);
@@ -86,8 +86,8 @@ TEST(FurtherTokensTest, Flops) {
   EXPECT_EQ(ModelFlops(head.backward), 2 * forward);
 }
 
-// The head's weight takes part in two products, and the embedding's rows are looked up again: every
-// gradient is complete once.
+// The head's weight takes part in two products, and the embedding is read twice; every gradient is
+// complete once.
 TEST(FurtherTokensTest, EveryWeightHasOneGradient) {
   for (const std::int64_t tensor : {1, 4}) {
     for (const bool main : {false, true}) {
@@ -107,7 +107,7 @@ TEST(FurtherTokensTest, EveryWeightHasOneGradient) {
   }
 }
 
-// Of a block that is run again its input stays.
+// A recomputed block keeps its input.
 TEST(FurtherTokensTest, TheBlockIsRecomputedAsOthersAre) {
   const auto saved = [](Checkpointing checkpointing) {
     WorkOptions options = Options(1, 64, checkpointing, Attention::kFlash3);

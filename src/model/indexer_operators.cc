@@ -67,7 +67,7 @@ void IndexerOperators::Choose(const Operand& x, const Operand& query_source) {
   chosen.window = index.top;
   const LayerOperators::Block scored = operators_.WholeDocuments(all);
   const LayerOperators::Block learned = operators_.WholeDocuments(chosen);
-  // A score is one product, of which attention has two.
+  // A score is one product per pair, whereas attention has two.
   Kernel scores = operators_.FlashKernel("self_attn.indexer.scores", all, scored);
   scores.flops /= 2;
   scores.model_flops = scores.flops;

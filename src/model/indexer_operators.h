@@ -7,27 +7,26 @@
 #include "src/model/layer_operators.h"
 #include "src/model/module_names.h"
 
-// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556): its small heads score all keys
-// before each query, and the best are chosen. Every rank of a tensor-parallel group has the whole
-// of it (Megatron-Core, megatron/core/transformer/experimental_attention_variant/dsa.py).
+// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556): small heads score all keys
+// before each query, and the best keys are chosen. Every rank of a tensor-parallel group has the
+// whole indexer (Megatron-Core, megatron/core/transformer/experimental_attention_variant/dsa.py).
 //
-// Scores are read once to choose from and not kept; what is kept are the numbers of the chosen
-// keys. The indexer learns from attention over the chosen keys alone, so its backward has as many
-// pairs as attention's. Its products also make the gradient of their input, which frameworks leave
-// out: a little too much.
+// Scores are read once and not kept; the indices of the chosen keys are kept. The indexer learns
+// only from attention over the chosen keys, so its backward has as many pairs as attention's. Its
+// products also make the gradient of their input, which frameworks skip: a slight overestimate.
 namespace stepcast::model {
 
 class IndexerOperators {
  public:
   using Find = std::function<ModulePositions(std::string_view module)>;
-  // All must outlive the tape's Finish.
+  // All arguments must outlive the tape's Finish.
   IndexerOperators(LayerOperators& operators, const Architecture& architecture,
                    const ModuleNames& names, Find find);
 
-  // Chooses keys. `x`: the block's normalised input; `query_source`: what queries are made of.
-  // Both are the rank's part of the tokens.
+  // Chooses keys. `x`: the block's normalized input. `query_source`: the input of the queries'
+  // product. Both are the rank's part of the tokens.
   void Choose(const Operand& x, const Operand& query_source);
-  // An indexer that is there and does not run: nothing, but gradients that are zero.
+  // For an indexer that exists but does not run: only its gradients, which are zero.
   void Idle();
 
  private:

@@ -9,10 +9,10 @@
 namespace stepcast::model {
 namespace {
 
-// Floating-point operations of an element that is turned.
+// Floating-point operations per rotated element.
 constexpr std::int64_t kTurnFlops = 3;
 
-// The second of two modules that are one product and have one weight, which is the first's.
+// The second of two modules that form one product with one weight, which is the first module's.
 LinearModule Also(std::string_view name, std::int64_t out, bool frozen) {
   return {name, out, {.frozen = frozen}};
 }
@@ -52,7 +52,7 @@ std::array<Operand, 2> LatentAttentionOperators::KeyVector(const Operand& x) {
       {down,
        Also("self_attn.kv_a_proj_with_mqa.rotary", latent_.rotary_head, down.parameters.frozen)},
       Outputs::kApart);
-  // One tensor, of which the norm keeps the other part.
+  // One tensor holds both parts; the norm keeps the other one.
   tape_.Keep(narrow[1].value);
   return {Norm(narrow[0], modules_.kv_norm), narrow[1]};
 }
@@ -147,7 +147,7 @@ std::array<Operand, 3> LatentAttentionOperators::Heads(const std::array<Operand,
   up.out = plain;
   const std::vector<Operand> both = operators_.Linears(
       vector, up.name, {up, Also("self_attn.kv_b_proj.value", values, frozen)}, Outputs::kApart);
-  // One tensor with the values, which attention keeps.
+  // One tensor holds keys and values, and attention keeps it.
   tape_.Keep(both[0].value);
   const Operand turned =
       operators_.Rotary(queries[1], "self_attn.rotary_query", latent_.rotary_head);
@@ -220,7 +220,7 @@ Operand LatentAttentionOperators::Joined(const Operand& plain, const Operand& tu
                               operators_.Size(y)),
             {plain.value, turned.value}, {y.value});
   tape_.OnBackward([=, this] {
-    // Parts of one gradient; of what all heads share the sum.
+    // These are parts of one gradient. The part that all heads share is the sum over heads.
     const Value gradient = tape_.GradientOf(y.value);
     tape_.Deliver(plain.value, gradient);
     if (turned.width > latent_.rotary_head || heads() == 1) {

@@ -8,48 +8,47 @@
 #include "src/model/architecture.h"
 #include "src/model/layer_operators.h"
 
-// Queries, keys and values of latent attention (DeepSeek-V2, arXiv 2405.04434): down to two narrow
-// vectors a token, a norm of each, and up to the heads. A part of each query's head and one part
-// for all heads of the keys are turned by their position.
+// Queries, keys and values of latent attention (DeepSeek-V2, arXiv 2405.04434): down-projections to
+// two narrow vectors per token, a norm of each, and up-projections to the heads. Positions rotate
+// one part of each query's head and one key part that all heads share.
 //
-// With tensor parallelism as Megatron-Core has it (transformer/multi_latent_attention.py @
-// d98e8a64ddf3): every rank has the whole matrices that lead down and applies them to its part of
-// the tokens; the vectors are gathered before the products that lead up, of which it has some
-// heads, and so is what the keys share.
+// Tensor parallelism follows Megatron-Core (transformer/multi_latent_attention.py @ d98e8a64ddf3):
+// every rank has the whole down-projections and applies them to its part of the tokens. The vectors
+// and the shared key part are gathered before the up-projections, which are divided by heads.
 //
-// Kernels and what is kept follow transformers (models/deepseek_v3/modeling_deepseek_v3.py) where
-// rotary positions are turned operation by operation: what is turned is put together with what is
-// not by copies, and keys and values stay one tensor. Else Transformer Engine's (Megatron-Core's
-// fused_mla_yarn_rope_apply.py): queries are turned in place, and one kernel writes keys and
-// values.
+// If rotary positions are computed operation by operation, kernels and kept values follow
+// transformers (models/deepseek_v3/modeling_deepseek_v3.py): copies join the rotated and unrotated
+// parts, and keys and values stay one tensor. Otherwise they follow Transformer Engine
+// (Megatron-Core's fused_mla_yarn_rope_apply.py): queries are rotated in place, and one kernel
+// writes keys and values.
 namespace stepcast::model {
 
 class LatentAttentionOperators {
  public:
   struct Modules {
-    // With `query_rank`: down, the norm, up; else `query_up` is all.
+    // With `query_rank`: down-projection, norm, up-projection. Otherwise only `query_up`.
     LinearModule query_down{}, query_norm{}, query_up{};
     LinearModule kv_down{}, kv_norm{}, kv_up{};
   };
-  // Kernels outside of modules are called after `core`.
+  // `core` prefixes the names of kernels that belong to no module.
   LatentAttentionOperators(LayerOperators& operators, const Architecture& architecture,
                            const Modules& modules, std::string_view core);
 
-  // For the rank's heads, of all tokens. `x` is the rank's part of the tokens.
+  // Operands of the rank's heads, for all tokens. `x` is the rank's part of the tokens.
   std::array<Operand, 3> QueryKeyValue(const Operand& x);
 
-  // The same for a core that reads some of the keys alone (DeepSeek-V3.2): every head's query is
-  // led down to the width of the one vector, which is key and value of all heads. What comes of
-  // such a core is led up by ValuesOf.
+  // The same for a core that reads only some keys (DeepSeek-V3.2). Every head's query is projected
+  // down to the width of the latent vector, which is key and value of all heads. ValuesOf projects
+  // the core's output up.
   std::array<Operand, 3> AbsorbedQueryKeyValue(const Operand& x);
   Operand ValuesOf(const Operand& y);
-  // The vector of queries, of the rank's part of the tokens: of the last of both.
+  // The latent vector of the queries, for the rank's part of the tokens, from the latest call.
   const Operand& query_vector() const { return query_vector_; }
 
  private:
-  // The vectors of queries, normalised.
+  // The normalized latent vector of the queries.
   Operand QueryVector(const Operand& x);
-  // Down to the vector of keys and values, normalised, and the part that is turned.
+  // The normalized latent vector of keys and values, and the key part to be rotated.
   std::array<Operand, 2> KeyVector(const Operand& x);
   // A product of each head with its part of one weight. `later`: another product completes the
   // weight's gradient.
@@ -59,19 +58,18 @@ class LatentAttentionOperators {
 
   std::int64_t heads() const { return a_.heads / operators_.options_.tensor; }
   bool unfused() const { return IsUnfused(operators_.options_.rotary); }
-  // A norm of one of the vectors.
+  // The norm of one latent vector.
   Operand Norm(const Operand& x, const LinearModule& norm);
-  // The queries' vector, or the input, of all tokens, up to the heads: in one tensor, or what is
-  // not turned and what is.
+  // The up-projection of the queries' vector (or of the input) for all tokens: one tensor, or the
+  // unrotated and the rotated part.
   std::array<Operand, 2> Queries(const Operand& x);
-  // Queries with their positions, and keys and values up from their vector and from what keys
-  // share.
+  // Queries with positions, and keys and values projected up from their vector and the shared part.
   std::array<Operand, 3> Heads(const std::array<Operand, 2>& queries, const Operand& normalised,
                                const Operand& turned_part);
   Operand TurnedInPlace(const Operand& query);
-  // A head's plain part and its turned one, side by side; `turned` may be one for all heads.
+  // Concatenates a head's unrotated and rotated parts. All heads may share `turned`.
   Operand Joined(const Operand& plain, const Operand& turned, std::string_view suffix);
-  // Keys with their turned part, and values, of what both are made of.
+  // Keys with their rotated part, and values, from the output of their common up-projection.
   std::array<Operand, 2> KeysAndValues(const Operand& both, const Operand& shared);
 
   LayerOperators& operators_;

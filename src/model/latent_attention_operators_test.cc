@@ -31,8 +31,8 @@ std::int64_t SavedBytesOfAToken(const Architecture& a, const WorkOptions& option
   return Sum(BlockOf(a, options).Of(Lifetime::kSaved)) / tokens;
 }
 
-// Two residuals, two norms' outcomes, the feed-forward's four; the vectors and the norms of them,
-// and what keys share; queries, keys, values, what attention makes and its log-sum-exps; and a
+// Two residuals, two norms' outputs, and four values of the feed-forward. The vectors, their norms,
+// and the shared key part. Queries, keys, values, attention's output and its log-sum-exp. One
 // number for each of four norms.
 TEST(LatentAttentionOperatorsTest, KeepsTheVectorsAndTheHeads) {
   const std::int64_t others = 2 * (4 * kHidden + 4 * kWidth) + 8;
@@ -45,7 +45,7 @@ TEST(LatentAttentionOperatorsTest, KeepsTheVectorsAndTheHeads) {
   EXPECT_EQ(SavedBytesOfAToken(a, Native(2, 64)), others + vectors - 2 * 2 * 1536 - 4 + heads);
 }
 
-// Operation by operation keys and values are made as one tensor, which the values keep.
+// Operation by operation, keys and values are one tensor, which is kept for the values.
 TEST(LatentAttentionOperatorsTest, UnfusedKeysStayWithTheValues) {
   WorkOptions options = Native(2, 64);
   options.rotary = Implementation::kHuggingFace;
@@ -60,7 +60,8 @@ TEST(LatentAttentionOperatorsTest, UnfusedKeysStayWithTheValues) {
   EXPECT_EQ(Find(work, "self_attn.core.join_key.dgrad")->written, Bytes(2 * 128 * 64));
 }
 
-// FlashAttention-2 takes values of 192 and makes as much: both are kept, the latter also cut.
+// FlashAttention-2 pads values to 192 and outputs as much; both are kept, and the cropped output
+// too.
 TEST(LatentAttentionOperatorsTest, ValuesAreFilledUpForTheSecondGeneration) {
   const WorkOptions options = Options(2, 64);
   EXPECT_EQ(SavedBytesOfAToken(Dense(), options) - SavedBytesOfAToken(Dense(), Native(2, 64)),
@@ -71,8 +72,8 @@ TEST(LatentAttentionOperatorsTest, ValuesAreFilledUpForTheSecondGeneration) {
   EXPECT_EQ(Find(BlockOf(Dense(), Native(2, 64)), "self_attn.core")->k, 160);
 }
 
-// 2 FLOPs a weight and token, and for a sequence of s the scores and their product with the values:
-// 2 s^2 (192 + 128) a, whatever values are filled up with. Backward twice as much.
+// 2 FLOPs a weight and token, and for a sequence of s tokens the scores and their product with the
+// values: 2 s^2 (192 + 128) a, without padding of values. Backward has twice as many.
 TEST(LatentAttentionOperatorsTest, Flops) {
   const std::int64_t weights = kHidden * 1536 + 1536 * kHeads * 192 + kHidden * 576 +
                                512 * kHeads * 256 + kHeads * 128 * kHidden + 3 * kHidden * kWidth;
@@ -121,8 +122,8 @@ std::vector<std::string> Collectives(const std::vector<Operation>& operations) {
   return found;
 }
 
-// A rank makes the vectors of its tokens; both are gathered, and what keys share. Behind the
-// attention and around the feed-forward layer all is as it is.
+// A rank computes the vectors of its tokens; both are gathered, and so is the shared key part.
+// After the attention and around the feed-forward layer nothing changes.
 TEST(LatentAttentionOperatorsTest, VectorsAreGatheredWithSequenceParallelism) {
   WorkOptions options = Native(1, 64);
   options.tensor = 4;
@@ -154,7 +155,7 @@ TEST(LatentAttentionOperatorsTest, VectorsAreGatheredWithSequenceParallelism) {
   EXPECT_EQ(count(scatter + bytes(64)), 1);
 }
 
-// Where parts are added up within the layer, so are the gradients of what leads down.
+// If parts are summed within the layer, so are the gradients of the down-projections.
 TEST(LatentAttentionOperatorsTest, PartsOfGradientsAreAddedUp) {
   WorkOptions options = Native(1, 64);
   options.tensor = 4;
@@ -169,7 +170,8 @@ TEST(LatentAttentionOperatorsTest, PartsOfGradientsAreAddedUp) {
   }
 }
 
-// Without it every rank has all tokens, and the gradients of the vectors are added up.
+// Without sequence parallelism every rank has all tokens, and the gradients of the vectors are
+// summed.
 TEST(LatentAttentionOperatorsTest, TensorParallelismAlone) {
   WorkOptions options = Native(1, 64);
   options.tensor = 4;
@@ -183,8 +185,8 @@ TEST(LatentAttentionOperatorsTest, TensorParallelismAlone) {
   }
 }
 
-// What leads up from the vectors is dropped with its queries, keys and values, and run again: the
-// products and what turns, no attention core.
+// The up-projections are dropped with their queries, keys and values, and recomputed: the products
+// and the rotations, but no attention core.
 TEST(LatentAttentionOperatorsTest, UpProjectionsAreRecomputed) {
   for (const Implementation rotary : {Implementation::kFused, Implementation::kHuggingFace}) {
     WorkOptions options = Native(1, 64);

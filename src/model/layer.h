@@ -15,12 +15,12 @@ namespace stepcast::model {
 
 // The parameter tensors of a model and the layers that use them.
 //
-// Tensors that training does not change are listed apart: they have no gradients, no optimizer
-// states, and nothing of theirs is reduced.
+// Frozen tensors are listed separately: they have no gradients and no optimizer states, and are not
+// reduced.
 
-// The ranks along an axis have a part each of a tensor's dimension.
+// A tensor's dimension is divided among the ranks along an axis.
 struct Split {
-  // Each rank has a tensor of its own, whose shape is already that of one rank (layer lists).
+  // Each rank has a different tensor; the shape is already that of one rank (layer lists).
   static constexpr int kOwn = -1;
 
   parallel::Axis axis = parallel::Axis::kTensor;
@@ -28,11 +28,12 @@ struct Split {
   friend bool operator==(const Split&, const Split&) = default;
 };
 
-// Which tensors are sharded, reduced and counted alike. Ranks that hold the same part of the one
-// group need not hold the same part of the other.
+// Tensors that are sharded, reduced and counted alike. Ranks with the same part of one group may
+// have different parts of the other.
 enum class ParameterGroup : std::uint8_t {
   kDense,
-  kExperts,  // weights of a mixture's experts, which stand on the expert grid (parallel::Grids)
+  // weights of a mixture's experts, which are placed on the expert grid (parallel::Grids)
+  kExperts,
 };
 inline constexpr ParameterGroup kParameterGroups[] = {ParameterGroup::kDense,
                                                       ParameterGroup::kExperts};
@@ -42,11 +43,11 @@ struct Tensor {
   std::string name;  // "model.layers.0.self_attn.q_proj.weight"
   std::vector<std::int64_t> shape;
   std::int64_t elements = 0;
-  // Ranks along all other axes have the same values of it.
+  // Ranks along all other axes have equal values.
   std::vector<Split> splits{};
   ParameterGroup group = ParameterGroup::kDense;
-  // With sequence parallelism a rank's gradient is of its part of the tokens alone (norms, and what
-  // is added behind a reduction); the ranks add theirs up.
+  // With sequence parallelism, a rank's gradient covers only its part of the tokens (norms, and
+  // biases added after a reduction). The ranks sum their gradients.
   bool sequence_parallel = false;
   bool of_block = false;
 
@@ -58,47 +59,50 @@ struct Tensor {
 
 enum class LayerKind : std::uint8_t { kEmbedding, kBlock, kHead };
 
-// A module that runs as a whole: the embedding, one transformer block, the head (final norm, output
-// projection and loss). Layers stand in execution order.
+// A module that runs as a unit: the embedding, one transformer block, or the head (final norm,
+// output projection and loss). Layers are stored in execution order.
 struct Layer {
   std::string name;  // "model.layers.0"
   LayerKind kind = LayerKind::kBlock;
-  // Indices into Model::tensors. The layer's operators call them by their position here. A tied
-  // tensor stands in two layers (GPT-2: embedding and head); the first one owns it.
+  // Indices into Model::tensors. The layer's operators refer to positions in this list. A tied
+  // tensor is in two layers (GPT-2: embedding and head); the first one owns it.
   std::vector<int> tensors;
-  std::vector<int> frozen{};    // the same of Model::frozen
+  std::vector<int> frozen{};    // indices into Model::frozen
   bool first_block = false;     // the first block of the whole model
   bool experts = false;         // a block whose feed-forward is a mixture of experts
-  bool full_attention = false;  // a block that attends to all tokens while others have a window
-  int block_kind = -1;          // of a block: its place in Architecture::kinds; -1: it has none
-  int listed = 0;               // of a layer list: which of its entries
+  bool full_attention = false;  // a block with full attention in a model where others have a window
+  int block_kind = -1;          // for a block: its index in Architecture::kinds; -1: it has none
+  int listed = 0;               // for a layer list: the index of its entry
 };
 
-// A model whose layer times are known, from a profile or a paper.
+// A model with given layer times, from a profile or a paper.
 
 // A collective within a layer, over the ranks along an axis.
 struct ListedCommunication {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   parallel::AxisSet axis = parallel::Axis::kTensor;
-  Bytes bytes{};  // as nccl-tests count
+  Bytes bytes{};  // as nccl-tests counts
 };
 
 struct ListedLayer {
   std::string name;
   std::int64_t repeat = 1;
-  std::vector<std::int64_t> parameters;   // elements of each tensor, registration order
-  Time forward;                           // one micro-batch
-  Time backward;                          // the layer's gradients are ready at its end
-  std::optional<Time> backward_weight{};  // the weights' part of `backward`; default half
-  Bytes activation;                       // kept from forward to backward, one micro-batch
-  Bytes output{};                         // handed to the next layer, one micro-batch
-  // In order: n of them cut the pass into n + 1 equal parts, each of which needs what came before.
+  std::vector<std::int64_t> parameters;  // elements of each tensor, registration order
+  Time forward;                          // one micro-batch
+  Time backward;                         // the layer's gradients are ready at its end
+  // the part for weight gradients; default: half of `backward`
+  std::optional<Time> backward_weight{};
+  Bytes activation;  // kept from forward to backward, for one micro-batch
+  Bytes output{};    // passed to the next layer, for one micro-batch
+  // In order. n collectives divide the pass into n + 1 equal parts, each of which waits for the
+  // collective before it.
   std::vector<ListedCommunication> forward_communication{}, backward_communication{};
 };
 
 struct LayerList {
   std::vector<ListedLayer> layers;
-  Time optimizer_step;  // all parameters on one device; a sharded update takes its share of it
+  // for all parameters on one device; a sharded update takes a proportional part
+  Time optimizer_step;
 };
 
 }  // namespace stepcast::model

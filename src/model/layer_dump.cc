@@ -22,7 +22,7 @@ void AddTemporaries(std::string& text, std::string_view pass, const std::vector<
   text += '\n';
 }
 
-// The places of those among the values that live so long.
+// The indices of the values that have this lifetime.
 std::vector<int> PlacesOf(Lifetime lifetime, const std::vector<ValueId>& values) {
   std::vector<int> places;
   for (const ValueId value : values) {

@@ -1,11 +1,11 @@
-// The work of some 500 layers, families by ways to train them: a line of totals and a digest of all
-// that the layer says (layer_dump.h) for each. After a change that is meant to alter a layer:
+// Golden data of some 500 layers, families times training methods: for each, a line of totals and a
+// digest of the layer's dump (layer_dump.h). After a change that is meant to alter a layer:
 //
-//   bazel run //src/model:layer_golden_test -- --update
+//  bazel run //src/model:layer_golden_test -- --update
 //
-// The whole text of the layers whose line contains a word, to compare before and after:
+// To print the full dump of the layers whose line contains a word, for comparison before and after:
 //
-//   bazel run //src/model:layer_golden_test -- --print "mixtral-8x7b, tensor"
+//  bazel run //src/model:layer_golden_test -- --print "mixtral-8x7b, tensor"
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -35,7 +35,7 @@ struct Example {
   Architecture architecture;
 };
 
-// One of each family, and of mixtures some more.
+// One of each family, and more mixtures.
 std::vector<Example> Families() {
   return {{"gpt2", Gpt2Small()},
           {"llama3.1-8b", Llama31With8B()},

@@ -13,8 +13,8 @@ namespace {
 
 using Value = LayerTape::Value;
 
-// Floating-point operations per element of the kernels that memory bounds; they matter only where
-// a device has little arithmetic for its bandwidth.
+// Floating-point operations per element of memory-bound kernels. They matter only for a device with
+// little arithmetic for its bandwidth.
 constexpr std::int64_t kNormFlops = 7, kRotaryFlops = 3, kGeluFlops = 9, kSiluFlops = 5,
                        kSquaredReluFlops = 2, kTanhFlops = 5, kSigmoidFlops = 4;
 
@@ -151,9 +151,9 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
   const bool staged =
       options_.norm == Implementation::kApex || options_.norm == Implementation::kTransformerEngine;
   // apex/normalization/fused_layer_norm.py: under autocast inputs are cast. PyTorch's own norms
-  // stay in FP32, and a compiled one writes what a matrix product would cast.
+  // stay in FP32, and a compiled one writes the type to which a matrix product would cast.
   if (staged && x.fp32) x = Cast(x, module);
-  // LayerNorm has a mean and a reciprocal deviation per token, RMSNorm only the latter.
+  // LayerNorm keeps a mean and a reciprocal deviation per token, RMSNorm only the latter.
   const Bytes statistics = Bytes(x.tokens * kFp32Size * (rms ? 1 : 2));
   const Bytes weights(x.width * (parameters.biased() ? 2 : 1) * ElementSize(x));
   const std::int64_t flops = kNormFlops * Elements(x);
@@ -202,7 +202,7 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
   return y;
 }
 
-// To the kernels every head is a row of its own.
+// The kernels treat every head as a row.
 Operand LayerOperators::NormOfHeads(Operand x, std::string_view module, std::int64_t head_size,
                                     ModulePositions parameters) {
   const std::int64_t heads = x.width / head_size;
@@ -287,7 +287,7 @@ Operand LayerOperators::Join(Operand x, Operand y, std::string_view name) {
   tape_->Run(Memory(std::string(name), 0, Size(x) + Size(y), Size(both)), {x.value, y.value},
              {both.value});
   tape_->OnBackward([=, this] {
-    // Parts of the one gradient.
+    // Both are parts of one gradient.
     tape_->Pass(both.value, x.value);
     tape_->Pass(both.value, y.value);
   });
@@ -349,7 +349,7 @@ Operand LayerOperators::Add(Operand x, Operand y, std::string_view name) {
       tape_->Pass(sum.value, y.value);
       return;
     }
-    // The kernel that made the sum's gradient may write the copy, too.
+    // The kernel that made the sum's gradient may also write the copy.
     const Value dy = tape_->MakeGradient(y.value);
     tape_->RunBackward(
         Memory(Joined(name, ".cast"), 0, options_.compiled ? Bytes() : Size(sum), Size(y)),

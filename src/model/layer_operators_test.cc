@@ -131,8 +131,7 @@ TEST(LayerOperatorsTest, ScalesOfATensorThatIsCastTakeAnotherPass) {
   EXPECT_EQ(Backward(work, "fc.input.transpose").kernel.written, Bytes(16 * 4));
 }
 
-// A scale a row: the input stays in 16 bits, and is cast by columns where the weight's gradient
-// comes.
+// One scale per row: the input stays in 16 bits and is cast by columns for the weight's gradient.
 TEST(LayerOperatorsTest, RowsHaveScales) {
   WorkOptions options = kOptions;
   options.compute = DataType::kFp8;
@@ -149,8 +148,8 @@ TEST(LayerOperatorsTest, RowsHaveScales) {
   EXPECT_FALSE(Backward(work, "fc.wgrad.scale").gradients.empty());
 }
 
-// With a scale, of a byte, for 32 numbers of 8 bits, or for 16 of 4 bits, and one for the tensor,
-// which is read off it before.
+// A one-byte scale for every 32 numbers of 8 bits, or for every 16 of 4 bits plus one for the
+// tensor, whose maximum is read first.
 TEST(LayerOperatorsTest, BlocksHaveScales) {
   WorkOptions options = kOptions;
   options.compute = DataType::kMxfp8;
@@ -184,8 +183,8 @@ Bytes Traffic(const auto& operators) {
   return traffic;
 }
 
-// 16 tokens of 4 features in 16 bits. The operations of the table in eager_operators.cc, besides
-// numbers by row and weights.
+// 16 tokens of 4 features in 16 bits. The operations of the table in eager_operators.cc, not
+// counting per-row numbers and weights.
 TEST(LayerOperatorsTest, AnEagerRmsNormIsEightKernels) {
   WorkOptions options = kOptions;
   for (const Implementation norm : {Implementation::kEager, Implementation::kHuggingFace}) {
@@ -216,8 +215,8 @@ TEST(LayerOperatorsTest, AnEagerLayerNormIsPyTorchs) {
   EXPECT_EQ(work.forward.size(), 1u);
 }
 
-// 2 + 4, 4 + 4 and 4 + 2 bytes an element each way, or 4, 2, 4, 4 and 6; besides the table of 8
-// positions and 2 angles: twice in FP32, or four times in 16 bits.
+// 2 + 4, 4 + 4 and 4 + 2 bytes an element each way, or 4, 2, 4, 4 and 6. The table of 8 positions
+// and 2 angles is read in addition: twice in FP32, or four times in 16 bits.
 TEST(LayerOperatorsTest, EagerRotaryPositionsMoveTwentyBytesAnElement) {
   WorkOptions options = kOptions;
   const auto work = [&] {
@@ -254,8 +253,9 @@ TEST(LayerOperatorsTest, EagerKernelsInFp32CastNothing) {
   EXPECT_EQ(Traffic(rotary.forward), Bytes(16 * 4 * 8 + 8 * 2 * 4));
 }
 
-// Six kernels of one operand and two of two, each written: 6 x 4 + 2 x 6 bytes an element. The
-// power's input, the tanh and both factors are kept. Backward 6 kernels of two operands, 5 of one.
+// Six kernels with one operand and two with two, each written: 6 x 4 + 2 x 6 bytes an element.
+// Kept: the power's input, the tanh and both factors. Backward has 6 kernels with two operands, 5
+// with one.
 TEST(LayerOperatorsTest, NewGeluIsEightKernels) {
   WorkOptions options = kOptions;
   options.activation_function = Implementation::kHuggingFace;
@@ -268,8 +268,8 @@ TEST(LayerOperatorsTest, NewGeluIsEightKernels) {
   EXPECT_EQ(Traffic(work.backward), Bytes(16 * 4 * (6 * 6 + 5 * 4)));
 }
 
-// 2 sequences of 8 with 2 heads: 256 scores. In FP32 the softmax keeps 4 bytes of each, and its
-// copy 2 unless dropout runs on that.
+// 2 sequences of 8 with 2 heads: 256 scores. In FP32 the softmax keeps 4 bytes of each, and 2 of
+// its copy unless dropout runs on the copy.
 TEST(LayerOperatorsTest, ASoftmaxInFp32KeepsItsResultAndTheCopy) {
   const auto work = [](Attention attention, bool dropout, bool autocast = false) {
     WorkOptions options = kOptions;
@@ -293,7 +293,7 @@ TEST(LayerOperatorsTest, ASoftmaxInFp32KeepsItsResultAndTheCopy) {
   EXPECT_EQ(Backward(wide, "core.softmax.dgrad").kernel.written, Bytes(256 * 2));
 }
 
-// Autocast: an FP32 input is copied in 16 bits for a product, and its gradient cast up again.
+// Autocast: an FP32 input is copied in 16 bits for a product, and its gradient is cast up again.
 TEST(LayerOperatorsTest, UnderAutocastAProductCastsItsInput) {
   WorkOptions options = kOptions;
   options.autocast = true;
@@ -390,8 +390,8 @@ TEST(LayerOperatorsTest, FlashAttentionIsOneKernel) {
   EXPECT_EQ(backward.flops, forward.flops * 5 / 2);  // scores are computed again
 }
 
-// Of two sequences of 8 tokens each is four documents of 2: a quarter of the pairs, as four times
-// as many heads; what is read, written and kept stays.
+// Two sequences of 8 tokens are four documents of 2 each: a quarter of the pairs, like four times
+// as many heads. Bytes read, written and kept are unchanged.
 TEST(LayerOperatorsTest, AttentionStaysWithinDocuments) {
   WorkOptions options = kOptions;
   options.documents = {{2, 1}};
@@ -410,9 +410,9 @@ TEST(LayerOperatorsTest, AttentionStaysWithinDocuments) {
   EXPECT_EQ(Saved(packed), Saved(whole));
 }
 
-// As many documents of 2 as of 6 tokens fill two sequences of 8: two of each, which see
-// 2 x (2^2 + 6^2) = 80 (half) pairs instead of 2 x 8^2 = 128. To the kernel they are documents of
-// (2 x 2 + 6 x 6) / 8 = 5 tokens, of which 16 tokens make 4.
+// Equal numbers of documents of 2 and of 6 tokens fill two sequences of 8: two of each. They have 2
+// x (2^2 + 6^2) = 80 (half) pairs instead of 2 x 8^2 = 128. The kernel sees documents of (2 x 2 + 6
+// x 6) / 8 = 5 tokens, of which 16 tokens make 4.
 TEST(LayerOperatorsTest, AttentionStaysWithinDocumentsOfSeveralLengths) {
   WorkOptions options = kOptions;
   options.documents = {{2, 1}, {6, 1}};
@@ -437,7 +437,7 @@ TEST(LayerOperatorsTest, AttentionStaysWithinDocumentsOfSeveralLengths) {
             whole.forward[0].kernel.flops * (80 - 2 * 9) / 128);
 }
 
-// Of s = 8 tokens each sees at most 2: s^2 - (s - w)^2 = 64 - 36 of the 64.
+// With s = 8, each token attends to at most 2: s^2 - (s - w)^2 = 64 - 36 of the 64.
 TEST(LayerOperatorsTest, AWindowSavesWork) {
   AttentionShape shape = kShape;
   shape.window = 2;
@@ -500,8 +500,9 @@ TEST(LayerOperatorsTest, LongSequencesDoNotOverflow) {
   EXPECT_GT(Saved(work), GiB(1 << 10));
 }
 
-// T = 16, V = 10: the log-softmax of 4 T V bytes stays, with the products' operand of 4 features,
-// and neither the logits nor their FP32 copy; two FP32 gradients of that size pass by in backward.
+// T = 16, V = 10: the log-softmax of 4 T V bytes is kept, with the product's operand of 4 features,
+// but neither the logits nor their FP32 copy. Backward has two FP32 gradients of that size as
+// temporaries.
 TEST(LayerOperatorsTest, CrossEntropyIsInFp32) {
   LayerTape tape(DataType::kBf16);
   LayerOperators operators(kOptions, tape);

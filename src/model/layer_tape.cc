@@ -216,13 +216,13 @@ std::optional<LayerTape::Value> LayerTape::WriteBackward(std::optional<Value> ou
 void LayerTape::SayTemporaries(std::optional<Value> output, std::optional<Value> output_gradient,
                                const Keeping& keeping, const Kept& kept,
                                std::span<const Recorded> recompute, LayerWork& work) const {
-  // What is communicated has its own buffers.
+  // Communicated values have buffers of their own.
   const std::vector<char> forward_communicated = CommunicatedIn(forward_);
   const auto forward_passing = [&](Value v) {
     return kept.saved[v] < 0 && forward_communicated[v] == 0;
   };
   std::vector<Piece> from_start, to_end;
-  // What is not kept of the input passes by.
+  // The part of the input that is not kept is a temporary.
   if (keeping.continues_checkpoint) from_start.push_back(*input_);
   if (output) to_end.push_back(*output);
   work.forward_temporaries = Peak(forward_, forward_passing, from_start, to_end);
@@ -237,8 +237,8 @@ void LayerTape::SayTemporaries(std::optional<Value> output, std::optional<Value>
   if (InputGradient() != kNoValue) to_end.push_back(InputGradient());
   work.backward_temporaries = Peak(backward_, any, from_start, to_end);
   if (!recompute.empty()) {
-    // What passes by while the forward runs again, beside the gradient that waits for it. Operands
-    // that a module takes from outside are saved.
+    // Temporaries of the recomputed forward, besides the gradient that waits for it. Operands from
+    // outside a module are saved.
     const std::vector<char> again_communicated = CommunicatedIn(recompute);
     const auto passes = [&](Value v) {
       const int writer = variables_[v].writer;

@@ -2,7 +2,7 @@
 
 #include "src/model/layer_tape.h"
 
-// Which values of a layer live on for its backward, and which operators run again.
+// Decides which values of a layer are kept for its backward, and which operators run again.
 namespace stepcast::model {
 
 void LayerTape::DropGradientOfInput() {
@@ -22,7 +22,7 @@ void LayerTape::DropGradientOfInput() {
   std::reverse(needed.begin(), needed.end());
   backward_ = std::move(needed);
   for (Variable& variable : variables_) variable.kept = false;
-  // Kernels that an operator runs for itself alone do not say what they read of what it keeps.
+  // Kernels that an operator runs only for itself do not state which kept tensors they read.
   for (const auto& [value, operation] : kept_for_) {
     if (used[operation] != 0 || wanted[value] != 0) variables_[value].kept = true;
   }
@@ -61,11 +61,11 @@ std::vector<ValueId> LayerTape::BegunBy(std::size_t op, Lifetime lifetime,
 
 namespace {
 
-// Of collectives, those of pytorch/torchtitan's list (v0.2.0 torchtitan/models/*/infra/
-// parallelize.py; @b5bcd76 torchtitan/distributed/activation_checkpoint.py): reduce_scatter_tensor,
-// all_to_all_single, and dispatch and combine of DeepEP and HybridEP. All-gathers and all-reduces
-// run again, but for what ranks tell one another of their experts' rows, an all_to_all_single
-// there.
+// Whether selective_op keeps the collective's result. The list is pytorch/torchtitan's (v0.2.0
+// torchtitan/models/*/infra/parallelize.py; @b5bcd76
+// torchtitan/distributed/activation_checkpoint.py): reduce_scatter_tensor, all_to_all_single, and
+// dispatch and combine of DeepEP and HybridEP. All-gathers and all-reduces run again, except the
+// exchange of row counts, which is an all_to_all_single there.
 bool OutcomeStays(const GroupOperation& group) {
   return group.collective == CollectiveKind::kReduceScatter ||
          group.collective == CollectiveKind::kAllToAll ||
@@ -90,13 +90,13 @@ std::vector<char> LayerTape::OperatorsWhoseOutcomeStays(Value activations,
     stays[op] = keep_next ? 1 : 0;
     keep_next = !keep_next;
   }
-  // Copies to the host are not made again.
+  // Copies to the host are not repeated in the recomputation.
   for (const Recorded& recorded : forward_) {
     if (recorded.awaited_on_host != kNoValue) {
       stays[variables_[recorded.awaited_on_host].writer] = 1;
     }
   }
-  // What is added to a kept outcome where it lies, a bias, is kept with it.
+  // An addend that is added in place to a kept result, a bias, is kept with it.
   for (Value v = 0; v < activations; ++v) {
     const Variable& variable = variables_[v];
     if (variable.first_writer >= 0 && stays[variable.first_writer] != 0) {
@@ -137,8 +137,8 @@ LayerTape::Kept LayerTape::KeepValues(std::optional<Value> output, Value activat
             .outcome_stays = OperatorsWhoseOutcomeStays(activations, keeping),
             .runs_again = OperatorsThatRunAgain(keeping)};
   const auto dropped = [&](int op) { return op >= 0 && keeping.modules.Has(forward_[op].module); };
-  // A tensor of a dropped module that operators outside it keep too (its output) stays as well; but
-  // a norm's, which is all that dropping one is for.
+  // A tensor of a dropped module that operators outside also keep (its output) stays too. The
+  // exception is a norm's output: freeing it is the only purpose of dropping a norm.
   std::vector<char> used_outside(variables_.size(), 0);
   for (std::size_t i = 0; i < forward_.size(); ++i) {
     if (dropped(static_cast<int>(i))) continue;

@@ -5,15 +5,15 @@
 #include "src/base/check.h"
 #include "src/model/layer_tape.h"
 
-// Backward in another order than autograd's: in two parts (LayerWork::backward_input,
-// ::backward_weight), told apart by what depends on what, or with weights' gradients delayed.
+// Reorders backward compared to autograd: in two parts (LayerWork::backward_input,
+// ::backward_weight), divided by data dependence, or with weight gradients delayed.
 namespace stepcast::model {
 
 class LayerTape::ReadLater {
  public:
   explicit ReadLater(LayerTape& tape) : tape_(tape), read_(tape.variables_.size(), 0) {}
 
-  // The next operation of the old order. `later`: it is moved back.
+  // Appends the next operation of the old order. `later`: it is delayed.
   Recorded Take(Recorded recorded, bool later) {
     const bool group = recorded.operation.group.has_value();
     for (std::size_t u = 0; u < recorded.use.count; ++u) {
@@ -32,12 +32,12 @@ class LayerTape::ReadLater {
     }
     return recorded;
   }
-  // The tensor that has what the old order has in `value`.
+  // The tensor that now holds the content of the old order's `value`.
   Value Now(Value value) const {
     const auto found = latest_.find(value);
     return found == latest_.end() ? value : found->second;
   }
-  // All that has been moved back has run.
+  // Called when all delayed operations have run.
   void Forget() { std::fill(read_.begin(), read_.end(), 0); }
 
  private:
@@ -119,7 +119,7 @@ void LayerTape::SplitBackward(std::optional<Value> output_gradient, std::vector<
   Parts parts = PartsOfBackward();
   saved.resize(variables_.size(), -1);
 
-  // What the weights' part takes: kept activations, and what it does not make itself.
+  // Tensors that the weights' part reads: kept activations, and those that it does not make itself.
   std::vector<char> made_by_weights(variables_.size(), 0), made_by_input(variables_.size(), 0);
   for (const Recorded& recorded : parts.input) {
     for (std::size_t u = recorded.use.reads; u < recorded.use.count; ++u) {

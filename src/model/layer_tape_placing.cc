@@ -6,16 +6,16 @@
 #include "src/base/check.h"
 #include "src/model/layer_tape.h"
 
-// What a list's group operations and lanes make necessary: which values lie where, who waits for
-// whom, and buffers for what backward does not keep.
+// Completes a list for its group operations and lanes: the places of values, the waits, and buffers
+// for values that backward does not keep.
 namespace stepcast::model {
 namespace {
 
 ValueUse::Content ContentOf(const GroupOperation& group) {
   switch (group.collective) {
     case CollectiveKind::kAllGather:
-      // Ranks that share layers have the same tokens afterwards; those of a context and those that
-      // share out experts keep their own.
+      // Ranks that share layers have the same tokens afterwards. Ranks of a context, and those that
+      // share out experts, keep their own.
       return Meet(group.axes, parallel::Axis::kContextOuter | parallel::kExpertAxes)
                  ? ValueUse::Content::kSent
                  : ValueUse::Content::kGathered;
@@ -48,7 +48,7 @@ int LayerTape::LastWriter(std::span<const Recorded> list, Value value) {
   return Operation::kNoWait;  // the host has it from the pass before
 }
 
-// Goes through a list once. Values that no place is known of get buffers of their own in the work.
+// Goes through a list once. Values without a known place get buffers of their own in the work.
 class LayerTape::Placement {
  public:
   Placement(const LayerTape& tape, std::span<const Recorded> list, const Places& known,
@@ -79,7 +79,8 @@ class LayerTape::Placement {
     int last = -1;        // that uses it
     int last_group = -1;  // among them
   };
-  // What a group operation that nothing has waited for does to a value.
+  // A pending access: a group operation, for which no kernel has waited yet, reads or writes a
+  // value.
   struct Touch {
     int group = 0;  // operation
     PieceRange range;
@@ -88,8 +89,8 @@ class LayerTape::Placement {
 
   bool IsRegistered(Value value) const { return tape_.variables_[value].registered; }
 
-  // The place of what a group operation of the list reads or writes. `begins`: buffers that the
-  // operation is the first to use.
+  // The place of a value that a group operation of the list reads or writes. `begins`: buffers that
+  // the operation is the first to use.
   ValueId PlaceOf(Value value, std::vector<ValueId>& begins) {
     const auto [at, is_new] = places_.try_emplace(value);
     if (!is_new) return at->second;
@@ -122,7 +123,7 @@ class LayerTape::Placement {
       }
       for (const Touch& touch : in_flight_[value]) {
         if (!(touch.write || writes) || !range.Overlaps(touch.range)) continue;
-        // A stream of group operations is in order by itself.
+        // Group operations of one stream run in order.
         const GroupOperation& before = *operations_[touch.group].group;
         if (!operation.group || operation.group->axes != before.axes) {
           operation.waits.push_back(touch.group);
@@ -135,7 +136,7 @@ class LayerTape::Placement {
     operation.begins.insert(operation.begins.begin(), begins.begin(), begins.end());
   }
 
-  // What a kernel has waited for is over, and with it what ran before that on the same stream.
+  // Removes the accesses that a kernel has waited for, and earlier ones of the same stream.
   void ForgetWhatIsOver(Operation& kernel) {
     for (const int waited : kernel.waits) {
       for (auto& [value, touches] : in_flight_) {
@@ -168,7 +169,7 @@ class LayerTape::Placement {
     }
   }
 
-  // Kernels see the same parts and type of a value as the collective does.
+  // Copies the parts and the type of a collective's values to the kernels that use them.
   void SayTypes() {
     std::map<ValueId, ValueUse> seen;
     for (Operation& operation : operations_) {
@@ -190,9 +191,9 @@ class LayerTape::Placement {
     }
   }
 
-  // A buffer is free after the kernel that used it last, or after a later one if that is the first
-  // behind which the last group operation on it has been waited for; if none is, the next list's
-  // first kernel frees it.
+  // A buffer is freed after the kernel that used it last, or after the first later kernel behind
+  // which its last group operation has been waited for. If there is none, the next list's first
+  // kernel frees it.
   void EndLives() {
     for (const auto& [value, uses] : own_) {
       bool over = uses.last_group < 0;
@@ -237,7 +238,7 @@ void LayerTape::JoinLanes(std::span<const Recorded> list, std::vector<Operation>
     std::array<int, kLanes> last{kNever, kNever}, written{kNever, kNever};  // by lane: operation
   };
   std::map<Value, Used> used;
-  // [lane] the last operation of the other lane for whose end it has waited.
+  // [lane] the last operation of the other lane whose end it has waited for.
   std::array<int, kLanes> joined{kNever, kNever};
   std::array<int, kLanes> last{kNever, kNever};  // kernels
   int first_beside = kNever;
@@ -246,7 +247,7 @@ void LayerTape::JoinLanes(std::span<const Recorded> list, std::vector<Operation>
     Operation& operation = operations[i];
     if (operation.group) continue;
     const std::size_t own = operation.lane, other = 1 - own;
-    // The second lane begins behind what was there before the list.
+    // The second lane begins after all that was issued before the list.
     int awaited = own != 0 && last[own] == kNever ? last[other] : kNever;
     const Use& use = list[i].use;
     for (std::size_t u = 0; u < use.count; ++u) {
@@ -255,15 +256,16 @@ void LayerTape::JoinLanes(std::span<const Recorded> list, std::vector<Operation>
       of.last[own] = static_cast<int>(i);
       if (use.Writes(u)) of.written[own] = static_cast<int>(i);
     }
-    // A stream waits for all that has been issued to the other.
+    // A stream waits for everything issued to the other stream.
     if (awaited > joined[own]) {
       operation.waits.push_back(last[other]);
       joined[own] = last[other];
     }
     last[own] = static_cast<int>(i);
     if (own == 0) continue;
-    // Memory is the compute stream's. What the second lane makes has it from where the lane begins,
-    // behind what used it before: later kernels of the lane do not wait for the compute stream.
+    // Memory belongs to the compute stream. Tensors of the second lane are allocated where the lane
+    // begins, after earlier uses of the memory, because later kernels of the lane do not wait for
+    // the compute stream.
     if (first_beside == kNever) {
       first_beside = static_cast<int>(i);
     } else {

@@ -24,7 +24,7 @@ std::vector<std::string> NamesOf(const std::vector<Operation>& operators) {
 
 using Names = std::vector<std::string>;
 
-// The places of the values that begin with the operation, which all live so long.
+// The indices of values with this lifetime that begin with the operation.
 std::vector<int> BegunBy(const Operation& operation, Lifetime lifetime) {
   std::vector<int> places;
   for (const ValueId value : operation.begins) {
@@ -97,7 +97,7 @@ TEST(LayerTapeTest, KeepsWhatBackwardNeeds) {
   EXPECT_TRUE(work.Of(Lifetime::kRecomputed).empty());
 }
 
-// The gradient of x comes from the addition and from `a`: the two are added.
+// The gradient of x comes from the addition and from `a`; the two are added.
 TEST(LayerTapeTest, DifferentiatesInReverse) {
   const LayerWork work = ExampleLayer().Work(Checkpointing::kNone);
   EXPECT_EQ(NamesOf(work.backward), (Names{"c.grad", "b.grad", "a.grad", "x.grad.add"}));

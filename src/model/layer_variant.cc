@@ -7,8 +7,9 @@
 namespace stepcast::model {
 namespace {
 
-// A checkpoint around the block runs it again only where its input has a gradient: then the
-// embedding's output has one (Hugging Face's enable_input_require_grads, NeMo's hook).
+// Whether backward ends in the first block. A checkpoint around the block runs it again only if its
+// input has a gradient; then the embedding's output has one (Hugging Face's
+// enable_input_require_grads, NeMo's hook).
 bool FirstBlockEndsBackward(const Architecture& architecture, const WorkOptions& options) {
   const bool whole = options.checkpointing == Checkpointing::kFull ||
                      options.checkpointing == Checkpointing::kSelectiveOp;
@@ -17,7 +18,7 @@ bool FirstBlockEndsBackward(const Architecture& architecture, const WorkOptions&
   return architecture.lora.adapts() && !whole && !norms;
 }
 
-// The kinds that blocks have, those of most blocks first.
+// The kinds of blocks, most frequent first.
 std::vector<int> KindsByFrequency(const Architecture& architecture) {
   std::vector<std::int64_t> blocks(architecture.kinds.size());
   for (const int kind : architecture.pattern) ++blocks[static_cast<std::size_t>(kind)];

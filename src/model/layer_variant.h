@@ -7,18 +7,18 @@
 #include "src/model/layer.h"
 #include "src/model/layer_work.h"
 
-// Which layers of a transformer do the same work: those of one variant.
+// A variant: layers of a transformer that do the same work.
 namespace stepcast::model {
 
 struct LayerVariant {
   LayerKind kind = LayerKind::kBlock;
-  bool experts = false;  // its feed-forward is a mixture of experts
-  // It attends to all tokens, while others have a window.
+  bool experts = false;  // the feed-forward is a mixture of experts
+  // Full attention in a model where other blocks have a window.
   bool full_attention = false;
   int block_kind = -1;  // Layer::block_kind
-  // Nothing of the block is recomputed, while parts of others are (checkpointed_blocks).
+  // No part of the block is recomputed, while others are (checkpointed_blocks).
   bool uncheckpointed = false;
-  // The block lies behind the first of its checkpoint (blocks_per_checkpoint).
+  // The block is not the first of its checkpoint (blocks_per_checkpoint).
   bool continues_checkpoint = false;
   // With adapters: nothing before the block is trained, and backward ends in it.
   bool ends_backward = false;
@@ -26,15 +26,15 @@ struct LayerVariant {
   friend auto operator<=>(const LayerVariant&, const LayerVariant&) = default;
 };
 
-// The variants that layers of the architecture can have, in the order of TransformerWork's results:
-// the embedding, the block that most layers are, the head, and behind them all others.
+// The variants of the architecture's layers, in the order of TransformerWork's results: embedding,
+// the most frequent block, head, then all others.
 std::vector<LayerVariant> VariantsOf(const Architecture& architecture, const WorkOptions& options);
 
-// The layer's variant. `block`: its number from where checkpoints are counted.
+// The layer's variant. `block`: its number, counted from where checkpoints start.
 LayerVariant VariantOf(const Architecture& architecture, const WorkOptions& options,
                        const Layer& layer, std::int64_t block);
 
-// Where the variant stands among VariantsOf.
+// The index of the variant in VariantsOf.
 int IndexOf(const std::vector<LayerVariant>& variants, const LayerVariant& variant);
 
 }  // namespace stepcast::model

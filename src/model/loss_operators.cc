@@ -8,7 +8,7 @@
 #include "src/model/operator_name.h"
 #include "src/parallel/axis.h"
 
-// Cross entropy of logits, whole or a rank's part of the words.
+// Cross entropy of logits, over the whole vocabulary or a rank's part.
 namespace stepcast::model {
 namespace {
 
@@ -22,24 +22,26 @@ class LayerOperators::LossOfLogits {
   LossOfLogits(LayerOperators& operators, const Operand& logits, std::string_view module)
       : operators_(&operators), tape_(operators.tape_), logits_(logits), module_(module) {}
 
-  // Each records one way to compute it, with its backward. Once.
+  // Each function records one way to compute the loss, with its backward. Call one of them once.
   void RecordInPlace();
   void RecordFused();
   void RecordLogSoftmax();
 
  private:
   const WorkOptions& options() const { return operators_->options_; }
-  // The words are divided among ranks.
+  // Whether the vocabulary is divided among ranks.
   bool divided() const { return options().tensor > 1; }
-  // They are DTensors, as what divides each sequence is: PyTorch's loss_parallel.
+  // Whether the logits are DTensors (PyTorch's loss_parallel), as they are where sequences are
+  // divided.
   bool of_dtensors() const { return divided() && options().divides_sequences; }
-  // Logits are in 16 bits.
+  // Whether logits have 16 bits and are cast.
   bool casts() const { return operators_->element_ != DataType::kFp32; }
   bool keeps_logits() const { return options().loss == Loss::kHuggingFace; }
   std::int64_t tokens() const { return operators_->tokens_; }
   std::int64_t elements() const { return Elements(logits_); }
   Bytes LogitsBytes() const { return operators_->Size(logits_); }
-  // Of all logits in FP32; of one FP32 number a token; of the tokens' targets and their logits.
+  // Bytes of all logits in FP32, of one FP32 number per token, and of the tokens' targets with
+  // their logits.
   Bytes WideBytes() const { return Bytes(elements() * kFp32Size); }
   Bytes RowBytes() const { return Bytes(tokens() * kFp32Size); }
   Bytes TargetBytes() const { return Bytes(tokens() * (kIndexSize + kFp32Size)); }
@@ -52,7 +54,8 @@ class LayerOperators::LossOfLogits {
   Kernel UpcastKernel() const {
     return operators_->Eager(Access::kWidening, Fp32Kernel(".cast", 0, LogitsBytes(), WideBytes()));
   }
-  // A number of each token, read off so many bytes of `from`, that the ranks add up.
+  // One number per token that a kernel computes from `from`, reading `read` bytes, and that the
+  // ranks reduce.
   std::optional<Value> AgreedRow(std::string_view suffix, std::int64_t flops, Bytes read,
                                  Bytes written, Value from) {
     return operators_->AgreedRows(Fp32Kernel(suffix, flops, read, written), from,
@@ -62,12 +65,13 @@ class LayerOperators::LossOfLogits {
     tape_->Communicate({CollectiveKind::kAllReduce, parallel::Axis::kTensor, DataType::kFp32}, rows,
                        rows);
   }
-  // The losses' mean over the tokens, of what a kernel has made of each of them.
+  // The mean of the losses over the tokens.
   void RunMeanOfTargets(Value softmax) {
     tape_->Run(Fp32Kernel(".nll", tokens(), TargetBytes(), Bytes(kFp32Size)), {softmax}, {});
   }
 
-  // A pass over the softmax in place; `rows`: what the ranks have agreed on before.
+  // A kernel that passes over the softmax in place. `rows`: numbers that the ranks have reduced
+  // before.
   void RunInPlacePass(std::string_view suffix, Value softmax, std::optional<Value> rows);
   void RunInPlaceBackward() const;
   void RunFusedOverRanks(Value log_sum_exp);
@@ -92,7 +96,7 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
   }
 }
 
-// The 16-bit logits are not kept. In FP32 they are their own copy.
+// The 16-bit logits are not kept. FP32 logits are used without a copy.
 void LayerOperators::LossOfLogits::RecordInPlace() {
   const Bytes wide = WideBytes();
   const Value softmax =
@@ -123,7 +127,7 @@ void LayerOperators::LossOfLogits::RunInPlacePass(std::string_view suffix, Value
   }
 }
 
-// What is kept is no temporary of the backward, and its gradient lies where it does.
+// The kept value is not a temporary of the backward; its gradient overwrites it.
 void LayerOperators::LossOfLogits::RunInPlaceBackward() const {
   Kernel gradient = Fp32Kernel(".dgrad", elements(), WideBytes(), WideBytes());
   if (casts()) {
@@ -158,7 +162,7 @@ void LayerOperators::LossOfLogits::RecordFused() {
   });
 }
 
-// The sum of exponentials and the target's logit are added up by one all-reduce.
+// One all-reduce sums the exponentials and the target logit.
 void LayerOperators::LossOfLogits::RunFusedOverRanks(Value log_sum_exp) {
   const auto most = AgreedRow(".max", elements(), LogitsBytes(), RowBytes(), logits_.value);
   const Value sums = tape_->Make(Joined(module_, ".sum output"), 2 * RowBytes());
@@ -186,8 +190,8 @@ LayerTape::Value LayerOperators::LossOfLogits::MakeLogSoftmax(Value upcast) {
     RunLogSoftmaxOverRanks(upcast, log_softmax);
     return log_softmax;
   }
-  // cunn_SoftMaxForward (aten/src/ATen/native/cuda/SoftMax.cu) reads rows that are longer than
-  // shared memory three times: for their maximum, their sum and the result.
+  // cunn_SoftMaxForward (aten/src/ATen/native/cuda/SoftMax.cu) reads a row longer than shared
+  // memory three times: for its maximum, its sum and the result.
   tape_->Run(Fp32Kernel(".log_softmax", kSoftmaxFlops * elements(), 3 * WideBytes(), WideBytes()),
              {upcast}, {log_softmax});
   RunMeanOfTargets(log_softmax);
@@ -199,8 +203,8 @@ void LayerOperators::LossOfLogits::RunLogSoftmaxOverRanks(Value upcast, Value lo
   const auto most = AgreedRow(".max", elements(), wide, RowBytes(), upcast);
   const Value sums = tape_->Make(Joined(module_, ".sum output"), RowBytes());
   if (of_dtensors()) {
-    // torch/distributed/tensor/parallel/loss.py, _log_softmax: operation by operation, each with a
-    // result of its own; the function's argument stays until it returns.
+    // torch/distributed/tensor/parallel/loss.py, _log_softmax runs operation by operation, each
+    // with a result of its own. The function's argument lives until it returns.
     const Value shifted = tape_->Make(Joined(module_, ".shift output"), wide);
     tape_->Run(Fp32Kernel(".shift", elements(), wide, wide), {upcast, *most}, {shifted});
     const Value exponentials = tape_->Make(Joined(module_, ".exp output"), wide);
@@ -226,8 +230,8 @@ void LayerOperators::LossOfLogits::RunLogSoftmaxBackward(Value upcast, Value log
   const Value d_upcast = tape_->MakeGradient(upcast);
   if (of_dtensors()) {
     // torch/distributed/tensor/parallel/loss.py, _nll_loss_and_log_softmax_backward: exponentials,
-    // their sum with the losses' gradient, and the product of that with the output's gradient; the
-    // losses' gradient stays until the function returns.
+    // their sum with the losses' gradient, and the product of that with the output's gradient. The
+    // losses' gradient lives until the function returns.
     const Value exponentials = tape_->MakeScratch(wide), sums = tape_->MakeScratch(wide);
     tape_->RunBackward(Fp32Kernel(".exp.dgrad", elements(), wide, wide), {log_softmax},
                        {exponentials});

@@ -2,55 +2,55 @@
 
 #include <cstdint>
 
-// What mixes the tokens of a block, beside softmax attention over all of a head's keys: recurrent
-// layers, which carry a state along the sequence, and the indexer of sparse attention.
+// Token mixers of a block other than softmax attention over all of a head's keys: recurrent layers,
+// which carry a state along the sequence, and the indexer of sparse attention.
 namespace stepcast::model {
 
 enum class Mixer : std::uint8_t {
   kAttention,   // attention or latent attention
   kDelta,       // the gated delta rule
   kStateSpace,  // Mamba-2
-  kNone,        // the block has a feed-forward layer alone
+  kNone,        // the block has only a feed-forward layer
 };
 
-// How the output of a mixer is gated: times the sigmoid (attention) or inside of a norm (recurrent
-// layers) of a product of the mixer's input.
+// How a mixer's output is gated by a product of the mixer's input: times its sigmoid (attention),
+// or inside a norm (recurrent layers).
 enum class OutputGate : std::uint8_t {
   kNone,
   kElement,  // one number for each element of the output
   kHead,     // one number for each head
 };
 
-// The gated delta rule (Yang et al. 2024, arXiv 2412.06464): each value head has a state of key x
-// value numbers, which decays, forgets what stood at the token's key and stores the token's value
-// there. A key head serves value_heads / key_heads value heads.
+// The gated delta rule (Yang et al. 2024, arXiv 2412.06464). Each value head has a state of key x
+// value numbers. For each token, the state decays, removes the value stored at the token's key and
+// stores the token's value there. A key head serves value_heads / key_heads value heads.
 struct DeltaRule {
   std::int64_t key_heads = 0, value_heads = 0;
   std::int64_t key = 0, value = 0;  // size of a head
   std::int64_t conv = 4;            // width of the causal convolution before it
-  // The decay has one number for each channel of a key, and its product goes through a vector of
-  // `decay_rank` (Kimi delta attention, arXiv 2510.26692); else one number for each head.
+  // The decay has one number per key channel, and its product goes through a vector of `decay_rank`
+  // (Kimi delta attention, arXiv 2510.26692). If false, one number per head.
   bool by_channel = false;
   std::int64_t decay_rank = 0;
-  std::int64_t gate_rank = 0;  // of the product that makes the output's gate; 0: it is whole
+  std::int64_t gate_rank = 0;  // of the product that makes the output gate; 0: full rank
   bool decay_bias = true;      // the decay has a bias for each of its numbers
-  std::int64_t chunk = 64;     // tokens that the kernels take at once
+  std::int64_t chunk = 64;     // tokens that a kernel processes at once
 
   constexpr std::int64_t keys() const { return key_heads * key; }
   constexpr std::int64_t values() const { return value_heads * value; }
   friend bool operator==(const DeltaRule&, const DeltaRule&) = default;
 };
 
-// Mamba-2 (Dao and Gu 2024, arXiv 2405.21060): each head has a state of head x state numbers, which
-// decays and takes the outer product of the token's input and its B; the heads of a group share
-// their B and C.
+// Mamba-2 (Dao and Gu 2024, arXiv 2405.21060). Each head has a state of head x state numbers, which
+// decays and adds the outer product of the token's input and its B. The heads of a group share B
+// and C.
 struct StateSpace {
   std::int64_t heads = 0, head = 0;
   std::int64_t state = 0, groups = 1;
   std::int64_t conv = 4;
   bool conv_bias = true;
-  bool projection_bias = false;  // of the products before and behind
-  std::int64_t chunk = 256;      // tokens that the kernels take at once
+  bool projection_bias = false;  // the first and last products have biases
+  std::int64_t chunk = 256;      // tokens that a kernel processes at once
 
   constexpr std::int64_t inner() const { return heads * head; }
   // Channels of the convolution: x, B and C.
@@ -58,32 +58,33 @@ struct StateSpace {
   friend bool operator==(const StateSpace&, const StateSpace&) = default;
 };
 
-// Chooses for each query the keys that attention reads (DeepSeek-V3.2, arXiv 2512.02556): small
-// heads score all keys before the query, and the `top` best are taken, in blocks of `block` keys.
+// Chooses the keys that attention reads for each query (DeepSeek-V3.2, arXiv 2512.02556). Small
+// heads score all keys before the query, and the `top` best are chosen, in blocks of `block` keys.
 struct Indexer {
   std::int64_t heads = 0, head = 0;
-  std::int64_t top = 0;    // keys of a query; 0: attention has no indexer
+  std::int64_t top = 0;    // keys per query; 0: no indexer
   std::int64_t block = 1;  // keys that are chosen together
-  // The layer takes the choice of the last layer that has an indexer, and has none of its own.
+  // The layer has no indexer of its own and reuses the choice of the last layer that has one.
   bool shared = false;
-  // Training runs the indexer. If false, its weights are there and attention reads all keys.
+  // Training runs the indexer. If false, its weights exist but attention reads all keys.
   bool runs = true;
-  bool from_query_rank = true;  // its queries are made of latent attention's query vector
-  bool weighs_heads = true;     // a product of the input weighs the heads' scores
+  bool from_query_rank = true;  // its queries are made from latent attention's query vector
+  bool weighs_heads = true;     // a product of the input weights the heads' scores
 
   constexpr bool exists() const { return top > 0; }
   constexpr bool chooses() const { return exists() && runs; }
   friend bool operator==(const Indexer&, const Indexer&) = default;
 };
 
-// Attention whose keys and values are one vector a token, the same for all heads (DeepSeek-V4). It
-// reads the tokens of a window and, with `compressed`, vectors that stand for so many tokens each.
+// Attention whose keys and values are one vector per token, shared by all heads (DeepSeek-V4). It
+// reads the tokens of a window and, with `compressed`, vectors that each represent several tokens.
 struct SharedKeyValue {
-  std::int64_t query_rank = 0;  // of the vector that queries are made of; 0: attention has none
-  // The output goes through so many groups of heads to `output_rank` numbers each.
+  // width of the vector that queries are made from; 0: attention is not of this kind
+  std::int64_t query_rank = 0;
+  // Groups of heads through which the output goes, and the numbers that each group produces.
   std::int64_t output_groups = 0, output_rank = 0;
-  std::int64_t compressed = 0;  // tokens of a compressed vector; 0: there are none
-  std::int64_t overlap = 1;     // a vector is made of so many times as many tokens
+  std::int64_t compressed = 0;  // tokens per compressed vector; 0: there are none
+  std::int64_t overlap = 1;     // a vector is made from this many times `compressed` tokens
 
   constexpr bool exists() const { return query_rank > 0; }
   friend bool operator==(const SharedKeyValue&, const SharedKeyValue&) = default;

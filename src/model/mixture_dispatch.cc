@@ -1,5 +1,5 @@
-// Rows on their way to experts and back: a row for each token and expert (Dispatcher::kAllToAll),
-// or every rank's tokens at every other (kAllGather).
+// Exchange of rows with experts: a row for each token and expert (Dispatcher::kAllToAll), or every
+// rank's tokens on every other rank (kAllGather).
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,9 +16,9 @@ namespace {
 using Piece = LayerTape::Piece;
 using Pieces = std::vector<Piece>;
 
-// A sort of tokens by expert, in the place of a permutation's map.
+// Kernels of a sort of tokens by expert, which replaces a permutation's map.
 constexpr std::int64_t kSortKernels = 6;
-// Sums of the gathered counts: rows that go to and come from each rank, and rows of each expert
+// Kernels that sum the gathered counts: rows to and from each rank, and rows of each expert
 // (token_dispatcher.py, MoEAlltoAllTokenDispatcher.preprocess).
 constexpr std::int64_t kCountKernels = 6;
 
@@ -135,18 +135,18 @@ LayerTape::Value MixtureOperators::SortMap(std::string_view name, std::int64_t r
   return map;
 }
 
-// What the ranks send one another, and, where ranks have parts of the experts, what these gather of
-// it. With several experts, a copy brings the rows of each together; with one, the rank's own rows
-// are copied to the others.
+// The all-to-all of rows and, if ranks have parts of experts, the gather of its result. With
+// several experts, a copy groups the rows of each expert; with one, the rank's own rows are copied
+// next to the others'.
 class MixtureOperators::RowDispatch {
  public:
   RowDispatch(MixtureOperators& mixture, const Rows& permuted);
 
-  // Records the forward and, for backward, the gradients. Once.
+  // Records the forward and, for backward, the gradients. Call once.
   Rows Record();
 
  private:
-  // Rows, or their weights, on their way to the experts.
+  // Rows, or the rows' weights, on their way to the experts.
   struct Dispatched {
     Value from, to;
     Bytes sent, whole;  // among ranks, and of all parts of the experts
@@ -160,12 +160,12 @@ class MixtureOperators::RowDispatch {
 
   Pieces Exchange(bool forward, const Dispatched& dispatched, Value from) const;
   void Sort(const Dispatched& dispatched, const Pieces& arrived);
-  // Of what has arrived for this rank's part of the experts, that of all parts.
+  // Gathers the rows that arrived at the ranks of all parts of the experts.
   Value GatherAllParts(const Dispatched& dispatched, const Pieces& arrived);
 
   void RunBackward() const;
   Value SortBack(const Dispatched& dispatched) const;
-  // The rank's own rows are copied to those that have come.
+  // Copies the rank's own rows in among those that have arrived.
   void DeliverGradient(const Dispatched& dispatched, const Pieces& returned) const;
 
   MixtureOperators* mixture_;
@@ -209,7 +209,7 @@ MixtureOperators::RowDispatch::RowDispatch(MixtureOperators& mixture, const Rows
 
 MixtureOperators::Rows MixtureOperators::RowDispatch::Record() {
   if (mixture_->counts_on_host_ >= 0) tape_->AwaitOnHost(mixture_->counts_on_host_);
-  // All exchanges are sent off before the first copy.
+  // All exchanges are issued before the first copy.
   std::vector<Pieces> arrived;
   for (const Dispatched& each : dispatched_) arrived.push_back(Exchange(true, each, each.from));
   mixture_->RunBeside(mixture_->beside_.dispatch);
@@ -243,7 +243,7 @@ LayerTape::Value MixtureOperators::RowDispatch::GatherAllParts(const Dispatched&
                                operators.element_);
 }
 
-// Weights first, then rows.
+// The gradients of the weights come first, then those of the rows.
 void MixtureOperators::RowDispatch::RunBackward() const {
   if (!options().overlaps_passes) {
     for (std::size_t i = dispatched_.size(); i-- > 0;) {
@@ -291,7 +291,7 @@ MixtureOperators::Rows MixtureOperators::Dispatch(const Rows& permuted) {
   return RowDispatch(*this, permuted).Record();
 }
 
-// Rows in the order in which the ranks' parts were received, back to their ranks.
+// Sends rows, in the order in which the ranks' parts were received, back to their ranks.
 Operand MixtureOperators::Combine(const Operand& made, const Operand& x) {
   if (!divided()) return AddUpRows({made.value}, made.value, x);
   const std::int64_t received = exchanged_rows();
@@ -303,7 +303,7 @@ Operand MixtureOperators::Combine(const Operand& made, const Operand& x) {
   if (local_experts() > 1) sorted_reads.emplace_back(SortMap("mlp.combine.sort_map", made.tokens));
   const Kernel sort =
       sorts ? Small("mlp.combine.sort", whole, whole) : Small("mlp.combine.own_rows", own, own);
-  // Parts are added up in the type of the weights.
+  // Parts are summed in the type of the weights.
   const DataType sum_type = options_.router_type;
   if (options_.tensor > 1) {
     const Value sorted =
@@ -336,8 +336,8 @@ Operand MixtureOperators::Combine(const Operand& made, const Operand& x) {
   return AddUpRows(returned, ordered, x);
 }
 
-// The gradient of rows in FP32 that were multiplied by their weights, operation by operation; the
-// rows' own ends where it came from.
+// The gradient, operation by operation, of rows that were multiplied by their weights in FP32. The
+// rows' gradient replaces the input.
 void MixtureOperators::UnweighRows(Value rows, Value in_fp32, Value weights) {
   const std::int64_t count = sent_rows();
   const Bytes narrow = RowBytes(count), wide(count * width_ * kFp32Size);
@@ -354,8 +354,8 @@ void MixtureOperators::UnweighRows(Value rows, Value in_fp32, Value weights) {
   tape_.RunBackward(Small("mlp.combine.to_fp32.dgrad", wide, narrow), {scaled}, {rows});
 }
 
-// The rows of each token, added up. Its backward puts each row's gradient where the row came from,
-// and sends it there.
+// Sums the rows of each token. Its backward puts each row's gradient where the row came from and
+// sends it there.
 Operand MixtureOperators::AddUpRows(const Pieces& returned, Value gradients_of, const Operand& x) {
   const std::int64_t count = sent_rows();
   const Bytes rows = RowBytes(count), out = operators_.Size(x), sent = RowBytes(exchanged_rows());
@@ -366,8 +366,7 @@ Operand MixtureOperators::AddUpRows(const Pieces& returned, Value gradients_of, 
     reads.emplace_back(row_map_);
     tape_.Run(operators_.Memory("mlp.unpermute", count * width_, rows, out), reads, {y.value});
   } else {
-    // In FP32, from a copy that is kept for the weights' gradients; then zeros, to which rows are
-    // added.
+    // In FP32, from a copy kept for the weights' gradients; then zeros, to which rows are added.
     const Bytes wide(count * width_ * kFp32Size);
     weighed = tape_.Make("returned rows in FP32", wide);
     tape_.Keep(weighed);
@@ -412,8 +411,8 @@ Operand MixtureOperators::AddUpRows(const Pieces& returned, Value gradients_of, 
   return y;
 }
 
-// Every rank gets the tokens of all, with the probabilities and the map of chosen experts, and
-// takes the rows of its own experts.
+// Every rank gets all ranks' tokens, with the probabilities and the map of chosen experts, and
+// selects the rows of its own experts.
 MixtureOperators::Rows MixtureOperators::DispatchToAll(const Operand& x) {
   const std::int64_t ranks = options_.ranks * options_.tensor;
   const std::int64_t all = tokens_ * ranks;
@@ -466,8 +465,8 @@ MixtureOperators::Rows MixtureOperators::DispatchToAll(const Operand& x) {
   return rows;
 }
 
-// Rows are added up at their tokens' places, in the type of the probabilities, and the ranks' sums
-// are scattered.
+// Rows are summed into their tokens, in the type of the probabilities, and the ranks' sums are
+// scattered.
 Operand MixtureOperators::CombineFromAll(const Operand& made, const Operand& x) {
   const std::int64_t all = tokens_ * options_.ranks * options_.tensor;
   const DataType type = options_.router_type;

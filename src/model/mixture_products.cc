@@ -1,4 +1,4 @@
-// What a rank's experts compute.
+// The computation of a rank's experts.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -60,8 +60,8 @@ Kernel MixtureOperators::ExpertProduct(std::string name, std::int64_t m, std::in
   return kernel;
 }
 
-// megatron/core/fp8_utils.py, get_fp8_align_size: 16 rows, with block scales of MXFP8 and NVFP4 32.
-// AutoEP's permutation fills up to 8 in 16 bits, too.
+// megatron/core/fp8_utils.py, get_fp8_align_size: 16 rows, or 32 with the block scales of MXFP8 and
+// NVFP4. AutoEP's permutation pads to 8, also in 16 bits.
 std::int64_t MixtureOperators::RowsOfExpert(std::int64_t rows) const {
   const std::int64_t each = (rows + local_experts() - 1) / local_experts();
   if (!quantizes() && options_.implementation != ExpertImplementation::kAutoEp) return each;
@@ -75,8 +75,8 @@ Operand MixtureOperators::Padded(const Operand& x, std::string_view name) {
   return quantizes() && !options_.fused_rows ? operators_.Copies(x, name, 1) : x;
 }
 
-// Of each expert as many rows as of the others. `completes`: backward of it completes the gradient
-// of the parameters.
+// Every expert has the same number of rows. `completes`: its backward completes the parameters'
+// gradients.
 Operand MixtureOperators::GroupedLinear(const Operand& x, std::string_view name, std::int64_t out,
                                         const ModulePositions& parameters, bool completes) {
   const std::int64_t each = RowsOfExpert(x.tokens);
@@ -122,7 +122,7 @@ Operand MixtureOperators::GroupedLinear(const Operand& x, std::string_view name,
   return y;
 }
 
-// One kernel, which keeps what the first product makes, and the rows' weights.
+// One kernel, which keeps the first product's output and the rows' weights.
 Operand MixtureOperators::WeightedSwiGlu(const Operand& gate_up, const Rows& rows) {
   const std::int64_t local =
       options_.products == ExpertProducts::kLooped ? local_experts() : std::int64_t{1};
@@ -159,8 +159,8 @@ Operand MixtureOperators::WeightedSwiGlu(const Operand& gate_up, const Rows& row
   return y;
 }
 
-// torchtitan/models/gpt_oss/moe.py @ b5bcd76, GptOssGroupedExperts: repeat_interleave lays a bias
-// out for each row. The gradient of that adds up rows.
+// torchtitan/models/gpt_oss/moe.py @ b5bcd76, GptOssGroupedExperts: repeat_interleave copies a bias
+// for each row. Its gradient sums rows.
 Operand MixtureOperators::BiasedRows(const Operand& y, const LinearModule& module) {
   const std::string name(module.name);
   const Bytes bytes = operators_.Size(y);
@@ -178,7 +178,7 @@ Operand MixtureOperators::BiasedRows(const Operand& y, const LinearModule& modul
   return sum;
 }
 
-// The same file's swiglu: halves of every second number, whose pieces of memory are read whole.
+// swiglu of the same file: each half is every second number, so memory is read in whole.
 Operand MixtureOperators::ClampedGlu(const Operand& gate_up) {
   const Operand y =
       operators_.Make("mlp.experts.activation output", gate_up.width / 2, gate_up.tokens);
@@ -217,8 +217,8 @@ Operand MixtureOperators::ClampedGlu(const Operand& gate_up) {
     const Value d_scaled = operation(".sigmoid.dgrad", {d_sigmoid, sigmoid});
     const Value d_clamped =
         operation(".gate.grad.add", {d_gate, operation(".scale.dgrad", {d_scaled})});
-    // Of a clamp: what lay within, and the gradient there; then zeros of both halves, one of which
-    // is filled.
+    // Backward of a clamp: the mask of values within the limits, the gradient there, then zeros of
+    // both halves, one of which is filled.
     const auto unclamp = [&](std::string_view suffix, Value gradient) {
       const Value within =
           back(Joined(suffix, ".within"), both, {gate_up.value}, Bytes(half.count() / 2));

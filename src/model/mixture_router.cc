@@ -1,4 +1,4 @@
-// The router of a mixture: which experts a token takes, and with which weights.
+// The router of a mixture: the choice of a token's experts and their weights.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,16 +12,16 @@ namespace {
 using Pieces = std::vector<LayerTape::Piece>;
 
 // Kernels that PyTorch launches for what Transformer Engine's router does in one: scores, top-k,
-// gather, normalisation, and the two tables of zeros that the chosen ones are scattered into
-// (megatron/core/transformer/moe/moe_utils.py, topk_routing_with_score_function); more of them
-// where experts are chosen by groups; and their gradients.
+// gather, normalization, and the two tables of zeros into which the chosen ones are scattered
+// (megatron/core/transformer/moe/moe_utils.py, topk_routing_with_score_function). Choosing by
+// groups adds kGroupKernels; the last constant is for gradients.
 constexpr std::int64_t kRouterKernels = 10, kGroupKernels = 7, kRouterGradientKernels = 5;
 
 }  // namespace
 
-// The weight is the same on all ranks, and its product is in 16 bits whatever the experts' are. In
-// FP32, forward multiplies 16 bits into FP32, and backward casts both operands
-// (moe_utils.py, RouterGatingLinearFunction); DeepSpeed's gate casts both first and keeps the
+// The weight is the same on all ranks, and its product is in 16 bits whatever the experts' type. If
+// the router is FP32, forward multiplies 16 bits into FP32, and backward casts both operands
+// (moe_utils.py, RouterGatingLinearFunction). DeepSpeed's gate casts both first and keeps the
 // copies (sharded_moe.py, TopKGate).
 LayerTape::Value MixtureOperators::Logits(const Operand& x) {
   const std::int64_t count = experts_.count;
@@ -104,7 +104,7 @@ void MixtureOperators::Route(const Operand& x) {
   if (!options_.fused_router) {
     launches = kRouterKernels + (experts_.groups > 0 ? kGroupKernels : 0);
     gradient_launches = kRouterGradientKernels;
-    // The indices of the chosen ones, which gather's gradient takes.
+    // The indices of the chosen experts, which the gradient of gather reads.
     const Value indices = tape_.Make(name + " indices of chosen experts",
                                      Bytes(tokens_ * experts_.per_token * kIndexSize));
     tape_.Keep(indices);

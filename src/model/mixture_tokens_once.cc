@@ -1,4 +1,4 @@
-// Tokens that are sent once to each node and rank (SendsTokensOnce).
+// Dispatch and combine if each token is sent once to each node and rank (SendsTokensOnce).
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -17,8 +17,8 @@ using Pieces = std::vector<Piece>;
 }  // namespace
 
 double MixtureOperators::GroupsReached(std::int64_t groups, std::int64_t limit) const {
-  // Each choice is kept with the same probability: so many of them are, by the binomial
-  // distribution.
+  // Each choice is kept with the same probability, so the binomial distribution gives the number
+  // kept.
   const std::int64_t choices = experts_.per_token;
   const double kept = this->kept();
   double reached = 0, ways = 1;
@@ -38,7 +38,8 @@ std::int64_t MixtureOperators::tokens_to_nodes() const {
 }
 
 std::int64_t MixtureOperators::tokens_to_ranks() const {
-  // Of the groups that are chosen first, nodes, the ranks have so many experts each.
+  // A router that chooses groups first takes nodes of `near` ranks as groups; a token's experts are
+  // in at most `open` of them.
   const std::int64_t count = options_.ranks / options_.near;
   const std::int64_t open = options_.node_limit > 0 ? std::min(options_.node_limit, count) : count;
   const double sent = static_cast<double>(tokens_) *
@@ -64,7 +65,7 @@ MixtureOperators::Reach MixtureOperators::neighbours() const {
           .multiprocessors = dispatch_multiprocessors()};
 }
 
-// Values in 8 bits, each 128 of them with an FP32 scale (deepep csrc/kernels/internode.cu).
+// 8-bit values with an FP32 scale for every 128 (deepep csrc/kernels/internode.cu).
 Bytes MixtureOperators::DispatchedBytes(std::int64_t tokens) const {
   constexpr std::int64_t kScaled = 128;
   if (!options_.dispatches_fp8) return RowBytes(tokens);
@@ -113,10 +114,10 @@ Pieces MixtureOperators::ExchangeOnce(bool forward, std::string_view name, const
 }
 
 // megatron/core/transformer/moe/fused_a2a.py and token_dispatcher.py, _DeepepManager: the indices
-// of the chosen experts, the layout, and dispatch, which the host follows until the counts are
-// there; a map of several kernels, and the rows, a token once for each of the rank's experts.
-// HybridEP's kernels lay the rows out as they come. Backward of dispatch is a combination, with the
-// layout that is known: no host waits.
+// of the chosen experts, the layout, and dispatch, during which the host waits for the counts. Then
+// a map of several kernels, and the rows, a token once for each of the rank's experts. HybridEP's
+// kernels lay out the rows as they arrive. Backward of dispatch is a combine with the known layout,
+// without host waits.
 MixtureOperators::Rows MixtureOperators::DispatchOnce(const Operand& x) {
   const bool deepep = options_.dispatcher == Dispatcher::kDeepEp;
   const Bytes scores(tokens_ * experts_.count * kFp32Size);
@@ -135,7 +136,7 @@ MixtureOperators::Rows MixtureOperators::DispatchOnce(const Operand& x) {
   const Bytes own = RowBytes(rows.count), weights = WeightBytes(rows.count);
   const Bytes received = RowBytes(tokens_to_ranks());
   const Bytes dispatched = DispatchedBytes(tokens_to_ranks());
-  // Sends read the tokens where they lie.
+  // Sends read the tokens in place.
   const Pieces arrived = ExchangeOnce(true, "tokens", Small("mlp.dispatch.send", Bytes(), Bytes()),
                                       {CastForDispatch(true, x.value), layout}, true);
   if (counts_on_host_ >= 0) tape_.AwaitOnHost(counts_on_host_);

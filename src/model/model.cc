@@ -19,7 +19,7 @@
 namespace stepcast::model {
 namespace {
 
-// One of a pass's equal parts; what does not divide comes first.
+// The time of one of a pass's equal parts; the first part takes the remainder.
 Time PartOf(Time pass, std::size_t part, std::size_t parts) {
   const auto count = static_cast<std::int64_t>(parts);
   const std::int64_t share = pass.picoseconds() / count;
@@ -35,7 +35,7 @@ bool ExchangesRows(const ListedCommunication& c) {
   return c.collective == CollectiveKind::kAllToAll && c.axis == parallel::kExpert;
 }
 
-// What a listed collective takes and makes; the same value: in place.
+// The source and target of a listed collective; the same value if in place.
 std::pair<LayerTape::Value, LayerTape::Value> MessageOf(const ListedCommunication& c,
                                                         const WorkOptions& options,
                                                         LayerTape& tape) {
@@ -52,7 +52,7 @@ std::pair<LayerTape::Value, LayerTape::Value> MessageOf(const ListedCommunicatio
     case CollectiveKind::kReduceScatter:
       return {tape.Make("communicated", whole), tape.Make("scattered", part)};
     case CollectiveKind::kAllToAll:
-      // A rank's own part stays where it is.
+      // A rank keeps its own part in place.
       return {tape.Make("communicated", whole), tape.Make("received", (ranks - 1) * part)};
     default: {
       const LayerTape::Value in_place = tape.Make("communicated", c.bytes);
@@ -61,7 +61,7 @@ std::pair<LayerTape::Value, LayerTape::Value> MessageOf(const ListedCommunicatio
   }
 }
 
-// Of the collectives of a pass those among several ranks.
+// The collectives of a pass that involve several ranks.
 std::vector<ListedCommunication> Among(const std::vector<ListedCommunication>& communication,
                                        const WorkOptions& options) {
   std::vector<ListedCommunication> several;
@@ -71,7 +71,7 @@ std::vector<ListedCommunication> Among(const std::vector<ListedCommunication>& c
   return several;
 }
 
-// The passes of a listed layer, on a tape. A listed layer is one module.
+// Records the passes of a listed layer on a tape. A listed layer is one module.
 class ListedPasses {
  public:
   ListedPasses(const ListedLayer& layer, const WorkOptions& options)
@@ -81,7 +81,7 @@ class ListedPasses {
     }
   }
 
-  // Once.
+  // Call once.
   LayerWork Run();
 
  private:
@@ -95,11 +95,11 @@ class ListedPasses {
     Pieces makes{};  // its last part
   };
 
-  // Runs the parts of a pass with the collectives between them. A part reads what the one before it
-  // has communicated, and the first one `reads`.
+  // Runs the parts of a pass with the collectives between them. A part reads the values that the
+  // part before has communicated; the first part reads `reads`.
   void RunPass(const Pass& pass, const Pieces& reads);
   void RunPart(const Pass& pass, Time time, const Pieces& reads, const Pieces& writes, bool last);
-  // `to_experts`: where rows were sent last.
+  // `to_experts`: whether rows were last sent to experts.
   void Communicate(const ListedCommunication& listed, const std::pair<Value, Value>& message,
                    bool forward, bool& to_experts);
   void RunBackward();
@@ -110,7 +110,7 @@ class ListedPasses {
   LayerTape tape_{DataType::kBf16};
   std::vector<int> parameters_;
   std::optional<Value> activation_;
-  // Where backward is parted, what the parts take and make.
+  // Input and output of the parts, if backward has two.
   std::optional<Value> input_, output_;
 };
 
@@ -180,7 +180,7 @@ void ListedPasses::Communicate(const ListedCommunication& listed,
                                bool& to_experts) {
   LayerTape::Collective collective{.kind = listed.collective, .axes = listed.axis};
   if (ExchangesRows(listed)) {
-    // Rows go to their experts and back in turns.
+    // Rows alternately go to their experts and back.
     to_experts = !to_experts;
     collective.loads = options_.experts.LoadsOf(to_experts ? AllToAllLoads::First::kReceivesMost
                                                            : AllToAllLoads::First::kSendsMost);
@@ -201,7 +201,7 @@ void ListedPasses::RunBackward() {
           {});
 }
 
-// What is communicated belongs to the gradient of the input.
+// Communication belongs to the part for inputs.
 void ListedPasses::RunBackwardInParts() {
   const Time weights =
       layer_.backward_weight.value_or(Time::FromPicoseconds(layer_.backward.picoseconds() / 2));

@@ -203,7 +203,8 @@ constexpr ModuleNames kGptNeoxNames = {.embedding = "gpt_neox.embed_in",
                                        .linear_qkv = "attention.query_key_value",
                                        .linear_fc1 = "mlp.dense_h_to_4h"};
 
-// Falcon-40B's two norms are ln_attn and ln_mlp; the one of others is input_layernorm.
+// The names ln_attn and ln_mlp are Falcon-40B's two norms; the other models' single norm is
+// input_layernorm.
 constexpr ModuleNames kFalconNames = {.embedding = "transformer.word_embeddings",
                                       .positions = "",
                                       .blocks = "transformer.h",
@@ -548,7 +549,7 @@ constexpr GeneralName kGeneralNames[] = {
     {&ModuleNames::bank_head, "model.output_res"},
 };
 
-// What described families call modules that no other family has, unless they say otherwise.
+// Default names for modules that no built-in family has.
 ModuleNames WithGeneralNames(ModuleNames names) {
   const auto set = [](std::string_view& name, std::string_view general) {
     if (name.empty()) name = general;
@@ -578,7 +579,7 @@ std::shared_ptr<const DescribedFamily> DescribeFamily(
     }
     family->names.*(found->field) = text;
   }
-  // A module without a name is one that the family does not have.
+  // A module without a name does not exist in the family.
   ModuleNames general = WithGeneralNames(family->names);
   for (const auto& [field, text] : family->texts) {
     if (!text.empty()) continue;

@@ -6,15 +6,15 @@
 
 #include "src/model/architecture.h"
 
-// Constants of a model's kernels. They change neither the time of a step nor its memory, so that no
-// forecast needs them; the files of programs that train the model state them.
+// Constants of a model's kernels. They affect neither the time of a step nor its memory, so
+// forecasts do not use them. Generated files of training programs state them.
 namespace stepcast::model {
 
-// How rotary positions are stretched beyond the length that the model was first trained at: the
-// rules of transformers (src/transformers/modeling_rope_utils.py). Llama 3.1's divides the
-// frequencies of wavelengths above original_positions / low_frequency_factor by `factor`, leaves
-// those below original_positions / high_frequency_factor and blends between; the last three figures
-// are that rule's alone.
+// How rotary positions are extended beyond the length of the first training: the rules of
+// transformers (src/transformers/modeling_rope_utils.py). Llama 3.1's divides the frequencies of
+// wavelengths above original_positions / low_frequency_factor by `factor`, leaves those below
+// original_positions / high_frequency_factor and blends between. Only that rule uses the last three
+// figures.
 enum class RotaryRule : std::uint8_t { kLlama3, kLinear, kDynamic, kYarn, kLongRope };
 inline constexpr RotaryRule kRotaryRules[] = {RotaryRule::kLlama3, RotaryRule::kLinear,
                                               RotaryRule::kDynamic, RotaryRule::kYarn,
@@ -36,9 +36,9 @@ struct RotaryScaling {
 struct NumericalConstants {
   double norm_epsilon = 1e-5;                     // added to the variance under the root
   double rotary_base = 10'000;                    // theta of rotary positions
-  std::optional<RotaryScaling> rotary_scaling{};  // none: positions are as they are
+  std::optional<RotaryScaling> rotary_scaling{};  // none: positions are not scaled
 
-  // Of the family's first release: GPT-2, Llama 2, Mistral 7B v0.1, Mixtral 8x7B, Qwen2 and
+  // Values of the family's first release: GPT-2, Llama 2, Mistral 7B v0.1, Mixtral 8x7B, Qwen2 and
   // 3, DeepSeek-V2, GPT-OSS, Gemma 2, MPT, Nemotron-4, BERT.
   static NumericalConstants Of(Family family) {
     if (IsEncoder(family)) return {.norm_epsilon = 1e-12};

@@ -13,13 +13,13 @@
 #include "src/base/kernel.h"
 #include "src/parallel/axis.h"
 
-// What a layer's passes are lists of, in host order: kernels, which run on the compute stream or on
-// a lane beside it, and collectives among the ranks that share the layer (tensor parallelism),
-// which run on a stream of their group. A collective begins when the kernels before it are done, as
-// NCCL's do under PyTorch; whatever uses its result waits for it, and nothing else does.
+// Elements of a layer's passes, in host order: kernels, which run on the compute stream or on a
+// second lane, and collectives among the ranks that share the layer (tensor parallelism), which run
+// on a stream of their group. A collective begins when the kernels before it are done, as NCCL's do
+// under PyTorch. Only operations that use its result wait for it.
 namespace stepcast::model {
 
-// One of `pieces` equal parts, behind one another, of a value.
+// One of `pieces` equal, contiguous parts of a value.
 struct PieceRange {
   int piece = 0, pieces = 1;
   bool Overlaps(const PieceRange& other) const {
@@ -28,21 +28,21 @@ struct PieceRange {
   friend bool operator==(const PieceRange&, const PieceRange&) = default;
 };
 
-// How long a value of a layer lives. Temporaries are no values: a pass states their height alone.
+// How long a value of a layer lives. Temporaries are not values; passes only state their peak.
 enum class Lifetime : std::uint8_t {
   kSaved,       // from the layer's forward to the end of its backward
   kRecomputed,  // from when the layer's forward runs again to the end of its backward
-  // From the first operation of a list that uses it to the last: what group operations read or
-  // write and backward does not keep.
+  // From the first operation of a list that uses it to the last: values that group operations read
+  // or write and backward does not keep.
   kCommunicated,
   kDeferred,  // from the part of backward for inputs to the end of the part for weights
-  // The gradient of the layer's output, where group operations read it, as the next layer made it
-  // or the next stage sent it: from the kernel before the layer's backward to its end.
+  // The gradient of the layer's output, from the next layer or stage, if group operations read it.
+  // It lives from the kernel before the layer's backward to the end of that backward.
   kHandedBack,
 };
 inline constexpr std::size_t kLifetimes = 5;
 
-// Names a value of a layer: its place among those that live as long (LayerWork::Of).
+// Names a value of a layer: its index among those with the same lifetime (LayerWork::Of).
 struct ValueId {
   Lifetime lifetime = Lifetime::kSaved;
   int index = 0;
@@ -54,74 +54,73 @@ struct ValueUse {
   ValueId value{};
   bool write = false;
   PieceRange range{};
-  // The range is so many equal parts, one of each rank of a group: the whole that an all-gather
-  // makes or a reduce-scatter takes; of an all-to-all the source's, and the target's, which are one
-  // fewer. Otherwise 1.
+  // Number of equal parts of the range, one for each rank of a group: the whole of an all-gather or
+  // reduce-scatter; of an all-to-all the source's, and the target's, which are one fewer. Otherwise
+  // 1.
   int parts = 1;
-  DataType type = DataType::kBf16;  // as it is communicated
-  // How it comes to be on another rank: added up, gathered, or as it was sent.
+  DataType type = DataType::kBf16;  // as communicated
+  // How the value reaches another rank: summed, gathered, or unchanged.
   enum class Content : std::uint8_t { kSum, kGathered, kSent };
   Content content = Content::kSum;
   friend bool operator==(const ValueUse&, const ValueUse&) = default;
 };
 
-// A collective over the ranks along `axes` of the grid. kSendRecv: each sends to the rank that is
-// `distance` further on around the group. kAllToAll: of the source's parts each sends the i-th to
-// the rank that is i + 1 further on, and keeps the last; what comes are the target's parts, the
-// i-th from the rank that is i + 1 back.
+// A collective over the ranks along `axes` of the grid. kSendRecv: each rank sends to the rank that
+// is `distance` further around the group. kAllToAll: each rank sends its i-th source part to the
+// rank i + 1 further and keeps the last. The i-th target part comes from the rank i + 1 back.
 struct GroupOperation {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   parallel::AxisSet axes;
   int distance = 0;
   // See program::Collective.
   std::optional<int> multiprocessors{};
-  Bytes bytes{};  // as nccl-tests count: of an all-gather and a reduce-scatter the whole
+  Bytes bytes{};  // as nccl-tests counts: for an all-gather and a reduce-scatter the whole
   DataType type = DataType::kBf16;
   AllToAllLoads loads{};        // kAllToAll
-  ValueUse source{}, target{};  // the same value: in place
+  ValueUse source{}, target{};  // equal values: in place
   friend bool operator==(const GroupOperation&, const GroupOperation&) = default;
 };
 
 // A list of operations is one pass of a layer over a micro-batch.
 struct Operation {
-  Kernel kernel;  // where there is no `group`
+  Kernel kernel;  // if there is no `group`
   std::optional<GroupOperation> group;
-  // Values that come to life with it, in the order in which their memory is taken, and values whose
-  // life ends with it: communicated ones alone, for the others' lives end with a pass.
+  // Values whose life begins with the operation, in allocation order, and communicated values whose
+  // life ends with it. Other lives end with a pass.
   std::vector<ValueId> begins{}, ends{};
-  // Positions in Layer::tensors of the parameters of the module whose operation this is; none for
-  // what runs outside of modules with parameters.
+  // Positions in Layer::tensors of the parameters of the operation's module; empty outside modules
+  // with parameters.
   std::vector<int> parameters{};
   // Backward: positions in Layer::tensors whose gradient contribution from this layer is complete
-  // after it.
+  // after the operation.
   std::vector<int> gradients{};
-  // Of a kernel: what group operations of the list read or write.
+  // For a kernel: its uses of values that the list's group operations read or write.
   std::vector<ValueUse> uses{};
-  // Operations before it in the list for whose end it waits: group operations, and kernels of
-  // another lane.
+  // Earlier operations in the list that it waits for: group operations, and kernels of another
+  // lane.
   std::vector<int> waits{};
-  // The host does not issue it before the operation at this place of the list is done, which has
-  // copied to the host what it must know.
+  // The host issues the operation only when the operation at this index is done, which copied to
+  // the host what it must know.
   static constexpr int kNoWait = -1;
   int host_waits_for = kNoWait;
-  // A product of a weight's gradient that has been put behind what does not need it
+  // A weight-gradient product that was moved after operations that do not need it
   // (ExpertParallel::delays_weight_gradients).
   bool delayed = false;
-  // Of a kernel: 0 is the compute stream, 1 a stream beside it (LayerTape::BeginLane).
+  // For a kernel: 0 is the compute stream, 1 a stream beside it (LayerTape::BeginLane).
   std::uint8_t lane = 0;
   friend bool operator==(const Operation&, const Operation&) = default;
 };
 
-// It is an all-to-all of experts' rows.
+// Whether it is an all-to-all of experts' rows.
 bool ExchangesRows(const Operation& operation);
 
-// A list is cut into turns where two passes are issued in turns (parallel::OverlappedPair): each
-// ends behind exchanges of experts' rows, all-to-alls without a kernel between them, and the
-// products that were delayed until there. The end of each; the last one is the list's.
+// The ends of a list's turns, for two passes that are issued in turns (parallel::OverlappedPair). A
+// turn ends after exchanges of experts' rows (consecutive all-to-alls) and the products that were
+// delayed until there. The last end is the list's.
 std::vector<std::size_t> TurnEnds(const std::vector<Operation>& operations);
 
-// The communicated values that begin in the list and do not end there: the first kernel after the
-// list reads and frees them. Each is described as the collective describes it that wrote it.
+// The communicated values that begin in the list and do not end there. The first kernel after the
+// list reads and frees them. Each is described as by the collective that wrote it.
 std::vector<ValueUse> LeftToTheNextKernel(const std::vector<Operation>& operations);
 
 }  // namespace stepcast::model

@@ -6,18 +6,18 @@
 
 namespace stepcast::model {
 
-// The name of a kernel: its module's, as `blocks.3.mlp`, and what it does there, as `.gelu`.
+// A kernel's name: its module's, such as `blocks.3.mlp`, and the operation, such as `.gelu`.
 inline std::string Joined(std::string_view module, std::string_view suffix) {
   std::string name(module);
   name += suffix;
   return name;
 }
 
-// What elements of operators take, whatever the model computes in.
+// Sizes and costs of elements, independent of the model's compute type.
 
-// Bytes: numbers that stay in FP32, a dropout's mask, an index of a token or of a word.
+// Bytes of an FP32 number, of a dropout mask, of a token or word index.
 inline constexpr std::int64_t kFp32Size = 4, kMaskSize = 1, kIndexSize = 8;
-// Floating-point operations. Those of kernels that memory bounds matter only where a device has
+// Floating-point operations per element. For memory-bound kernels they matter only on a device with
 // little arithmetic for its bandwidth.
 inline constexpr std::int64_t kSoftmaxFlops = 5;
 

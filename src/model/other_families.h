@@ -5,15 +5,15 @@
 
 namespace stepcast::model {
 
-// A family that has no place in Family: known by name, so that it is not taken for a slip in
-// writing another's (phi, mpt).
+// A family that is not in Family. It is known by name so that it is not reported as a misspelling
+// of another one (phi, mpt).
 struct OtherFamily {
   std::string_view name;
-  std::string_view layers;   // what its layers have that is not modelled
-  std::string_view nearest;  // a family that is modelled and has all the rest; empty: there is none
+  std::string_view layers;   // the unmodeled features of its layers
+  std::string_view nearest;  // a modeled family with all other features; empty: there is none
 };
 
-// A name that begins with another stands before it.
+// A longer name must come before its prefix.
 inline constexpr OtherFamily kOtherFamilies[] = {
     {"dbrx", "mixtures of experts between layer norms", ""},
     {"grok", "mixtures of experts whose gates are GELU", ""},
@@ -31,7 +31,7 @@ inline constexpr OtherFamily kOtherFamilies[] = {
     {"t5", "encoders and decoders", ""},
 };
 
-// `name`: of a family, or of a model or file whose name begins with it. Null: no such family.
+// `name`: a family, or a model or file whose name starts with it. Null: no such family.
 inline const OtherFamily* OtherFamilyOf(std::string_view name) {
   for (const OtherFamily& other : kOtherFamilies) {
     if (name.starts_with(other.name)) return &other;

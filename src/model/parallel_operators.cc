@@ -12,7 +12,7 @@
 #include "src/model/operator_name.h"
 #include "src/parallel/axis.h"
 
-// Where tensor parallelism enters and leaves the operators of a layer.
+// The operators with which tensor parallelism enters and leaves a layer.
 namespace stepcast::model {
 namespace {
 
@@ -20,7 +20,7 @@ using Value = LayerTape::Value;
 
 constexpr parallel::AxisSet kTensor = parallel::Axis::kTensor;
 
-// Those of a collective, by Transformer Engine's defaults
+// Multiprocessors of a collective, by Transformer Engine's defaults
 // (transformer_engine/pytorch/module/base.py, initialize_ub: num_sm).
 constexpr int kUserBufferMultiprocessors = 16;
 
@@ -45,7 +45,7 @@ std::vector<LayerTape::Piece> LayerOperators::WithAgreedScale(bool forward, Valu
   return {part, scale};
 }
 
-// 8 bits are gathered as they lie, two numbers as one of 16.
+// 8-bit values are gathered in place, two as one 16-bit number.
 QuantizedCopies LayerOperators::Gatherable(bool forward, Value part, std::int64_t elements,
                                            const std::string& name) {
   if (!gathers_quantized()) return {.rows = part, .columns = part};
@@ -96,7 +96,8 @@ LayerOperators::Pieces LayerOperators::ExchangeParts(bool forward, Value own, Va
   const auto ranks = static_cast<int>(options_.tensor);
   Pieces parts{own};
   for (int i = 1; i < ranks; ++i) {
-    // Around a ring each hands on what it has received last; else all take theirs from its owner.
+    // Around a ring each rank sends on the part that it received last; otherwise every rank takes a
+    // part from its owner.
     const LayerTape::Piece source = ring ? parts.back() : LayerTape::Piece(own);
     parts.emplace_back(others, PieceRange{.piece = i - 1, .pieces = ranks - 1});
     const LayerTape::Collective message{.kind = CollectiveKind::kSendRecv,
@@ -187,7 +188,8 @@ std::array<Operand, 3> LayerOperators::GatherHeads(Operand x, std::string_view m
                                                    const std::array<std::int64_t, 3>& widths) {
   const Bytes all(Size(x).count() * options_.tensor);
   const Bytes taken = BytesOfElements(x.tokens * (widths[0] + widths[1] + widths[2]));
-  // NCCL gathers the ranks' parts one behind the other; a copy brings a token's columns together.
+  // NCCL gathers the ranks' parts one after the other. A copy then brings together the columns of
+  // each token.
   const Value parts = tape_->Make(Joined(module, " ranks' parts"), all);
   const Value whole = tape_->Make(Joined(module, " gathered"), all);
   tape_->Communicate({CollectiveKind::kAllGather, kTensor, element_}, x.value, parts);
@@ -198,7 +200,7 @@ std::array<Operand, 3> LayerOperators::GatherHeads(Operand x, std::string_view m
   tape_->Run(Memory(Joined(module, ".heads"), 0, taken, taken), {whole},
              {heads[0].value, heads[1].value, heads[2].value});
   tape_->OnBackward([=, this] {
-    // Zeros but for the rank's own heads, which again are brought into the ranks' order.
+    // Zeros except for the rank's own heads, which again are brought into the ranks' order.
     const Value gradient = tape_->MakeScratch(all);
     tape_->RunBackward(Memory(Joined(module, ".heads.dgrad"), 0, taken, all),
                        {tape_->GradientOf(heads[0].value), tape_->GradientOf(heads[1].value),
@@ -242,7 +244,8 @@ Operand LayerOperators::LinearRows(Operand x, std::string_view module, std::int6
     LeaveSum(y, sum, module, bias);
     return sum;
   }
-  // Each rank makes the others' parts first and its own last, and adds up what it is sent.
+  // Each rank computes the parts of other ranks first and its own last, then adds the parts that it
+  // receives.
   const Value made =
       tape_->Make(Joined(module, " output's parts"), BytesOfElements(x.tokens * out));
   const Value received = tape_->Make(Joined(module, " output's parts, received"),
@@ -404,7 +407,8 @@ Operand LayerOperators::FeaturesToTokens(Operand x, std::string_view module) {
   const auto ranks = static_cast<int>(options_.tensor);
   const Operand y =
       Make(Joined(module, " of the tokens"), x.width * options_.tensor, x.tokens / options_.tensor);
-  // Each rank has a piece for each other one, and puts together its own and those that it receives.
+  // Each rank has a piece for every other rank, and assembles its own piece and those that it
+  // receives.
   const auto exchange = [=, this](bool forward, Value whole, Value made, const std::string& name) {
     const Bytes others(Size(x).count() / ranks * (ranks - 1));
     const Value received = MakeIn(forward, name + " received", others);

@@ -63,19 +63,19 @@ void LayerOperators::RunProduct(bool forward, const Kernel& product, const Facto
   }
 }
 
-// One product of an input and the weights of a linear layer, or of several that share the input.
+// One product of an input with the weights of one or several linear layers.
 class LayerOperators::LinearProduct {
  public:
-  // `rows`: of the product that ends a divided region, or null.
+  // `rows`: state of the product that ends a divided region, or null.
   LinearProduct(LayerOperators& operators, const Operand& x, std::string_view name,
                 const std::vector<LinearModule>& modules, Outputs outputs,
                 std::shared_ptr<RowRegion> rows);
 
-  // Records the forward and, for backward, the gradients. Once.
+  // Records the forward and, for backward, the gradients. Call once.
   std::vector<Operand> Record();
 
  private:
-  // What the gradients' products read of the output's gradient.
+  // Forms of the output's gradient that the products of backward read.
   struct OutputGradient {
     Pieces unquantized;   // whole values
     Factor for_input;     // of the input's gradient
@@ -83,17 +83,17 @@ class LayerOperators::LinearProduct {
   };
 
   bool one_output() const { return outputs_ == Outputs::kOne; }
-  // The input is gathered in 8 or 4 bits.
+  // Whether the input is gathered in 8 or 4 bits.
   bool gathers_quantized_input() const { return x_.region && x_.region->quantized; }
   bool gathers_output_gradient() const { return rows_ && !rows_->gradient.empty(); }
-  // The output's gradient is gathered in 8 or 4 bits.
+  // Whether the output's gradient is gathered in 8 or 4 bits.
   bool gathers_quantized_gradient() const { return gathers_output_gradient() && rows_->quantized; }
   bool casts_weight() const {
     return operators_->quantizes() && operators_->options_.casts_weights;
   }
   Bytes QuantizedWeightBytes() const { return operators_->QuantizedBytes(in_ * out_); }
   Bytes QuantizedOutputBytes() const { return operators_->QuantizedBytes(x_.tokens * out_); }
-  // The name of a kernel that prepares the input, which the first module's stands for.
+  // The name of a kernel that prepares the shared input; it is named after the first module.
   std::string InputName(std::string_view suffix) const {
     return Joined(modules_.front().name, suffix);
   }
@@ -105,16 +105,16 @@ class LayerOperators::LinearProduct {
   void RunForward();
 
   void RunBackward() const;
-  // The output's gradient, gathered or the outputs' own, and cast where products are quantized.
+  // Returns the output's gradient, gathered if needed, and cast where products are quantized.
   OutputGradient TakeOutputGradient() const;
   Pieces JoinedGradients(Pieces gradients) const;
   void Quantize(OutputGradient& gradient) const;
   Value RunInputGradient(const Factor& gradient) const;
-  // `operand`: the output's gradient; `gathered`: the input where it has been gathered again.
+  // `operand`: the output's gradient. `gathered`: the input, if it was gathered again.
   void RunWeightGradients(const Pieces& operand, std::optional<Value> gathered) const;
-  // The input as the weights' gradients read it.
+  // The input in the form that the weights' gradients read.
   Pieces InputOfWeightGradients(std::optional<Value> gathered) const;
-  // What has been gathered again is turned or cast once for all that share it.
+  // Transposes or casts the gathered input once for all products that share it.
   Value GatheredColumns(Value gathered) const;
   Value RowScaledColumns() const;
   Value TransposedColumns() const;
@@ -280,7 +280,7 @@ void LayerOperators::LinearProduct::Quantize(OutputGradient& gradient) const {
   const std::string name = Joined(name_, ".output_grad.cast");
   const std::int64_t elements = x_.tokens * out_;
   if (gathers_quantized_gradient()) {
-    // Turned behind the product of the input's gradient, which does not wait for it.
+    // Transposed after the product of the input's gradient, which does not wait for it.
     if (!frozen_ && !operators_->scales_both_ways()) {
       gradient.for_weight = {tape_->MakeScratch(bytes)};
     }
@@ -385,7 +385,7 @@ void LayerOperators::LinearProduct::RunBiasGradients() const {
   for (std::size_t i = 0; i < modules_.size(); ++i) {
     const LinearModule& module = modules_[i];
     if (module.parameters.bias < 0) continue;
-    // Of the module and of the parts behind it, which share its bias.
+    // Width and gradients of the module and of the parts after it, which share its bias.
     std::int64_t width = 0;
     Pieces gradients;
     for (std::size_t j = i; j < modules_.size() && (j == i || modules_[j].part); ++j) {

@@ -115,8 +115,8 @@ Kernel RecurrentOperators::Scan(std::string name, ScanKind scan, bool forward, s
           .steps = Steps(chunk)};
 }
 
-// One compiled block: norms of queries and keys, copies for the value heads that share a key head,
-// the decay and the strength.
+// One compiled block: norms of queries and keys, copies for value heads that share a key head, the
+// decay and the strength.
 RecurrentOperators::DeltaInputs RecurrentOperators::PrepareByHead(const Operand& convolved,
                                                                   const Operand& decay_beta) {
   const model::DeltaRule& delta = a_.delta;
@@ -162,7 +162,7 @@ Operand RecurrentOperators::ScanDelta(const DeltaInputs& inputs, std::int64_t to
   const std::int64_t k = delta.key, v = delta.value;
   const std::int64_t each = tokens * heads;
   const Operand y = operators_.Make("linear_attn.delta_rule output", heads * v, tokens);
-  // Of each chunk the triangle that says how its keys overlap; by channel scores of queries, too.
+  // For each chunk, the triangle of the keys' overlaps; by channel also the queries' scores.
   const std::int64_t blocks = delta.by_channel ? 2 : 1;
   const Bytes overlaps = operators_.BytesOfElements(blocks * each * chunk);
   const Value overlap = tape_.Make("linear_attn overlap of keys", overlaps);
@@ -174,7 +174,7 @@ Operand RecurrentOperators::ScanDelta(const DeltaInputs& inputs, std::int64_t to
   const std::int64_t flops = each * (6 * k * v + 2 * chunk * (3 * k + 2 * v));
   const std::int64_t gradient_flops =
       each * (16 * k * v + 2 * chunk * (8 * k + 5 * v) + 4 * chunk * chunk);
-  // The state at the beginning of each chunk, which is written and read again.
+  // The state at the beginning of each chunk is written and read again.
   const Bytes states = operators_.BytesOfElements(each / chunk * k * v);
   tape_.Run(Scan("linear_attn.delta_rule", scan, true, chunk, flops, inputs.bytes + states,
                  made + overlaps + states),
@@ -225,8 +225,8 @@ Operand RecurrentOperators::GatedNorm(const Operand& y, const Operand& gate,
   return out;
 }
 
-// Queries, keys, values, decay by channel and strength of Kimi delta attention, and the gate of its
-// output.
+// Queries, keys, values, per-channel decay and strength of Kimi delta attention, and the gate of
+// its output.
 RecurrentOperators::DeltaInputs RecurrentOperators::KimiInputs(const Operand& x) {
   const model::DeltaRule& delta = a_.delta;
   const std::vector<LinearModule> modules = {Module(names_.delta_query, delta.keys()),
@@ -299,7 +299,7 @@ Operand RecurrentOperators::DeltaRule(const Operand& x) {
     made.push_back(operators_.Linear(x, strengths.name, strengths.out, strengths.parameters));
   }
   for (Operand& operand : made) operand = ToHeads(operand, "linear_attn.in_proj");
-  // The decay and the strength are small; the product's output stays for their gradient.
+  // The decay and the strength are small; the product's output is kept for their gradient.
   tape_.Keep(made[2].value);
   const Operand convolved = Convolution(made[0], names_.delta_conv, delta.conv, true);
   const Operand y = ScanDelta(PrepareByHead(convolved, made[2]), convolved.tokens);
@@ -308,7 +308,7 @@ Operand RecurrentOperators::DeltaRule(const Operand& x) {
 
 Operand RecurrentOperators::StateSpace(const Operand& x) {
   const model::StateSpace& state = a_.state_space;
-  // One tensor, whose gradient one kernel after the other writes in place.
+  // One tensor, whose gradient several kernels write in place.
   const std::vector<LinearModule> modules = {Module(names_.state_in, state.inner()),
                                              Module("mixer.convolved", state.convolved(), true),
                                              Module("mixer.time_step", state.heads, true)};
@@ -335,7 +335,7 @@ Operand RecurrentOperators::StateSpace(const Operand& x) {
                  made_bytes + states),
             {mixed.value, time.value}, {y.value}, constants);
   tape_.OnBackward([=, this] {
-    // The convolution's output and the states are made again.
+    // The convolution's output and the states are computed again.
     const Value again = tape_.MakeScratch(operators_.Size(mixed));
     const Value states_again = tape_.MakeScratch(states);
     tape_.RunBackward(

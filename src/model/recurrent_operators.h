@@ -11,31 +11,32 @@
 #include "src/model/layer_operators.h"
 #include "src/model/module_names.h"
 
-// Recurrent layers: the gated delta rule and Mamba-2. A product makes all that a layer needs of a
-// token, a short causal convolution mixes neighbours, one pass over the sequence (a scan) carries
-// the state, and a gated norm and a product lead back.
+// Recurrent layers: the gated delta rule and Mamba-2. A product computes all that a layer needs of
+// a token. A short causal convolution mixes neighboring tokens. One pass over the sequence (a scan)
+// carries the state. A gated norm and a product end the layer.
 //
-// The order of kernels and what is kept follow Megatron-Core (megatron/core/ssm/gated_delta_net.py,
-// mamba_mixer.py @ d98e8a64ddf3) and flash-linear-attention (fla/ops/gated_delta_rule, fla/ops/kda
-// @ bc3b101dcb71). FLOPs of the scans, forward, for each token, with chunks of C tokens:
-//   delta rule   a value head   6 dk dv + 2 C (3 dk + 2 dv); backward 16 dk dv + 2 C (8 dk + 5 dv)
-//                               + 4 C^2, which recomputes the states
-//   Mamba-2      a head 4 P N + 2 C P, a group 2 C N; backward 2.5 times as many (estimated)
+// The order of kernels and the kept values follow Megatron-Core
+// (megatron/core/ssm/gated_delta_net.py, mamba_mixer.py @ d98e8a64ddf3) and flash-linear-attention
+// (fla/ops/gated_delta_rule, fla/ops/kda @ bc3b101dcb71). FLOPs of the scans, forward, for each
+// token, with chunks of C tokens:
+//  delta rule   a value head   6 dk dv + 2 C (3 dk + 2 dv); backward 16 dk dv + 2 C (8 dk + 5 dv)
+//                              + 4 C^2, which recomputes the states
+//  Mamba-2      a head 4 P N + 2 C P, a group 2 C N; backward 2.5 times as many (estimated)
 //
-// Tensor parallelism divides heads and groups. Context parallelism exchanges tokens for heads
-// behind the first product and back before the last one, so that each rank scans whole sequences.
+// Tensor parallelism divides heads and groups. Context parallelism exchanges tokens for heads after
+// the first product and back before the last one, so that each rank scans whole sequences.
 namespace stepcast::model {
 
 class RecurrentOperators {
  public:
-  // Finds a module's parameters; the positions of what is none are frozen.
+  // Finds a module's parameters; frozen parameters have no positions.
   using Find = std::function<ModulePositions(std::string_view module)>;
-  // All must outlive the tape's Finish.
+  // All arguments must outlive the tape's Finish.
   RecurrentOperators(LayerOperators& operators, const Architecture& architecture,
                      const ModuleNames& names, Find find);
 
-  // What the product behind the layer takes: of a rank's heads, of the tokens that it computes.
-  // `x`: the whole activation of a tensor-parallel group (LayerOperators::EnterColumns).
+  // The input of the layer's last product, for the rank's heads and tokens. `x`: the whole
+  // activation of a tensor-parallel group (LayerOperators::EnterColumns).
   Operand DeltaRule(const Operand& x);
   Operand StateSpace(const Operand& x);
 
@@ -43,21 +44,21 @@ class RecurrentOperators {
   using Value = LayerTape::Value;
   using Pieces = std::vector<LayerTape::Piece>;
 
-  // Ranks that share out heads.
+  // Number of ranks that divide heads.
   std::int64_t parts() const;
   // The rank's columns of a product.
   std::int64_t Columns(std::int64_t all) const;
   LinearModule Module(std::string_view name, std::int64_t out, bool part = false) const;
-  // With context parallelism: all tokens of some heads in the place of some tokens of all heads.
+  // With context parallelism: from some tokens of all heads to all tokens of some heads, and back.
   Operand ToHeads(const Operand& x, std::string_view name);
   Operand ToTokens(const Operand& x, std::string_view name);
   Operand Exchange(const Operand& x, const std::string& name, std::int64_t width,
                    std::int64_t tokens);
-  // Causal and by channel, with SiLU. `keeps`: its input, for backward.
+  // Causal, per channel, with SiLU. `keeps`: keeps its input for backward.
   Operand Convolution(const Operand& x, std::string_view module, std::int64_t width, bool keeps);
 
-  // Queries, keys and values of every value head, and in FP32 the decay and the strength of each
-  // token, as the scan takes them.
+  // The scan's inputs: queries, keys and values of every value head, and in FP32 the decay and the
+  // strength of each token.
   struct DeltaInputs {
     Pieces values;
     Bytes bytes;  // of all of them
@@ -65,11 +66,11 @@ class RecurrentOperators {
   DeltaInputs PrepareByHead(const Operand& convolved, const Operand& decay_beta);
   Operand ScanDelta(const DeltaInputs& inputs, std::int64_t tokens);
   DeltaInputs KimiInputs(const Operand& x);
-  // Chunks of the longest sequence, which a scan goes through one by one.
+  // Chunks of the longest sequence, which a scan processes one after the other.
   std::int64_t Steps(std::int64_t chunk) const;
   Kernel Scan(std::string name, ScanKind scan, bool forward, std::int64_t chunk, std::int64_t flops,
               Bytes read, Bytes written) const;
-  // A norm of each head, or of each group, times SiLU or the sigmoid of the gate: one kernel.
+  // A norm of each head or group, times SiLU or the sigmoid of the gate: one kernel.
   Operand GatedNorm(const Operand& y, const Operand& gate, std::string_view module);
 
   LayerOperators& operators_;

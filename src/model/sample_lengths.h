@@ -4,20 +4,20 @@
 #include <cstdint>
 #include <vector>
 
-// How long samples are: a histogram of lengths.
+// A histogram of sample lengths.
 namespace stepcast::model {
 
 struct SampleLength {
   std::int64_t tokens = 0;
-  double weight = 1;  // of the samples, beside the other weights; above 0
+  double weight = 1;  // relative number of samples of this length; above 0
   friend auto operator<=>(const SampleLength&, const SampleLength&) = default;
 };
 using SampleLengths = std::vector<SampleLength>;  // shortest first, each length once
 
-// Tokens of a sample, on average over samples.
+// Mean length of a sample, averaged over samples.
 double MeanLength(const SampleLengths& lengths);
-// Tokens of the sample that a token is of, on average over tokens: as many pairs of tokens of one
-// sample exist as if all samples were so long.
+// Mean length of the sample that a token belongs to, averaged over tokens. The number of token
+// pairs within samples is the same as if all samples had this length.
 double MeanLengthOfTokens(const SampleLengths& lengths);
 
 }  // namespace stepcast::model

@@ -50,7 +50,7 @@ void SharedKeyOperators::Compress(const Operand& x, std::string_view product,
   });
   const Operand keys = operators_.Norm(pooled, norm, Normalization::kRmsNorm, find_(norm));
   tape_.Keep(keys.value);
-  // The core's backward has written the gradient beside that of the window's keys.
+  // The core's backward has written this gradient beside that of the window's keys.
   tape_.OnBackward([=, this] { tape_.Deliver(keys.value, tape_.MakeGradient(keys.value)); });
 }
 
@@ -117,7 +117,7 @@ SharedKeyOperators::Vectors SharedKeyOperators::Make(const Operand& x) {
 AttentionShape SharedKeyOperators::Shape(std::int64_t document_length) const {
   std::int64_t reads = a_.attention_window;
   if (const std::int64_t tokens = a_.shared_key.compressed; tokens > 0) {
-    // As many as lie before a query, half of all on average.
+    // A query sees the vectors before it: half of all on average.
     std::int64_t vectors = document_length / (2 * tokens);
     if (a_.indexer.chooses()) vectors = std::min(vectors, a_.indexer.top);
     reads += vectors;

@@ -56,8 +56,8 @@ ActiveParameters ActiveParametersOf(const Model& model) {
 
 namespace {
 
-// The tensors that the layers use, by `used`, in the order of `all`: `kept` gets them, and their
-// indices in `all` come back.
+// The tensors of `all` that the layers use, through the member `used`, in order. Appends them to
+// `kept` and returns their indices in `all`.
 std::vector<int> KeepUsed(const Model& whole, std::span<const int> layers,
                           std::vector<int> Layer::*used, const std::vector<Tensor>& all,
                           std::vector<Tensor>& kept) {
@@ -72,7 +72,7 @@ std::vector<int> KeepUsed(const Model& whole, std::span<const int> layers,
   return indices;
 }
 
-// Indices of all tensors to those among `kept`.
+// Replaces indices of all tensors by indices in `kept`.
 void Renumber(std::vector<int>& tensors, const std::vector<int>& kept) {
   for (int& tensor : tensors) {
     tensor = static_cast<int>(std::lower_bound(kept.begin(), kept.end(), tensor) - kept.begin());

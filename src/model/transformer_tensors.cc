@@ -12,14 +12,14 @@ using Parameters = std::vector<ModuleParameter>;
 using Of = ModuleParameter::Of;
 
 // Linear layers come in pairs: the first is divided by its outputs, the second by its inputs, so
-// that what lies between them stays on its rank (Shoeybi et al. 2019, arXiv 1909.08053).
+// that the values between them stay on one rank (Shoeybi et al. 2019, arXiv 1909.08053).
 enum class Pairing : std::uint8_t { kColumns, kRows };
 
 std::vector<Split> AlongTensor(int dimension) {
   return {{.axis = parallel::Axis::kTensor, .dimension = dimension}};
 }
 
-// nn.Linear keeps its weight as [out, in]; GPT-2's Conv1D as [in, out].
+// nn.Linear stores its weight as [out, in], GPT-2's Conv1D as [in, out].
 void AppendLinear(const Architecture& a, std::string_view module, std::int64_t in, std::int64_t out,
                   bool bias, Pairing pairing, Parameters& parameters) {
   std::vector<std::int64_t> shape{out, in};
@@ -33,7 +33,7 @@ void AppendLinear(const Architecture& a, std::string_view module, std::int64_t i
   parameters.push_back(
       {module, Of::kWeight, std::move(shape), AlongTensor(divided), false, frozen});
   if (!bias) return;
-  // Behind rows the bias is added to the sum.
+  // For a row-parallel layer the bias is added to the sum.
   parameters.push_back({module,
                         Of::kBias,
                         {out},
@@ -42,9 +42,8 @@ void AppendLinear(const Architecture& a, std::string_view module, std::int64_t i
                         frozen});
 }
 
-// The first matrix is divided as the linear layer is, by what it makes or by what it takes; the
-// second one by what it makes (NVIDIA/NeMo, nemo/collections/llm/peft/utils.py,
-// ParallelLinearAdapter).
+// The first matrix is divided like the linear layer, by outputs or by inputs; the second one by
+// outputs (NVIDIA/NeMo, nemo/collections/llm/peft/utils.py, ParallelLinearAdapter).
 void AppendAdapter(const Architecture& a, bool adapted, std::string_view module, std::int64_t in,
                    std::int64_t out, Pairing pairing, Parameters& parameters) {
   if (!a.lora.adapts() || !adapted) return;
@@ -53,8 +52,8 @@ void AppendAdapter(const Architecture& a, bool adapted, std::string_view module,
   parameters.push_back({module, Of::kLoraB, {out, a.lora.rank}, AlongTensor(0)});
 }
 
-// Of all heads together one weight for each place in a head. A rank has some of the heads, and its
-// gradient is of those alone, as that of other norms is of a part of the tokens.
+// One weight for each element of a head, shared by all heads. A rank has some of the heads, and its
+// gradient covers only those, like the gradients of other norms cover a part of the tokens.
 void AppendHeadNorm(const Architecture& a, std::string_view module, std::int64_t heads,
                     Parameters& parameters) {
   const bool frozen = a.lora.adapts();
@@ -66,9 +65,8 @@ void AppendHeadNorm(const Architecture& a, std::string_view module, std::int64_t
   }
 }
 
-// What leads down to the latent vectors is whole on every rank, which computes its part of the
-// tokens with it; what leads up is divided by heads (Megatron-Core,
-// megatron/core/transformer/multi_latent_attention.py).
+// Down-projections are whole on every rank and applied to its part of the tokens; up-projections
+// are divided by heads (Megatron-Core, megatron/core/transformer/multi_latent_attention.py).
 void AppendLatentAttention(const Architecture& a, const ModuleNames& names,
                            Parameters& parameters) {
   const LatentAttention& latent = a.latent;
@@ -90,8 +88,8 @@ void AppendLatentAttention(const Architecture& a, const ModuleNames& names,
                false, Pairing::kColumns, parameters);
 }
 
-// What is whole on every rank, which computes its part of the tokens with it, or makes of all of
-// them what the ranks' parts begin with.
+// A parameter that is whole on every rank. It is applied to the rank's part of the tokens, or to
+// all tokens before the divided layers.
 void AppendWhole(const Architecture& a, std::string_view module, std::vector<std::int64_t> shape,
                  Parameters& parameters, bool direct = false) {
   parameters.push_back({module,
@@ -104,14 +102,14 @@ void AppendWhole(const Architecture& a, std::string_view module, std::vector<std
                         direct});
 }
 
-// Numbers of heads or channels, of which a rank has those of its heads.
+// Parameters with one entry per head or channel; a rank has those of its heads.
 void AppendOfHeads(const Architecture& a, std::string_view module, Of of,
                    std::vector<std::int64_t> shape, Parameters& parameters, bool direct = false) {
   parameters.push_back({module, of, std::move(shape), AlongTensor(0), false, a.lora.adapts(),
                         ParameterGroup::kDense, direct});
 }
 
-// Every rank has the whole of it (Megatron-Core,
+// The indexer is whole on every rank (Megatron-Core,
 // megatron/core/transformer/experimental_attention_variant/dsa.py).
 void AppendIndexer(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
   const Indexer& index = a.indexer;
@@ -129,7 +127,7 @@ void AppendIndexer(const Architecture& a, const ModuleNames& names, Parameters& 
   }
 }
 
-// A compressor: a product of values and one of their weights, of as many vectors as overlap.
+// A compressor: a product of values and a product of their weights, for each overlapping vector.
 void AppendCompressor(const Architecture& a, std::string_view product, std::string_view positions,
                       std::string_view norm, std::int64_t width, Parameters& parameters) {
   const SharedKeyValue& shared = a.shared_key;
@@ -139,7 +137,7 @@ void AppendCompressor(const Architecture& a, std::string_view product, std::stri
   AppendWhole(a, norm, {width}, parameters);
 }
 
-// The vectors are whole on every rank, heads and groups of heads are divided.
+// The vectors are whole on every rank; heads and groups of heads are divided.
 void AppendSharedKey(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
   const SharedKeyValue& shared = a.shared_key;
   const std::int64_t width = a.heads * a.head_size;
@@ -162,8 +160,8 @@ void AppendSharedKey(const Architecture& a, const ModuleNames& names, Parameters
   AppendWhole(a, names.index_weights, {a.indexer.heads, a.hidden}, parameters);
 }
 
-// A site of hyper-connections: what goes in and out of each stream and from stream to stream, with
-// what is added and three numbers that multiply.
+// One site of hyper-connections: weights into and out of each stream and between streams, with
+// addends and three factors.
 void AppendStreams(const Architecture& a, std::string_view module, Parameters& parameters) {
   if (a.streams == 0) return;
   const std::int64_t numbers = a.streams * (a.streams + 2);
@@ -171,7 +169,7 @@ void AppendStreams(const Architecture& a, std::string_view module, Parameters& p
   parameters.push_back({module, Of::kBias, {numbers + 3}, {}, true, a.lora.adapts()});
 }
 
-// As Megatron-Core divides it (megatron/core/ssm/gated_delta_net.py): by heads.
+// Divided by heads, as in Megatron-Core (megatron/core/ssm/gated_delta_net.py).
 void AppendDeltaRule(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
   const DeltaRule& delta = a.delta;
   const std::int64_t keys = delta.keys(), values = delta.values();
@@ -210,7 +208,7 @@ void AppendDeltaRule(const Architecture& a, const ModuleNames& names, Parameters
   AppendLinear(a, names.delta_out, values, a.hidden, false, Pairing::kRows, parameters);
 }
 
-// As Megatron-Core divides it (megatron/core/ssm/mamba_mixer.py): by heads and groups.
+// Divided by heads and groups, as in Megatron-Core (megatron/core/ssm/mamba_mixer.py).
 void AppendStateSpace(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
   const StateSpace& state = a.state_space;
   const auto of_heads = [&](std::string_view module) {
@@ -237,12 +235,12 @@ void AppendNorm(const Architecture& a, std::string_view module, Parameters& para
   parameters.push_back({module, Of::kBias, {a.hidden}, {}, true, frozen});
 }
 
-// Which of the two the family's module makes first.
+// Whether the family's module registers the router before the experts.
 bool RegistersRouterFirst(Family family) {
   return family == Family::kMixtral || family == Family::kGptOss;
 }
 
-// GPT-OSS and Llama 4 keep the matrices of their experts as [in, out].
+// Whether the experts' matrices are stored as [in, out] (GPT-OSS and Llama 4).
 bool HasExpertsByInput(Family family) {
   return family == Family::kGptOss || family == Family::kLlama4;
 }
@@ -260,7 +258,7 @@ void AppendRouter(const Architecture& a, const ModuleNames& names, Parameters& p
   AppendWhole(a, names.expert_scale, {count}, parameters, true);
 }
 
-// The experts' matrices are one tensor each, [E, 2f, h] and [E, h, f], as transformers 5 has them
+// The experts' matrices are one tensor each, [E, 2f, h] and [E, h, f], as in transformers 5
 // (integrations/moe.py). Ranks have different experts, and perhaps a part of each.
 void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
   const Experts& experts = a.experts;
@@ -322,7 +320,7 @@ std::string TensorName(std::string_view prefix, const ModuleParameter& parameter
 
 namespace {
 
-// A tower's tensors, each of all its layers or mergers together, whole on every rank.
+// A tower's tensors, each covering all its layers or mergers, whole on every rank.
 void AppendTower(const Architecture& a, const Tower& tower, Parameters& parameters) {
   const ModuleNames& names = NamesOf(a);
   const bool frozen = a.lora.adapts() || tower.frozen;
@@ -352,7 +350,7 @@ void AppendTower(const Architecture& a, const Tower& tower, Parameters& paramete
   const std::int64_t rows = tower.merged * h;
   norm(names.tower_merge_norm,
        (tower.mergers - tower.joined_norms) * h + tower.joined_norms * rows);
-  // Mergers have biases whatever the layers have.
+  // Mergers have biases even where the layers have none.
   append(names.tower_merge_up, {tower.mergers * tower.merge_hidden, rows},
          tower.mergers * tower.merge_hidden);
   append(names.tower_merge_down, {tower.mergers * a.hidden, tower.merge_hidden},
@@ -394,7 +392,7 @@ class BlockLayers {
   BlockLayers(const Architecture& a, Parameters& parameters)
       : a_(a), names_(NamesOf(a)), adapted_(a.lora.targets), parameters_(parameters) {}
 
-  // Queries, keys and values, with their sinks and norms, and the projection.
+  // Tensors of queries, keys and values with their sinks and norms, and of the projection.
   void Attention() {
     if (a_.sinks) {
       parameters_.push_back({names_.sinks,
@@ -416,7 +414,7 @@ class BlockLayers {
       AppendLatentAttention(a_, names_, parameters_);
       AppendIndexer(a_, names_, parameters_);
     } else if (HasFusedAttention(a_) || HasFusedProjections(a_)) {
-      // Phi-3 makes the projection first.
+      // Phi-3 registers the projection first.
       if (a_.family == Family::kPhi3) Projection();
       OneProduct(names_.linear_qkv);
       if (a_.family == Family::kPhi3) return;
@@ -505,8 +503,8 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   BlockLayers layers(a, parameters);
   const bool encoder = IsEncoder(a.family), post_norm = HasPostNorm(a.family);
   const bool shares_norm = a.parallel_residual_norms == 1;
-  // BertLayer: attention.self, attention.output, intermediate, output; MegatronBertLayer, GPT-2,
-  // MPT and GPT-J have each norm before what it is for, GPT-NeoX both before all else.
+  // BertLayer registers attention.self, attention.output, intermediate, output. MegatronBertLayer,
+  // GPT-2, MPT and GPT-J have each norm before its layer, GPT-NeoX both norms before all else.
   const bool neox = a.family == Family::kGptNeox;
   const bool in_order = a.family == Family::kGpt2 || a.family == Family::kMpt ||
                         a.family == Family::kGptj || neox || (encoder && !post_norm);
@@ -518,13 +516,13 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   layers.FeedForward(experts);
   if (post_norm) AppendNorm(a, names.feed_forward_norm, parameters);
   if (in_order || post_norm) return parameters;
-  // Registered after the modules that they run before or behind.
+  // Norms registered after the modules that they run before or after.
   const auto append = [&](std::string_view norm) {
     if (!norm.empty()) AppendNorm(a, norm, parameters);
   };
   if (a.mixer != Mixer::kNone) AppendStreams(a, names.streams_attention, parameters);
   if (HasFeedForward(a)) AppendStreams(a, names.streams_feed_forward, parameters);
-  // A vector, and the weight of a norm.
+  // A vector and the weight of a norm.
   const bool banked = a.residual_bank > 0;
   if (banked && a.mixer != Mixer::kNone)
     AppendWhole(a, names.bank_attention, {2, a.hidden}, parameters);
@@ -551,7 +549,7 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
 
 namespace {
 
-// DeepSeek-V3's layer 61 (deepseek-ai/DeepSeek-V3, README_WEIGHTS.md); as Megatron-Core divides it
+// DeepSeek-V3's layer 61 (deepseek-ai/DeepSeek-V3, README_WEIGHTS.md), divided as in Megatron-Core
 // (megatron/core/transformer/multi_token_prediction.py).
 void AppendFurtherTokens(const Architecture& a, Parameters& parameters) {
   const ModuleNames& names = NamesOf(a);
@@ -584,8 +582,9 @@ std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
   if (a.residual_bank > 0) AppendWhole(a, names.bank_head, {2, a.hidden}, parameters);
   if (!HasPostNorm(a.family)) AppendNorm(a, names.final_norm, parameters);
   if (IsEncoder(a.family)) {
-    // Whole on each rank of a tensor-parallel group (megatron/core/models/bert/bert_lm_head.py,
-    // pooler.py), but for the last product and its bias.
+    // Each rank of a tensor-parallel group holds these whole
+    // (megatron/core/models/bert/bert_lm_head.py, pooler.py), except for the last product and its
+    // bias.
     const auto whole = [&](std::string_view module, std::int64_t in, std::int64_t out) {
       parameters.push_back({module, Of::kWeight, {out, in}});
       parameters.push_back({module, Of::kBias, {out}});
@@ -635,7 +634,7 @@ TransformerLayout LayOut(const Architecture& a) {
   const int embedding_weight = (frozen ? embedding.frozen : embedding.tensors).front();
   layout.layers.push_back(std::move(embedding));
 
-  // By kind, or without kinds those of dense blocks and of blocks with experts.
+  // [kind] or, without kinds, parameters of dense blocks and of blocks with experts.
   std::vector<Parameters> by_kind;
   for (std::size_t k = 0; k < a.kinds.size(); ++k) {
     by_kind.push_back(BlockParameters(OfKind(a, static_cast<int>(k)), a.kinds[k].experts.exist()));

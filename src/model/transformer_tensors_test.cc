@@ -65,7 +65,7 @@ TEST(TransformerTensorsTest, ParameterCountsOfEncoders) {
   EXPECT_EQ(Count(megatron), 336'226'108 - 2 * 1024);
 }
 
-// `named_parameters` of BertForPreTraining; the tied weight stands with the embedding.
+// `named_parameters` of BertForPreTraining; the tied weight is listed with the embedding.
 TEST(TransformerTensorsTest, BertInOrder) {
   Architecture a = BertLarge();
   a.layers = 1;
@@ -255,8 +255,7 @@ TEST(TransformerTensorsTest, Qwen3Block) {
   EXPECT_TRUE(layout.tensors[5].splits.empty());
 }
 
-// Without the corrections that balance loads, which are no parameters, and without the module that
-// predicts further tokens.
+// Not counted: the load-balancing corrections, which are not parameters, and the MTP module.
 TEST(TransformerTensorsTest, ParameterCountsOfLatentAttention) {
   EXPECT_EQ(Count(DeepseekV3()), 671'026'404'352);
   EXPECT_EQ(Count(DeepseekV2Lite()), 15'706'484'224);
@@ -332,7 +331,7 @@ TEST(TransformerTensorsTest, ParameterCountsOfGptOss) {
 }
 
 // `named_parameters` of GptOssForCausalLM: experts as [in, out], the router before them, and the
-// sinks, which are no module's, first.
+// sinks, which belong to no module, first.
 TEST(TransformerTensorsTest, GptOssBlock) {
   const TransformerLayout layout = LayOut(GptOss20B());
   const std::string block = "model.layers.0.";
@@ -389,7 +388,7 @@ TEST(TransformerTensorsTest, ParameterCountsOfDenseFamilies) {
   EXPECT_EQ(Count(OfFamily(Family::kOlmo2, 64, 5120, 40, 8, 128, 27648, 100352)), 32'234'279'936);
 }
 
-// What the repositories of the released weights state.
+// As stated in the repositories of the released weights.
 TEST(TransformerTensorsTest, ParameterCountsOfFurtherDenseFamilies) {
   EXPECT_EQ(Count(Gemma7B()), 8'537'680'896);
   EXPECT_EQ(Count(OfFamily(Family::kGemma, 18, 2048, 8, 1, 256, 16384, 256000)), 2'506'172'416);

@@ -30,10 +30,10 @@
 namespace stepcast::model {
 namespace {
 
-// Generation of FlashAttention whose values may be narrower than its queries and keys.
+// First generation of FlashAttention that allows values narrower than queries and keys.
 constexpr int kFirstWithNarrowValues = 3;
 
-// Names of what the families' code writes without a module.
+// Names of operations that the families' code performs outside modules.
 struct CoreNames {
   std::string_view core, query_rotary, key_rotary, key_repeat, value_repeat;
   std::string_view attention_dropout, attention_residual, product, dropout, residual;
@@ -97,7 +97,7 @@ const CoreNames& CoreNamesOf(Family family) {
   return kLlamaCoreNames;
 }
 
-// Positions are those of parameters that are trained.
+// Positions count trained parameters only.
 template <typename Visit>
 void ForEachOf(const std::vector<ModuleParameter>& parameters, std::string_view module,
                const Visit& visit) {
@@ -124,8 +124,8 @@ ModulePositions Find(const std::vector<ModuleParameter>& parameters, std::string
   return positions;
 }
 
-// Of a name that is no module's, without a weight: what a module's product makes beside what bears
-// its name, or a norm without weights.
+// The positions of a module that may have no parameters, such as a norm without weights or a part
+// of another module's product.
 ModulePositions FindIfAny(const std::vector<ModuleParameter>& parameters, std::string_view module) {
   for (const ModuleParameter& parameter : parameters) {
     if (parameter.module == module) return Find(parameters, module);
@@ -133,7 +133,7 @@ ModulePositions FindIfAny(const std::vector<ModuleParameter>& parameters, std::s
   return {.frozen = true};
 }
 
-// Nothing: the module has none.
+// Empty: the module has no adapter.
 std::optional<AdapterModule> FindAdapter(const std::vector<ModuleParameter>& parameters,
                                          std::string_view module) {
   AdapterModule adapter{.name = module};
@@ -151,8 +151,8 @@ WorkOptions WithoutQuantization(WorkOptions options) {
 
 class Block {
  public:
-  // `parameters`: of the layer that the block is, or is in. All that is given must outlive the
-  // tape's Finish, as the block must.
+  // `parameters`: those of the layer that is, or contains, the block. All arguments and the block
+  // must outlive the tape's Finish.
   Block(const Architecture& architecture, const WorkOptions& options, const LayerVariant& variant,
         const std::vector<ModuleParameter>& parameters, LayerTape& tape, LayerOperators& operators)
       : a_(architecture),
@@ -172,8 +172,8 @@ class Block {
   }
 
  private:
-  // Where norms stand before the mixer and the feed-forward layer, behind them within the residual,
-  // or both. A block may have one of the two alone.
+  // Norms stand before the mixer and the feed-forward layer, after them within the residual, or
+  // both. A block may have only one of the two layers.
   Operand PreNorm(const Operand& x) {
     const auto norm = [this](const Operand& of, std::string_view module) {
       return module.empty() ? of : Norm(of, module);
@@ -201,11 +201,11 @@ class Block {
     return a_.layer_input > 0 ? AddLayerInput(y) : y;
   }
 
-  // What a branch has of its own beside the plain residual.
+  // Module names of a branch, for whatever it has beside the plain residual.
   struct BranchNames {
     std::string_view streams, bank, dropout, residual;
   };
-  // x with what the branch makes of it.
+  // Adds the branch's output to x.
   Operand Branch(const Operand& x, const std::function<Operand(const Operand&)>& branch,
                  const BranchNames& names) {
     if (a_.streams > 0) {
@@ -216,14 +216,14 @@ class Block {
     }
     Operand taken = x;
     if (a_.residual_bank > 0) {
-      // Of the outputs of earlier groups of blocks there are half as many as all groups on average.
+      // On average, half as many outputs of earlier groups of blocks exist as there are groups.
       taken = operators_.MeanOfRows(x, names.bank, 2 + a_.layers / a_.residual_bank / 2,
                                     Find(parameters_, names.bank));
     }
     return Residual(x, branch(taken), names.dropout, names.residual);
   }
 
-  // What the mixer adds: its input is normalised, and its output comes as the ranks' sum.
+  // The mixer on its normalised input; the output is summed over the ranks.
   Operand Mix(const Operand& normalized) {
     if (a_.shared_key.exists()) return Projection(SharedKeyOf(normalized));
     if (a_.mixer == Mixer::kAttention) return Projection(AttentionOf(normalized));
@@ -237,7 +237,7 @@ class Block {
     return Rows(y, delta ? names_.delta_out : names_.state_out);
   }
 
-  // Both take what attention leaves, each with norms of its own (transformers, models/gemma4).
+  // Both layers read attention's output, each with norms of its own (transformers, models/gemma4).
   Operand DenseBesideExperts(const Operand& x) {
     tape_.BeginModule(Module::kFeedForward);
     const Operand dense = DenseOf(Norm(x, names_.feed_forward_norm));
@@ -260,7 +260,7 @@ class Block {
                           "mlp.experts.add");
   }
 
-  // A gate of the row that the block has, a product back, and a norm.
+  // Adds the layer's own input: the gate on the block's row, a product back, and a norm.
   Operand AddLayerInput(const Operand& x) {
     const auto module = [this](std::string_view name, std::int64_t out) {
       ModulePositions positions = Find(parameters_, name);
@@ -276,8 +276,9 @@ class Block {
     return operators_.Add(x, Norm(y, names_.layer_norm), "per_layer_input.residual");
   }
 
-  // Feed-forward takes what attention does, and both are added to it (transformers,
-  // models/gptj/modeling_gptj.py, GPTJBlock; models/gpt_neox, GPTNeoXLayer, with two norms).
+  // The feed-forward layer has the same input as attention, and both outputs are added to it
+  // (transformers, models/gptj/modeling_gptj.py, GPTJBlock; models/gpt_neox, GPTNeoXLayer, with two
+  // norms).
   Operand SideBySide(const Operand& x) {
     const Operand normalized = Norm(x, names_.attention_norm);
     const Operand of_feed_forward =
@@ -305,7 +306,7 @@ class Block {
     return y;
   }
 
-  // Over each head of queries or keys, or over all of a rank's heads.
+  // A norm over each head of queries or keys, or over all heads of a rank.
   Operand HeadNorm(const Operand& x, std::string_view module) {
     const ModulePositions positions = FindIfAny(parameters_, module);
     if (a_.norms_all_heads) {
@@ -314,16 +315,16 @@ class Block {
     return operators_.NormOfHeads(x, module, a_.head_size, positions);
   }
 
-  // What the first of a pair of linear layers takes: as it came, and as a whole.
+  // The input of the first of a pair of linear layers: as it came, and gathered.
   struct Entered {
     Operand before, whole;
   };
 
-  // Of a rank: `out` is its part.
+  // A linear layer; `out`: this rank's columns.
   Operand Linear(const Operand& x, std::string_view module, std::int64_t out) {
     return operators_.Linear(x, module, out, Find(parameters_, module));
   }
-  // A linear layer's columns; `of_former`: of the tensor of the one before it.
+  // A linear layer's columns. `of_former`: whether they are part of the former layer's tensor.
   struct LayerColumns {
     std::string_view name;
     std::int64_t out = 0;
@@ -338,7 +339,7 @@ class Block {
     return {.before = x, .whole = operators_.EnterColumns(x, name, adapted)};
   }
 
-  // What the linear layers make, with what their adapters make.
+  // The outputs of linear layers, with the outputs of their adapters added.
   std::vector<Operand> WithAdapters(const Entered& x, std::string_view together,
                                     std::span<const LayerColumns> modules,
                                     std::vector<Operand> ys) {
@@ -354,12 +355,12 @@ class Block {
     return ys;
   }
 
-  // How linear layers that share their input are computed: each by a product of its own, by one
-  // product of their tensors, as some frameworks have it, or by one product of the one tensor that
-  // the family has for them, which is the first module's.
+  // How linear layers that share an input are computed: each by its own product, by one product
+  // over their tensors (as some frameworks do), or by one product of the single tensor that the
+  // family has for them, which is the first module's.
   enum class Product : std::uint8_t { kEach, kOne, kOneTensor };
 
-  // `together`: what their common adapter is called.
+  // `together`: the name of their common adapter.
   std::vector<Operand> Linears(const Entered& x, std::string_view name, std::string_view together,
                                const std::vector<LayerColumns>& modules, Product product,
                                Outputs outputs) {
@@ -371,7 +372,7 @@ class Block {
                                    Outputs outputs) {
     std::vector<Operand> ys;
     std::vector<LinearModule> together;
-    // What has been collected is one product, called so.
+    // Runs the collected modules as one product of this name.
     const auto run = [&](std::string_view product_name) {
       const std::vector<Operand> made = operators_.Linears(
           x, product_name, together, together.size() > 1 ? outputs : Outputs::kApart);
@@ -401,14 +402,15 @@ class Block {
             part ? ModulePositions{.frozen = true} : FindIfAny(parameters_, module.name), part};
   }
 
-  // The second of a pair of linear layers, whose result the ranks add up; its bias comes behind it.
+  // The second of a pair of linear layers. The ranks add up the results, and the bias is added
+  // after that.
   Operand Rows(Operand x, std::string_view module) {
     const Operand y = operators_.LinearRows(x, module, a_.hidden, Find(parameters_, module));
     const auto adapter = FindAdapter(parameters_, module);
     return adapter ? adapters_.AddRows(x, *adapter, y) : y;
   }
 
-  // In place: a kernel for what each of the products has made.
+  // In place: one kernel for the output of each product.
   void AddAttentionBiases(const std::vector<Operand>& made,
                           std::initializer_list<std::string_view> modules) {
     if (!options_.adds_attention_biases || !Find(parameters_, *modules.begin()).biased()) return;
@@ -421,22 +423,22 @@ class Block {
     }
   }
 
-  // `one_tensor`: the family has one tensor for the layers.
+  // `one_tensor`: whether the family has one tensor for the layers.
   Product ProductOf(bool one_tensor) const {
     if (one_tensor) return Product::kOneTensor;
     return options_.fuses_products ? Product::kOne : Product::kEach;
   }
 
-  // Key-value heads are fewer than the ranks: several have the same one.
+  // Whether there are fewer key-value heads than ranks, so that several ranks hold the same one.
   bool shares_key_heads() const { return a_.kv_heads < options_.tensor; }
 
-  // Of the one product of queries, keys and values.
+  // Columns that a rank has of the combined product of queries, keys and values.
   std::int64_t ColumnsOfRank() const {
     return (a_.heads + 2 * a_.kv_heads) * a_.head_size / options_.tensor;
   }
 
-  // Of a family whose queries, keys and values have weights of their own. The product of queries
-  // may make the gate of the output, too.
+  // For a family with separate weights for queries, keys and values. The product of queries may
+  // also make the gate of the output.
   std::array<Operand, 3> QueryKeyValue(const Entered& x, std::int64_t query_width) {
     const std::int64_t key_columns = a_.kv_heads * a_.head_size / options_.tensor;
     const std::int64_t value_columns = a_.kv_heads * ValueSize(a_) / options_.tensor;
@@ -445,12 +447,12 @@ class Block {
     if (gates) modules.push_back({"self_attn.gate", heads() * ValueSize(a_), true});
     if (!a_.borrows_keys) modules.push_back({names_.key, key_columns});
     if (!a_.borrows_keys && !a_.key_is_value) modules.push_back({names_.value, value_columns});
-    // The core's backward writes three gradients, which lie apart.
+    // The core's backward writes three separate gradients.
     std::vector<Operand> made = Linears(x, core_names_.query_key_value, names_.linear_qkv, modules,
                                         ProductOf(HasFusedProjections(a_)),
                                         shares_key_heads() ? Outputs::kOne : Outputs::kApart);
     if (HasFusedProjections(a_) && !options_.fuses_products) {
-      // Values are a part of the one tensor, which stays with them.
+      // Values are a part of the one tensor, which is kept with them.
       for (const Operand& part : made) tape_.Keep(part.value);
     }
     if (gates) {
@@ -466,8 +468,7 @@ class Block {
                                   {query_width, key_columns, value_columns});
   }
 
-  // Keys or values of an earlier block, which keeps them. Their gradient is added to that of the
-  // earlier block.
+  // Keys or values kept by an earlier block, to whose gradient this block's is added.
   Operand Borrowed(const Operand& x) {
     return {.value = tape_.Alias(x.value),
             .width = kv_heads() * a_.head_size,
@@ -475,7 +476,7 @@ class Block {
             .fp32 = false};
   }
 
-  // What attention makes, times the sigmoid of its gate.
+  // Attention's output times the sigmoid of its gate.
   Operand GateOutput(const Entered& x, const Operand& y) {
     if (a_.output_gate == OutputGate::kNone) return y;
     const std::int64_t each = ValueSize(a_);
@@ -508,8 +509,7 @@ class Block {
     latent_.emplace(operators_, a_, modules, core_names_.core);
   }
 
-  // An indexer chooses, and there is something to choose from: documents are longer than what it
-  // takes.
+  // Whether an indexer selects keys: it does only if documents are longer than its selection.
   bool ReadsChosenKeys() const {
     return a_.indexer.chooses() && operators_.DocumentLength() > a_.indexer.top;
   }
@@ -527,11 +527,11 @@ class Block {
   }
 
   bool flash() const { return FlashGeneration(options_.attention) > 0; }
-  // Of a rank.
+  // Heads of one rank.
   std::int64_t heads() const { return a_.heads / options_.tensor; }
   std::int64_t kv_heads() const { return std::max<std::int64_t>(a_.kv_heads / options_.tensor, 1); }
-  // The second generation takes values that are as wide as queries: they are filled up, and the
-  // filling is left out of what it makes (transformers, models/deepseek_v3).
+  // FlashAttention before kFirstWithNarrowValues takes values as wide as queries: values are
+  // padded, and the padding is dropped from the output (transformers, models/deepseek_v3).
   bool fills_values() const {
     if (ReadsChosenKeys() && a_.latent.exists()) return false;
     return ValueSize(a_) != a_.head_size && flash() &&
@@ -561,7 +561,7 @@ class Block {
             .capped = a_.score_cap > 0};
   }
 
-  // Of queries, keys and values, or of all of them in one.
+  // The attention core on queries, keys and values, or on one tensor with all of them.
   template <std::size_t kCount>
   Operand Core(std::array<Operand, kCount> operands) {
     tape_.BeginModule(Module::kAttentionCore);
@@ -636,8 +636,8 @@ class Block {
     return GateOutput(x, flash() && !options_.repeat_kv ? Core(made) : CoreOfRepeatedHeads(made));
   }
 
-  // Queries and keys. Blocks of Llama 4 that attend to all tokens neither turn nor normalise them;
-  // others of its blocks do both the other way round.
+  // Rotates and normalises queries and keys. Blocks of Llama 4 that attend to all tokens do
+  // neither; other blocks of it do both in reverse order.
   void TurnAndNormalise(Operand& query, Operand& key) {
     const bool llama4 = a_.family == Family::kLlama4;
     const auto normalise = [&] {
@@ -692,9 +692,8 @@ class Block {
     return Rows(Gated(both[0], both[1]), names_.down);
   }
 
-  // Shared experts run before the router, as Megatron-Core has it where they do not overlap, or
-  // beside the exchanges (transformer/moe/moe_layer.py, shared_experts.py).
-  // The router chooses by `routed`.
+  // Shared experts run before the router, as in Megatron-Core without overlap, or beside the
+  // exchanges (transformer/moe/moe_layer.py, shared_experts.py). The router reads `routed_by`.
   Operand MixtureOf(const Operand& routed_by, const Operand& normalized) {
     const bool shares = a_.experts.shared_feed_forward > 0;
     const bool beside = shares && options_.experts.shared_beside;
@@ -723,8 +722,8 @@ class Block {
     return shared ? operators_.Add(routed, *shared, "mlp.shared_experts.add") : routed;
   }
 
-  // Experts on a latent vector: each rank makes it of its tokens with the whole matrices, and rows
-  // of its width go to the experts.
+  // Experts on a latent vector: each rank computes it for its own tokens with the whole matrices,
+  // and rows of its width go to the experts.
   Operand Routed(const Operand& routed_by, const Operand& normalized,
                  MixtureOperators::Beside lane) {
     if (a_.experts.latent == 0) return mixture_->Run(routed_by, normalized, std::move(lane));
@@ -756,7 +755,7 @@ class Block {
     return Gated(both[0], both[1]);
   }
 
-  // What the shared experts make, each token's times the sigmoid of one product of it
+  // The shared experts' output, each token's times the sigmoid of one product of the token
   // (transformers, models/qwen2_moe/modeling_qwen2_moe.py, Qwen2MoeSparseMoeBlock).
   Operand GatedShared(const Operand& normalized, const Operand& shared) {
     const Operand score =
@@ -766,13 +765,13 @@ class Block {
     return operators_.ScaleRows(shared, score, "mlp.shared_experts.scale");
   }
 
-  // Without a gate.
+  // The activation function of a layer without a gate.
   Operand Activated(const Operand& up) {
     return a_.activator == Activator::kGelu ? operators_.Gelu(up, names_.activator)
                                             : operators_.SquaredRelu(up, names_.activator);
   }
 
-  // SwiGLU of what its two products make.
+  // SwiGLU of the outputs of two products.
   Operand Gated(Operand gate, Operand up) {
     if (!IsUnfused(options_.activation_function)) {
       return operators_.GatedSilu(gate, up, names_.activator);
@@ -797,7 +796,7 @@ class Block {
   LayerOperators& operators_;
   LayerOperators in_16_bits_;  // of products that stay so where others are in 8 or 4 bits
   AdapterOperators adapters_;
-  // Backward refers to them.
+  // Kept because backward refers to them.
   std::optional<LatentAttentionOperators> latent_;
   std::optional<MixtureOperators> mixture_;
   std::optional<RecurrentOperators> recurrent_;
@@ -807,7 +806,7 @@ class Block {
   Operand gate_;  // of attention's output
 };
 
-// Chunks are documents to an attention core, where they divide the document.
+// The attention core treats chunks as documents, if they divide the document.
 WorkOptions WithinChunks(const Architecture& a, WorkOptions options, const LayerVariant& variant) {
   const std::int64_t chunk = a.attention_chunk;
   if (chunk <= 0 || variant.full_attention) return options;
@@ -856,7 +855,7 @@ std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options)
   return (words + multiple - 1) / multiple * multiple;
 }
 
-// Rows of each layer: of a table, and of a product of the embedding, normalised, added up. Blocks
+// Per-layer inputs: rows of a table plus a product of the embedding, normalized and summed. Blocks
 // read them for as long as the step needs their gradient.
 void AppendLayerRows(const Architecture& a, const WorkOptions& options,
                      const std::vector<ModuleParameter>& parameters, const Operand& x,
@@ -876,8 +875,9 @@ void AppendLayerRows(const Architecture& a, const WorkOptions& options,
   tape.OnBackward([&tape, rows] { tape.Deliver(rows.value, tape.MakeGradient(rows.value)); });
 }
 
-// A tower's layers, mergers and the rows that take words' places. One tensor holds what all layers
-// have of a module: the first layer's backward, which comes last, completes its gradient.
+// A tower's layers, mergers, and the rows that replace words'. One tensor holds a module's
+// parameters of all layers, so the first layer's backward, which comes last, completes its
+// gradient.
 class TowerWork {
  public:
   TowerWork(const Architecture& a, const Tower& tower, const WorkOptions& options,
@@ -889,7 +889,7 @@ class TowerWork {
         parameters_(parameters),
         operators_(options_, tape) {}
 
-  // Rows of the decoder's width. Once.
+  // Returns rows of the decoder's width. Call once.
   Operand Run() {
     const std::int64_t patches = options_.micro_batch_size * tower_.patches;
     Operand x = operators_.Linear(operators_.Values("pixels", tower_.patch, patches),
@@ -913,7 +913,7 @@ class TowerWork {
   }
 
  private:
-  // Images are documents, in which every patch sees every other.
+  // Images count as documents, in which every patch sees every other.
   static WorkOptions OptionsOf(const Tower& tower, WorkOptions options) {
     options.sequence_length = tower.patches;
     options.tensor = 1;
@@ -1037,11 +1037,11 @@ int FindBias(const std::vector<ModuleParameter>& parameters, std::string_view mo
   return bias;
 }
 
-// Two losses: masked tokens, and whether the second segment follows the first, which the first
-// token of each sequence says (transformers/models/bert/modeling_bert.py, BertPreTrainingHeads;
-// megatron/core/models/bert/bert_model.py). Every rank of a tensor-parallel group has the whole of
-// what comes before the vocabulary. Finishes the tape while there are the operators that backward
-// refers to.
+// Two losses: of masked tokens, and of whether the second segment follows the first, predicted from
+// the first token of each sequence (transformers/models/bert/modeling_bert.py,
+// BertPreTrainingHeads; megatron/core/models/bert/bert_model.py). Every rank of a tensor-parallel
+// group has everything before the vocabulary. Finishes the tape while the operators that backward
+// refers to still exist.
 LayerWork EncoderHead(const Architecture& a, const WorkOptions& options,
                       const std::vector<ModuleParameter>& parameters, LayerOperators& operators,
                       Operand x, LayerTape& tape) {
@@ -1085,10 +1085,10 @@ LayerWork EncoderHead(const Architecture& a, const WorkOptions& options,
   return tape.Finish(std::nullopt, {.splits_backward = options.splits_backward});
 }
 
-// The module that predicts one token more, and its loss, as Megatron-Core runs them before the head
-// (megatron/core/transformer/multi_token_prediction.py @ d98e8a64ddf3): the next tokens' embeddings
-// and what the blocks have made, each normalised, are projected to one input of a block; a norm and
-// the head's product are behind it.
+// The module that predicts one more token, and its loss, which Megatron-Core runs before the head
+// (megatron/core/transformer/multi_token_prediction.py @ d98e8a64ddf3). The next tokens' embeddings
+// and the blocks' output are normalized and projected to the input of a block. A norm and the
+// head's product follow it.
 class FurtherTokens {
  public:
   FurtherTokens(const Architecture& a, const WorkOptions& options,
@@ -1108,7 +1108,7 @@ class FurtherTokens {
     operators_.AddUpParts();
   }
 
-  // `hidden`: what the blocks have made, normalised.
+  // `hidden`: the blocks' output, normalised.
   void Run(const Operand& hidden) {
     Operand words = head_operators_.LeaveRows(
         head_operators_.Lookup(names_.embedding, VocabularyOfRank(a_, options_), a_.hidden,
@@ -1140,7 +1140,7 @@ class FurtherTokens {
                                    .loss = "further_loss"});
   }
 
-  // What of it is recomputed, if blocks are.
+  // The recomputation in the further block, if blocks recompute.
   LayerTape::Keeping Keeping() const {
     if (options_.checkpointing == Checkpointing::kSelective) {
       return {.checkpointing = Checkpointing::kSelective, .modules = options_.recomputed_modules};
@@ -1167,8 +1167,8 @@ class FurtherTokens {
   Block block_;
 };
 
-// 8 and 4 bits are for the blocks: Transformer Engine's layers and torchao's filter leave the head
-// in 16 bits.
+// 8 and 4 bits apply to the blocks only: Transformer Engine's layers and torchao's filter leave the
+// head in 16 bits.
 LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
   WorkOptions options = WithoutQuantization(block_options);
   options.tensor_overlap = TensorOverlap::kNone;  // of blocks, too
@@ -1213,7 +1213,7 @@ LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
 }  // namespace
 
 std::vector<LayerWork> TransformerWork(const Architecture& architecture, WorkOptions options) {
-  // Kept in FP8, weights are not cast.
+  // Weights kept in FP8 are not cast.
   if (architecture.lora.frozen_dtype == DataType::kFp8) options.casts_weights = false;
   WorkOptions unchecked = options;
   unchecked.checkpointing = Checkpointing::kNone;

@@ -7,28 +7,28 @@
 
 namespace stepcast::model {
 
-// The kernels of a transformer's distinct layers in one micro-batch, one for each of VariantsOf
-// (layer_variant.h): the embedding, the block that most layers are, the head, and further blocks.
-// Positions in Operation::gradients follow transformer_tensors.h. Recomputation concerns blocks
-// only. Kept per token and block, in bytes, e = element size (2 in 16 bits):
+// The kernels of a transformer's distinct layers in one micro-batch, one entry for each of
+// VariantsOf (layer_variant.h): the embedding, the most frequent block, the head, and further
+// blocks. Positions in Operation::gradients follow transformer_tensors.h. Only blocks are
+// recomputed. Kept per token and block, in bytes, e = element size (2 in 16 bits):
 //
-//   GPT-2, MPT   e (4h + (a + 2g) d + a d + 2f), with dropout 2h more (masks);
-//                h = a d, g = a, f = 4h: 34 h with dropout, 32 h without
-//                (Korthikanti et al. 2022, arXiv 2205.05198)
-//   Llama etc.   e (4h + 2 a d + 2 g d + 4f) + 8
-//   flash        4a more (log-sum-exp)
-//   norms of heads   (e d + 4) (a + g) more: what they take, and a number for each head
-//   latent       e (2 q + 2 k + r + a (2 (p + r) + 2 v)) + 8 in the place of e (2 a d + 2 g d); vectors
-//                of q and k, heads of p + r for queries and keys and of v for values
-//   norms behind attention and feed-forward, beside those before   2 (e h + 4) more
-//   BERT         as GPT-2: the block's input is that of its products and of its residual, and kept
-//                are two sums and the first norm's result
-//   math         (e + [1 + e with attention dropout]) a s more; keys and values of grouped heads
-//                are repeated first, and the copies kept
+//  GPT-2, MPT   e (4h + (a + 2g) d + a d + 2f), with dropout 2h more (masks);
+//               h = a d, g = a, f = 4h: 34 h with dropout, 32 h without
+//               (Korthikanti et al. 2022, arXiv 2205.05198)
+//  Llama etc.   e (4h + 2 a d + 2 g d + 4f) + 8
+//  flash        4a more (log-sum-exp)
+//  norms of heads   (e d + 4) (a + g) more: their inputs, and a number for each head
+//  latent       e (2 q + 2 k + r + a (2 (p + r) + 2 v)) + 8 instead of e (2 a d + 2 g d); vectors
+//               of q and k, heads of p + r for queries and keys and of v for values
+//  norms after attention and feed-forward, besides those before   2 (e h + 4) more
+//  BERT         as GPT-2: the block's input feeds its products and its residual; kept are two sums
+//               and the first norm's result
+//  math         (e + [1 + e with attention dropout]) a s more; keys and values of grouped heads
+//               are repeated first, and the copies kept
 //
-// The head keeps its input, the normalised one, the logits and the FP32 log-softmax; at the height
-// of its backward (2 + 4 + 4 + 4) bytes per token and vocabulary entry are alive in 16 bits. An
-// encoder's keeps that of the tokens that it predicts, and in the place of the first two the inputs
+// The head keeps its input, the normalized input and the FP32 log-softmax. At the peak of its
+// backward, (2 + 4 + 4 + 4) bytes per token and vocabulary entry are alive in 16 bits. An encoder's
+// head keeps these for the tokens that it predicts; instead of the first two, it keeps the inputs
 // of both products, of GELU and of the norm.
 std::vector<LayerWork> TransformerWork(const Architecture& architecture, WorkOptions options);
 

@@ -10,8 +10,8 @@
 namespace stepcast::model {
 namespace {
 
-// Mask and softmax read and write the s x s matrix of every head once each; one kernel for both
-// reads the half below the diagonal, and so does its gradient of both its operands.
+// Mask and softmax each read and write the s x s matrix of every head. One fused kernel reads the
+// half below the diagonal, and so does its gradient for both operands.
 TEST(AttentionWorkTest, AFusedSoftmaxReadsHalfAMatrixLessAndNeedsNoMask) {
   const Architecture architecture = Gpt2Small();
   const LayerWork apart =
@@ -29,9 +29,9 @@ TEST(AttentionWorkTest, AFusedSoftmaxReadsHalfAMatrixLessAndNeedsNoMask) {
   EXPECT_EQ(Sum(fused.Of(Lifetime::kSaved)), Sum(apart.Of(Lifetime::kSaved)));
 }
 
-// Megatron-LM's kernel takes four heads a thread block, eight of short sequences. Two heads are
-// cast, scaled and masked first, in FP32, which reads and writes 2 + 4, 4 + 4 and 4 + 4 bytes a
-// score; the softmax then reads 4 bytes where it would read 1 (half a matrix of 2), and is cast
+// Megatron-LM's kernel takes four heads per thread block, or eight of short sequences. Two heads
+// are cast, scaled and masked first, in FP32, which reads and writes 2 + 4, 4 + 4 and 4 + 4 bytes a
+// score. The softmax then reads 4 bytes instead of 1 (half a matrix of 2), and its output is cast
 // back.
 TEST(AttentionWorkTest, AFusedSoftmaxTakesFourHeadsAtATime) {
   Architecture a = Gpt2Small();
@@ -78,10 +78,10 @@ TEST(AttentionWorkTest, AnEncodersFlops) {
   EXPECT_EQ(core->flops, 67'108'864);
 }
 
-// Per token, in bytes of 16 bits: the block's input, queries, keys, values, the core's result, two
-// sums and the first norm's result, 16 h; the two sides of GELU, 4 f; two masks of dropout, 2 h.
-// That is 34 h, as of GPT-2, with f = 4 h. And 4 a of flash attention; or for each pair of tokens
-// and head the softmax, the mask and what is left, 5.
+// Per token, in bytes of 16 bits: the block's input, queries, keys, values, the core's output, two
+// sums and the first norm's output, 16 h; input and output of GELU, 4 f; two dropout masks, 2 h.
+// That is 34 h, as for GPT-2, with f = 4 h. In addition, 4 a of flash attention; or, per pair of
+// tokens and head, the softmax, the mask and the dropout's output, 5.
 TEST(AttentionWorkTest, AnEncoderKeepsWhatADecoderKeeps) {
   Architecture a = BertLarge();
   constexpr std::int64_t kTokens = 2 * 64;
@@ -114,9 +114,9 @@ TEST(AttentionWorkTest, AnEncoderKeepsWhatADecoderKeeps) {
             20 * (8 * 1024 + 4 * 30522) + kPooled);
 }
 
-// Compiled, scale, mask, softmax and dropout are one kernel: it reads the scores, and writes the
-// softmax, the mask and what is left; 2 + 2 + 1 + 2 bytes a score. Eagerly there are four. Backward
-// it reads the gradient, the softmax and the mask.
+// Compiled, scale, mask, softmax and dropout are one kernel. It reads the scores and writes the
+// softmax, the mask and the result: 2 + 2 + 1 + 2 bytes a score. Eagerly there are four kernels.
+// Backward reads the gradient, the softmax and the mask.
 TEST(AttentionWorkTest, CompiledScoresAreOneKernel) {
   WorkOptions options = Options(2, 64, Checkpointing::kNone, Attention::kMath);
   const std::int64_t scores = 2 * 16 * 64 * 64;
@@ -146,9 +146,9 @@ TEST(AttentionWorkTest, RepeatedKeysAndValuesAreKeptForEveryHead) {
   EXPECT_EQ(Find(block, "self_attn.core")->key_heads, 32);
 }
 
-// FlashAttention keeps what it has made, 2h, and the projection behind it a copy in the other
-// order. Queries, keys and values are kept as the copies that it takes, which are no more. One
-// sequence has one order.
+// FlashAttention keeps its output, 2h, and the projection after it a copy in the other order.
+// Queries, keys and values are kept as the copies that it reads, of the same size. A single
+// sequence needs no copies.
 TEST(AttentionWorkTest, TransposedAttentionKeepsItsOutputTwice) {
   const Architecture gpt2 = Gpt2Small();
   WorkOptions options = Options(2, 1024);
@@ -161,8 +161,8 @@ TEST(AttentionWorkTest, TransposedAttentionKeepsItsOutputTwice) {
   EXPECT_EQ(Sum(BlockOf(gpt2, alone).Of(Lifetime::kSaved)), of_one);
 }
 
-// torch.matmul copies queries, keys, values and what the core makes, each way: 8 kernels that read
-// and write 2 h bytes a token. Backward keeps the copies, which are no more than what they are of.
+// torch.matmul copies queries, keys, values and the core's output, each way: 8 kernels that read
+// and write 2 h bytes a token. Backward keeps the copies instead of the originals.
 TEST(AttentionWorkTest, HeadsThatLieApartAreCopiedForScores) {
   const Architecture bert = BertLarge();
   WorkOptions options = Options(2, 64, Checkpointing::kNone, Attention::kMath);
@@ -181,8 +181,8 @@ TEST(AttentionWorkTest, HeadsThatLieApartAreCopiedForScores) {
   EXPECT_EQ(Sum(copies.Of(Lifetime::kSaved)), Sum(views.Of(Lifetime::kSaved)));
 }
 
-// A kernel for each product, which reads and writes 2 h bytes a token, or one for all that one
-// product makes. Nothing more is kept, and backward is the same.
+// One kernel per product, which reads and writes 2 h bytes a token, or one for a fused product.
+// Kept bytes and backward are unchanged.
 TEST(AttentionWorkTest, AttentionBiasesBehindTheirProducts) {
   const Architecture bert = BertLarge();
   WorkOptions options = Options(2, 64);
@@ -212,7 +212,7 @@ TEST(AttentionWorkTest, AttentionBiasesBehindTheirProducts) {
             BlockOf(Llama31With8B(), Options(1, 8192)).forward.size());
 }
 
-// With norms over heads backward needs what the products of queries and keys have made, 2 bytes an
+// With norms over heads, backward needs the outputs of the query and key products, 2 bytes an
 // element, and a number for each head of each token.
 TEST(AttentionWorkTest, NormsOfHeadsKeepWhatTheyTake) {
   const Architecture with = Qwen3With8B();
@@ -235,8 +235,8 @@ TEST(AttentionWorkTest, NormsOfHeadsKeepWhatTheyTake) {
   }
 }
 
-// Operation by operation it keeps its input in FP32 and what it multiplies by the weight, in the
-// place of the input in 16 bits.
+// Operation by operation, the norm keeps its input in FP32 and the factor of the weight, instead of
+// the 16-bit input.
 TEST(AttentionWorkTest, EagerNormsOfHeadsKeepTheirInputInFp32) {
   const Architecture with = Qwen3With8B();
   Architecture without = with;
@@ -248,7 +248,7 @@ TEST(AttentionWorkTest, EagerNormsOfHeadsKeepTheirInputInFp32) {
             64 * (32 + 8) * (128 * (4 + 2) + 4));
 }
 
-// The weights' gradients come from backward, each once: 7 matrices and 4 norms.
+// Backward makes each weight's gradient once: 7 matrices and 4 norms.
 TEST(AttentionWorkTest, NormsOfHeadsHaveGradients) {
   std::vector<int> gradients(11, 0);
   for (const Operation& operation : BlockOf(Qwen3With8B(), Options(1, 64)).backward) {
@@ -275,8 +275,9 @@ TEST(AttentionWorkTest, BlocksWithAndWithoutAWindow) {
   EXPECT_EQ(TransformerWork(a, options).size(), 3U);
 }
 
-// A number for each head: a fused core adds it up with the scores, and its gradient is a sum over
-// tokens. Over separate kernels the scores get a column more, and the largest is subtracted.
+// A number per head: a fused core adds it to the scores' sum, and its gradient is a sum over
+// tokens. With separate kernels, the scores get an additional column, and the largest is
+// subtracted.
 TEST(AttentionWorkTest, SinksHaveGradients) {
   const Architecture a = GptOss20B();
   for (const Attention attention : {Attention::kFlash3, Attention::kMath}) {
@@ -297,8 +298,8 @@ TEST(AttentionWorkTest, SinksHaveGradients) {
   }
 }
 
-// FlexAttention and FlashAttention-2 know of no sinks: what they make is scaled, in one kernel
-// where code is compiled. cuDNN's kernel takes them.
+// FlexAttention and FlashAttention-2 do not support sinks. Their output is rescaled, in one kernel
+// if compiled. cuDNN's kernel supports them.
 TEST(AttentionWorkTest, KernelsWithoutSinksAreRescaled) {
   const Architecture a = GptOss20B();
   const auto block = [&](Attention attention, bool compiled) {

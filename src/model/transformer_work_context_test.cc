@@ -6,7 +6,7 @@
 #include "src/model/example_work.h"
 #include "src/model/transformer_work.h"
 
-// Ranks that have parts of each sequence, held against one that has all of it.
+// Ranks with parts of each sequence, compared with one rank that has all of it.
 namespace stepcast::model {
 namespace {
 
@@ -53,9 +53,9 @@ const std::vector<ContextParallel> kMethods = {
     {.ranks = kRanks, .method = ContextMethod::kAllToAll, .heads = kRanks},
     {.ranks = kRanks, .method = ContextMethod::kHierarchical, .heads = 2}};
 
-// However the ranks come to see all keys, each has its part of the arithmetic, and of what is kept
-// for backward. All-to-alls bring the output, too: it is kept as attention has made it, for its
-// backward, and as it has come, for that of the next product.
+// With every method, each rank has its part of the arithmetic and of the values kept for backward.
+// All-to-alls also move the output. It is kept twice: as attention wrote it, for its backward, and
+// as received, for that of the next product.
 TEST(ContextParallelWorkTest, RanksShareOutTheArithmetic) {
   const LayerWork whole = WorkOf({});
   for (const ContextParallel& context : kMethods) {
@@ -70,9 +70,9 @@ TEST(ContextParallelWorkTest, RanksShareOutTheArithmetic) {
   }
 }
 
-// Of 2,048 tokens a rank's keys and values, 8 heads of 128 in 16 bits each, are 8 MiB: three
-// messages bring those of the others, and in backward again; their gradients, which are as large,
-// go round beside them. PyTorch's are in FP32 and return home.
+// A rank's keys and values for 2,048 tokens, 8 heads of 128 in 16 bits each, are 8 MiB. Three
+// messages bring those of the others, and again in backward. Their gradients, which are as large,
+// travel with them. PyTorch's are in FP32 and return home.
 TEST(ContextParallelWorkTest, ARingSendsKeysAndValuesAround) {
   constexpr std::int64_t kKeys = 2048 * 2 * 8 * 128 * 2;
   ContextParallel ring{.ranks = kRanks};
@@ -88,7 +88,7 @@ TEST(ContextParallelWorkTest, ARingSendsKeysAndValuesAround) {
   EXPECT_EQ(Of(WorkOf(ring).backward, CollectiveKind::kSendRecv), (Sent{4, 4 * 2 * kKeys}));
 }
 
-// Transformer Engine gathers keys and values one behind the other, in backward again, and scatters
+// Transformer Engine gathers keys and values one after the other, again in backward, and scatters
 // the sums of their gradients.
 TEST(ContextParallelWorkTest, GatheredKeysAreGatheredAgain) {
   const LayerWork work = WorkOf({.ranks = kRanks, .method = ContextMethod::kAllGather});
@@ -101,8 +101,8 @@ TEST(ContextParallelWorkTest, GatheredKeysAreGatheredAgain) {
   EXPECT_EQ(Find(work, "self_attn.core.chunk_1")->n, kTokens / 8 * 6);
 }
 
-// Queries, keys and values to the ranks of their heads, outputs back; 4 query heads to one key
-// head. Bytes count what a rank has, of which it sends three quarters.
+// Queries, keys and values go to the ranks of their heads, and outputs return; 4 query heads per
+// key head. Bytes count a rank's data, of which it sends three quarters.
 TEST(ContextParallelWorkTest, AllToAllsShareOutHeads) {
   const LayerWork work =
       WorkOf({.ranks = kRanks, .method = ContextMethod::kAllToAll, .heads = kRanks});

@@ -9,7 +9,7 @@
 #include "src/model/transformer_tensors.h"
 #include "src/model/transformer_work.h"
 
-// What families' blocks have beside, or in the place of, what Llama's have.
+// Differences of families' blocks from Llama's.
 namespace stepcast::model {
 namespace {
 
@@ -21,9 +21,9 @@ const std::vector<Architecture>& All() {
   return all;
 }
 
-// 2 FLOPs for each weight of a matrix that a token takes, and of the attention core over a sequence
-// of s tokens 2 s^2 for each value of queries and of values; backward twice as much. Tokens see all
-// tokens here: s is less than any window.
+// 2 FLOPs per matrix weight that a token uses, and 2 s^2 per query and value element for attention
+// over a sequence of s tokens; backward has twice as many. Every token attends to the whole
+// sequence, because s is shorter than any window.
 TEST(FamiliesWorkTest, FlopsAreThoseOfTheWeights) {
   constexpr std::int64_t kSequences = 60, kLength = 64, kTokens = kSequences * kLength;
   for (const Architecture& a : All()) {
@@ -81,7 +81,8 @@ std::int64_t SavedBytesOfAToken(const Architecture& a, const WorkOptions& option
          (options.micro_batch_size * options.sequence_length);
 }
 
-// Two norms more, of what attention and feed-forward have made: h in 16 bits and a number each.
+// Two more norms, after attention and feed-forward: each keeps h numbers of 16 bits and one number
+// per token.
 TEST(FamiliesWorkTest, GemmaNormalisesBehindBranches) {
   Architecture plain = Gemma2With9B();
   plain.family = Family::kLlama;
@@ -102,8 +103,8 @@ TEST(FamiliesWorkTest, GemmaNormalisesBehindBranches) {
   EXPECT_EQ(Find(TransformerWork(plain, options)[kEmbedding], "embed_scale"), nullptr);
 }
 
-// Norms behind in the place of those before: the block's input is that of products and of the sum.
-// Those of queries and keys are of all heads, with one number a token each.
+// Norms after the branches replace those before. The block's input feeds products and the sum.
+// Query and key norms span all heads, with one number per token each.
 TEST(FamiliesWorkTest, Olmo2NormalisesBehindAlone) {
   Architecture plain = Olmo2With7B();
   plain.family = Family::kLlama;
@@ -114,8 +115,8 @@ TEST(FamiliesWorkTest, Olmo2NormalisesBehindAlone) {
   EXPECT_EQ(Find(BlockOf(Olmo2With7B(), options), "input_layernorm"), nullptr);
 }
 
-// One product for queries, keys and values and one for gate and up. The values are a part of what
-// the former makes, and keep all of it.
+// One product for queries, keys and values and one for gate and up. The values are part of the
+// former's output and keep all of it.
 TEST(FamiliesWorkTest, Phi3HasTwoProductsBeforeTheCore) {
   Architecture plain = Phi4();
   plain.family = Family::kLlama;

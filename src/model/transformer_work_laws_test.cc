@@ -57,7 +57,7 @@ Architecture AnyOf(Family family) {
   return a;
 }
 
-// Of the families whose kept bytes have the closed form.
+// From the families whose kept bytes have the closed form.
 Architecture AnyArchitecture() {
   return AnyOf(*rc::gen::element(Family::kGpt2, Family::kLlama, Family::kMistral, Family::kQwen2,
                                  Family::kMpt, Family::kNemotron));
@@ -108,7 +108,7 @@ RC_GTEST_PROP(TransformerWorkLaws, EveryGradientOnce, ()) {
   }
 }
 
-// Each kept tensor comes to life exactly once, and so does each recomputed one.
+// Each kept tensor begins to live exactly once, and so does each recomputed one.
 RC_GTEST_PROP(TransformerWorkLaws, EveryActivationIsCreatedOnce, ()) {
   const auto works = TransformerWork(AnyDenseArchitecture(), AnyOptions());
   for (const LayerWork& work : works) {
@@ -182,8 +182,7 @@ RC_GTEST_PROP(TransformerWorkLaws, BackwardIsTwiceForward, ()) {
   }
 }
 
-// A bias, a norm and a product's weight are read where they are used: every gradient's kernel
-// writes at least its tensors.
+// Every gradient's kernel writes at least the tensors of its bias, norm or weight.
 RC_GTEST_PROP(TransformerWorkLaws, GradientKernelsWriteTheirTensors, ()) {
   const Architecture a = AnyDenseArchitecture();
   const WorkOptions options = AnyOptions();
@@ -201,8 +200,8 @@ RC_GTEST_PROP(TransformerWorkLaws, GradientKernelsWriteTheirTensors, ()) {
   }
 }
 
-// The kernels of a module name all of its parameters, no other module's, and stand together; every
-// parameter has a module that runs forward and, where it gets its gradient, backward.
+// The kernels of a module are adjacent and name all of its parameters and no others. Every
+// parameter has a module that runs forward and, if it is trained, backward.
 RC_GTEST_PROP(TransformerWorkLaws, KernelsNameTheirModulesParameters, ()) {
   const Architecture a = AnyDenseArchitecture();
   const auto works = TransformerWork(a, AnyOptions());

@@ -29,10 +29,10 @@ std::size_t WeightGradients(const LayerWork& work) {
       }));
 }
 
-// Per token in 16 bits, h = ad = 4096, gd = 1024, f = 14336, r = 16, with x what a layer takes.
-// Whole parameters: 168,072 bytes (above). Frozen, products keep nothing: h of the norm before the
-// feed-forward and f of what goes down are gone, 2 (4096 + 14336); what the attention begins with
-// and what its projection takes are the adapters', too. Each keeps x A, 2 r.
+// Per token in 16 bits, h = ad = 4096, gd = 1024, f = 14336, r = 16. Without adapters: 168,072
+// bytes (above). Frozen products keep nothing, so h of the norm before the feed-forward and f
+// before the down projection are not kept: 2 (4096 + 14336). The inputs of the attention's products
+// feed adapters and stay. Each adapter keeps x A, 2 r.
 TEST(LoraWorkTest, FrozenProductsKeepNothing) {
   const LayerWork block = BlockOf(AdaptedLlama(kAttentionAdapters), Options(1, 1024));
   EXPECT_EQ(Sum(block.Of(Lifetime::kSaved)), (168'072 - 2 * (4096 + 14336) + 2 * 2 * 16) * 1024LL);
@@ -45,7 +45,7 @@ TEST(LoraWorkTest, FrozenProductsKeepNothing) {
             (3 + 3 - 2) * 4096 * 1024LL);
 }
 
-// Two for each adapter, and none of anything else.
+// Two weight gradients for each adapter, and no others.
 TEST(LoraWorkTest, AdaptersAloneHaveWeightGradients) {
   const std::vector<LayerWork> works =
       TransformerWork(AdaptedLlama(kAttentionAdapters), Options(1, 1024));
@@ -61,8 +61,8 @@ TEST(LoraWorkTest, AdaptersAloneHaveWeightGradients) {
   EXPECT_EQ(complete, (std::vector<int>{0, 1, 2, 3}));
 }
 
-// Backward costs the products of inputs' gradients: as many operations as forward, but for adapters
-// twice as many; of the first block those behind its first adapter.
+// Backward costs the products of input gradients: as many operations as forward, but twice as many
+// for adapters. In the first block, only those after its first adapter.
 TEST(LoraWorkTest, BackwardEndsAtTheFirstAdapter) {
   const Architecture a = AdaptedLlama(kAttentionAdapters);
   const std::vector<LayerWork> works = TransformerWork(a, Options(1, 1024));
@@ -93,9 +93,9 @@ TEST(LoraWorkTest, BackwardEndsAtTheFirstAdapter) {
   EXPECT_EQ(TransformerWork(a, Options(1, 1024, Checkpointing::kFull)).size(), 3);
 }
 
-// NeMo's ParallelLinearAdapter on t ranks with sequence parallelism, beside queries, keys and
-// values: x A is gathered, and its gradient added up; behind the attention x A is added up, its
-// gradient too, and what (x A) B gives goes to the tokens' ranks: gathered, or t - 1 messages.
+// NeMo's ParallelLinearAdapter on t ranks with sequence parallelism. For queries, keys and values:
+// x A is gathered, and its gradient summed. After the attention: x A is summed, its gradient too,
+// and (x A) B goes to the tokens' ranks, gathered or by t - 1 messages.
 TEST(LoraWorkTest, AdaptersCommunicateWhatIsOfTheirRank) {
   WorkOptions options = Options(1, 1024);
   options.tensor = 4;
@@ -125,7 +125,7 @@ TEST(LoraWorkTest, AdaptersCommunicateWhatIsOfTheirRank) {
   EXPECT_EQ(count(work, CollectiveKind::kAllToAll, Bytes(wide.count() / 4)), 2);
 }
 
-// In 8 bits: frozen products cast what they take and what comes back once, and keep neither.
+// In 8 bits, frozen products cast input and output gradient once and keep neither.
 TEST(LoraWorkTest, FrozenProductsInEightBitsNeedOneCopy) {
   WorkOptions options = Options(1, 1024);
   options.compute = DataType::kFp8;

@@ -65,8 +65,8 @@ std::int64_t Flops(const std::vector<Operation>& operations, std::string_view mo
   return flops;
 }
 
-// What Megatron-Core keeps of a mixture with its all-to-all dispatcher, two experts a rank: n k
-// rows of h as the experts take them, 2 f and f for each row, and what says where rows come from.
+// What Megatron-Core keeps of a mixture with its all-to-all dispatcher, two experts per rank: n k
+// rows of h as the experts read them, 2 f and f for each row, and the origins of the rows.
 TEST(MixtureWorkTest, KeepsWhatMegatronCoreKeeps) {
   const LayerWork work = BlockOf(Mixtral(), Megatron(4));
   constexpr std::int64_t kRows = kTokens * kChosen;
@@ -103,8 +103,8 @@ std::int64_t HostWaits(const std::vector<Operation>& operations) {
   });
 }
 
-// transformers before 5: for each expert the host waits for its tokens, and three products run; the
-// gradient of its rows is a tensor of all tokens. Work is that of grouped products.
+// transformers before 5: for each expert, the host waits for its tokens, and three products run.
+// The gradient of its rows is a tensor of all tokens. The FLOPs equal those of grouped products.
 TEST(MixtureWorkTest, LoopOfTransformersWaitsForEachExpert) {
   const LayerWork loop = BlockOf(Mixtral(), Transformers(ExpertProducts::kLooped));
   const LayerWork sorted = BlockOf(Mixtral(), Transformers(ExpertProducts::kGrouped));
@@ -156,7 +156,8 @@ WorkOptions DeepSpeed(std::int64_t ranks, double factor = 1) {
 }
 
 // DeepSpeed's own layer: C = n k / E slots of each expert for a rank's tokens, E C = 8,192 in all,
-// a table of 4,096 x 8,192, kept twice in 16 bits. Two experts a rank run one after the other.
+// and a table of 4,096 x 8,192, kept twice in 16 bits. The rank's two experts run one after the
+// other.
 TEST(MixtureWorkTest, DeepSpeedFillsSlots) {
   const LayerWork work = BlockOf(Mixtral(), DeepSpeed(4));
   constexpr std::int64_t kSlots = kTokens * kChosen, kTable = kTokens * kSlots;
@@ -191,8 +192,8 @@ TEST(MixtureWorkTest, DeepSpeedFillsSlots) {
               static_cast<double>(ModelFlops(work.forward)), 100);
 }
 
-// max(ceil(n / E x factor x k), 4) slots: 1,280 with a factor of 1.25, and 4 where hardly a token
-// comes.
+// max(ceil(n / E x factor x k), 4) slots: 1,280 with a factor of 1.25, and 4 if there are hardly
+// any tokens.
 TEST(MixtureWorkTest, DeepSpeedsCapacityIsRoundedUp) {
   const auto sent = [](const WorkOptions& options) {
     return Groups(BlockOf(Mixtral(), options).forward, CollectiveKind::kAllToAll).front().bytes;
@@ -202,8 +203,8 @@ TEST(MixtureWorkTest, DeepSpeedsCapacityIsRoundedUp) {
   EXPECT_EQ(sent(DeepSpeed(4, 0.001)), Bytes(kExperts * 4 * kHidden * 2));
 }
 
-// Operators in 16 bits keep their inputs: rows, what the products make, and what lies between; the
-// weights are multiplied behind the experts, so that what they make is kept, too.
+// 16-bit operators keep their inputs: rows, the products' outputs, and the values between. The
+// weights are applied after the experts, so the experts' output is kept too.
 TEST(MixtureWorkTest, KeepsWhatTransformersKeeps) {
   constexpr std::int64_t kRows = kTokens * kChosen;
   const LayerWork sorted = BlockOf(Mixtral(), Transformers(ExpertProducts::kGrouped));
@@ -223,8 +224,8 @@ TEST(MixtureWorkTest, KeepsWhatTransformersKeeps) {
   EXPECT_EQ(Saved(loop, "places of chosen tokens"), kRows * 2 * 8);
 }
 
-// DeepEP's dispatch in 8 bits: a byte a number and an FP32 scale for 128 of them, where 16 bits are
-// two; rows come back in 16 bits, and backward mirrors both.
+// DeepEP's dispatch in 8 bits: one byte a number and an FP32 scale per 128, instead of two bytes;
+// rows return in 16 bits, and backward mirrors both.
 TEST(MixtureWorkTest, DispatchIn8BitsSendsABitMoreThanHalf) {
   WorkOptions options = Megatron(8);
   options.experts.dispatcher = Dispatcher::kDeepEp;
@@ -251,8 +252,8 @@ TEST(MixtureWorkTest, DispatchIn8BitsSendsABitMoreThanHalf) {
   EXPECT_EQ(narrow_back[1], back[1]);
 }
 
-// 2 k n h (e-1)/e bytes each way, and the weights beside, 4 bytes a row. An all-to-all counts the
-// rank's own part, too.
+// 2 k n h (e-1)/e bytes each way, plus the weights, 4 bytes a row. An all-to-all also counts the
+// rank's own part.
 TEST(MixtureWorkTest, SendsEachRowOnceEachWay) {
   const LayerWork work = BlockOf(Mixtral(), Megatron(4));
   const auto bytes = [](const std::vector<Operation>& operations) {
@@ -285,7 +286,7 @@ TEST(MixtureWorkTest, SendsEachRowOnceEachWay) {
   EXPECT_EQ(std::count_if(work.backward.begin(), work.backward.end(), waits), 0);
 }
 
-// However experts and their parts are shared out, a rank computes k products of each of its tokens.
+// However experts and their parts are divided, a rank computes k products for each of its tokens.
 TEST(MixtureWorkTest, ComputesAsMuchHoweverExpertsAreSharedOut) {
   constexpr std::int64_t kForward = 3 * 2 * kTokens * kChosen * kHidden * kWidth;
   for (const std::int64_t ranks : {1, 2, 8}) {
@@ -305,8 +306,8 @@ TEST(MixtureWorkTest, ComputesAsMuchHoweverExpertsAreSharedOut) {
   }
 }
 
-// A mixture of one expert, which every token takes, multiplies as the dense layer does, but for the
-// router.
+// A mixture of one expert, which every token uses, has the products of the dense layer plus the
+// router's.
 TEST(MixtureWorkTest, OneExpertMultipliesAsADenseLayer) {
   Architecture mixture = Mixtral();
   mixture.experts.count = mixture.experts.per_token = 1;
@@ -318,7 +319,7 @@ TEST(MixtureWorkTest, OneExpertMultipliesAsADenseLayer) {
   EXPECT_EQ(ModelFlops(one.backward), ModelFlops(other.backward) + 2 * router);
 }
 
-// The rank with most rows has their products and memory; the model's operations stay the mean's.
+// The rank with the most rows has their products and memory; model FLOPs stay those of the mean.
 TEST(MixtureWorkTest, TheLoadScalesRowsProductsAndMemory) {
   WorkOptions options = Megatron(4);
   const LayerWork mean = BlockOf(Mixtral(), options);
@@ -332,7 +333,7 @@ TEST(MixtureWorkTest, TheLoadScalesRowsProductsAndMemory) {
   EXPECT_EQ(ModelFlops(hot.forward), ModelFlops(mean.forward));
 }
 
-// Recomputing the activation drops its output alone; the whole mixture is run again with its
+// Recomputing the activation drops only its output. Recomputing the whole mixture also repeats its
 // all-to-alls and its wait.
 TEST(MixtureWorkTest, RecomputesTheActivationOrTheWholeMixture) {
   WorkOptions options = Megatron(4);
@@ -349,10 +350,9 @@ TEST(MixtureWorkTest, RecomputesTheActivationOrTheWholeMixture) {
   EXPECT_EQ(Flops(mixture.recompute, "mlp.experts"), Flops(mixture.forward, "mlp.experts"));
 }
 
-// Delayed, the experts' gradients of weights run behind the exchange that takes their inputs'
-// gradients away, and those of attention at the end of the block; everything else stays in its
-// order, and what they read is what they read without (megatron/core/models/gpt/
-// fine_grained_callables.py, `delay_wgrad_compute`).
+// Delayed weight gradients: the experts' run after the exchange that sends their input gradients,
+// and attention's at the end of the block. The order of everything else and all inputs are
+// unchanged (megatron/core/models/gpt/fine_grained_callables.py, `delay_wgrad_compute`).
 TEST(MixtureWorkTest, DelayedGradientsOfWeightsRunBehindTheExchange) {
   WorkOptions options = Megatron(4);
   options.experts.overlaps_passes = true;
@@ -399,9 +399,9 @@ TEST(MixtureWorkTest, DelayedGradientsOfWeightsRunBehindTheExchange) {
   }
 }
 
-// Megatron-Core's shared experts beside the exchanges (transformer/moe/shared_experts.py): the
-// first products and the activation behind the exchange of rows, the last product behind the one
-// that brings them back, all on a stream of their own, and their gradients likewise.
+// Megatron-Core's shared experts overlap the exchanges (transformer/moe/shared_experts.py). The
+// first products and the activation follow the exchange of rows, and the last product the one that
+// returns them, all on a separate stream; their gradients likewise.
 TEST(MixtureWorkTest, SharedExpertsRunBesideTheExchanges) {
   Architecture shared = Mixtral();
   shared.experts.shared_feed_forward = kWidth;
@@ -460,8 +460,9 @@ TEST(MixtureWorkTest, SharedExpertsRunBesideTheExchanges) {
   EXPECT_EQ(gradients(beside), gradients(before));
 }
 
-// In 8 bits a cast in the middle of the second stream makes what is kept. Its memory may have been
-// something else of the compute stream: it is taken where the second stream begins, which waits.
+// In 8 bits, a cast in the middle of the second stream makes the kept value. Its memory may have
+// been used by the compute stream. It is therefore allocated where the second stream begins, which
+// waits.
 TEST(MixtureWorkTest, MemoryOfSharedExpertsBesideBeginsWithTheirStream) {
   Architecture shared = Mixtral();
   shared.experts.shared_feed_forward = kWidth;
@@ -481,9 +482,9 @@ TEST(MixtureWorkTest, MemoryOfSharedExpertsBesideBeginsWithTheirStream) {
   }
 }
 
-// A capacity of half of the mean drops every second row: products and all-to-alls have half as
-// many, also where one rank has all experts. Twice the mean, filled up, is twice the work, and not
-// the model's.
+// A capacity of half the mean drops every second row: products and all-to-alls have half as many,
+// also if one rank has all experts. Padding to twice the mean is twice the work but not twice the
+// model FLOPs.
 TEST(MixtureWorkTest, CapacityDropsRows) {
   for (const std::int64_t ranks : {1, 4}) {
     const LayerWork whole = BlockOf(Mixtral(), Megatron(ranks));
@@ -510,9 +511,9 @@ TEST(MixtureWorkTest, CapacityDropsRows) {
   }
 }
 
-// Tokens that are sent once still go to each rank that keeps some of their rows. Of 2 choices among
-// 8 ranks of an expert each, of which half are dropped: 2 x 1/2 on average, for no two choices are
-// of one rank.
+// Tokens sent once still go to each rank that keeps some of their rows. 2 choices among 8 ranks
+// with one expert each, half of them dropped: 2 x 1/2 on average, because no two choices are on one
+// rank.
 TEST(MixtureWorkTest, DroppedRowsReachFewerRanks) {
   WorkOptions options = Megatron(8);
   options.experts.dispatcher = Dispatcher::kDeepEp;
@@ -525,7 +526,8 @@ TEST(MixtureWorkTest, DroppedRowsReachFewerRanks) {
   EXPECT_EQ(2 * sent(), whole);
 }
 
-// pytorch/torchtitan's list: all-to-alls, of counts too, and copies to the host are kept.
+// pytorch/torchtitan's list: all-to-alls, including those of counts, and copies to the host are
+// kept.
 TEST(MixtureWorkTest, SelectiveOpKeepsAllToAlls) {
   WorkOptions options = Options(1, kTokens, Checkpointing::kSelectiveOp);
   options.experts.ranks = 4;
@@ -540,8 +542,8 @@ TEST(MixtureWorkTest, SelectiveOpKeepsAllToAlls) {
   EXPECT_EQ(Saved(work, "rows back, from other ranks"), kTokens * kChosen * kHidden * 2 * 3 / 4);
 }
 
-// GPT-OSS in eager PyTorch: biases are laid out for each row and added; the gate, clamped, and what
-// comes of it are kept beside the product's result.
+// GPT-OSS in eager PyTorch: biases are copied for each row and added. The clamped gate and the
+// values computed from it are kept in addition to the product's output.
 TEST(MixtureWorkTest, ExpertsOfGptOssRunOperationByOperation) {
   Architecture a = Mixtral();
   a.experts.bias = true;

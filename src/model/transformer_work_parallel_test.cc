@@ -14,8 +14,8 @@ namespace stepcast::model {
 namespace {
 
 // Two ranks divide a block. FP8 keeps the inputs of products in one byte instead of two: both
-// norms' outputs, which are whole on each rank, and what the feed-forward part hands to its second
-// product; of the attention's output, which the fused core keeps, a copy in one byte.
+// norms' outputs, which are whole on each rank, and the feed-forward's input to its second product.
+// For the attention output, which the fused core keeps, it adds a one-byte copy.
 TEST(DividedWorkTest, Fp8KeepsInputsOfDividedProductsInOneByte) {
   const Architecture a = Llama31With8B();
   WorkOptions options = Options(1, 64);
@@ -27,9 +27,9 @@ TEST(DividedWorkTest, Fp8KeepsInputsOfDividedProductsInOneByte) {
             64 * (2 * a.hidden + a.feed_forward / 2 - query));
 }
 
-// Four ranks, two key-value heads: a rank makes a quarter of the one product's columns, which are
-// gathered and hold its quarter of the queries and the one key and value head that they use.
-// Backward adds up what the two ranks of a head have made: each column's gradient, scattered.
+// Four ranks, two key-value heads. A rank makes a quarter of the product's columns. The gathered
+// columns contain its quarter of the queries and the key and value head that they use. Backward
+// sums the two ranks' gradients of a head and scatters each column's.
 TEST(DividedWorkTest, RanksThatShareKeyValueHeadsGatherThem) {
   Architecture a = Llama31With8B();
   a.kv_heads = 2;
@@ -58,8 +58,7 @@ TEST(DividedWorkTest, RanksThatShareKeyValueHeadsGatherThem) {
   EXPECT_TRUE(of_kind(BlockOf(a, options).forward, CollectiveKind::kAllGather).empty());
 }
 
-// The sum of the input's gradients begins before the product of the weight's gradient, or behind
-// it.
+// The sum of the input gradients begins before the weight-gradient product, or after it.
 TEST(DividedWorkTest, SumsBesideOrBehindWeightGradients) {
   const Architecture a = Llama31With8B();
   WorkOptions options = Options(1, 64);
@@ -115,8 +114,8 @@ Communication CommunicationOf(const std::vector<Operation>& operations) {
   return sum;
 }
 
-// What is gathered before products comes in t - 1 messages of a rank's part, what is added up in
-// four pieces; in backward the gradients of outputs come in messages, inputs beside.
+// Gathers before products are t - 1 messages of a rank's part, and sums are in four pieces. In
+// backward, output gradients arrive by messages, and inputs are gathered concurrently.
 TEST(DividedWorkTest, UserBuffersGatherPieceByPiece) {
   const Architecture a = Llama31With8B();
   WorkOptions options = Options(1, 64);
@@ -160,7 +159,7 @@ TEST(DividedWorkTest, UserBuffersGatherPieceByPiece) {
   EXPECT_EQ(bytes, 6 * whole + 4 * whole * 3 / 4);
 }
 
-// Messages straight from every rank to every other; what is added up in as many pieces.
+// Direct messages from every rank to every other; sums are in as many pieces.
 TEST(DividedWorkTest, AsynchronousTensorParallelismSendsToEveryRank) {
   const Architecture a = Llama31With8B();
   WorkOptions options = Options(1, 64);
@@ -181,9 +180,9 @@ TEST(DividedWorkTest, AsynchronousTensorParallelismSendsToEveryRank) {
     EXPECT_FALSE(value.registered) << value.name;
 }
 
-// DTensor divides the second dimension: NCCL lays the ranks' parts of all sequences one behind the
-// other, and a copy of all tokens goes with each of two gathers and two reduce-scatters, forward
-// and backward. Behind the last one of a block backward starts, so a recomputation has three.
+// DTensor divides the second dimension. NCCL stores the ranks' parts of all sequences one after the
+// other, so each of two gathers and two reduce-scatters needs a copy of all tokens, forward and
+// backward. Backward starts after a block's last one, so recomputation has three.
 TEST(DividedWorkTest, DividedSequencesAreCopiedIntoOrder) {
   const Architecture a = Llama31With8B();
   WorkOptions options = Options(3, 256);
@@ -238,7 +237,7 @@ TEST(DividedWorkTest, Fp8IsGatheredInOneByte) {
   }
 }
 
-// torchao's layers cast a rank's part before it is gathered, once, whatever framework keeps.
+// torchao's layers cast a rank's part before it is gathered, once, whatever the framework keeps.
 TEST(DividedWorkTest, TorchaoGathersEightBits) {
   const Architecture a = Llama31With8B();
   WorkOptions options = Options(1, 64);
@@ -258,9 +257,9 @@ TEST(DividedWorkTest, TorchaoGathersEightBits) {
   EXPECT_EQ(Find(work, "self_attn.q_proj.input.transpose"), nullptr);
 }
 
-// What is gathered has one scale: before both inputs and both gradients of outputs are cast the
-// ranks agree on the largest number, where it is read off the tensor itself. Scales of the steps
-// before, and those of blocks, are known.
+// Gathered parts share one scale. Before both inputs and both output gradients are cast, the ranks
+// agree on the maximum if it is read from the tensor itself. Delayed scales and block scales need
+// no agreement.
 TEST(DividedWorkTest, RanksAgreeOnTheScaleOfWhatIsGathered) {
   const Architecture a = Llama31With8B();
   const auto agreed = [&](const WorkOptions& options) {
@@ -283,7 +282,7 @@ TEST(DividedWorkTest, RanksAgreeOnTheScaleOfWhatIsGathered) {
   EXPECT_EQ(agreed(options), std::pair(0L, 0L));
 }
 
-// Parts are cast by rows and by columns, and the one or the other is gathered: of gradients both.
+// Parts are cast by rows and by columns, and one of the copies is gathered; for gradients both.
 // Nothing is transposed.
 TEST(DividedWorkTest, Mxfp8IsGatheredAsItIsRead) {
   const Architecture a = Llama31With8B();
@@ -303,9 +302,9 @@ TEST(DividedWorkTest, Mxfp8IsGatheredAsItIsRead) {
   EXPECT_NE(Find(BlockOf(a, options), "mlp.down_proj.output_grad.transpose"), nullptr);
 }
 
-// PyTorch's cross entropy over divided words makes each step's result anew. In backward the losses'
-// gradient, exponentials, their sum and the outcome are alive together, beside the log-softmax that
-// is kept: one FP32 copy of the logits more than elsewhere.
+// PyTorch's cross entropy over a divided vocabulary writes each step's result to new memory. In
+// backward, the loss's gradient, exponentials, their sum and the result are alive together with the
+// kept log-softmax: one more FP32 copy of the logits.
 TEST(DividedWorkTest, LossOfDTensorsTakesACopyMore) {
   const Architecture a = Llama31With8B();
   WorkOptions options = Options(1, 512);

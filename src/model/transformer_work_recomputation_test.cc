@@ -44,8 +44,8 @@ TEST(RecomputedWorkTest, SelectiveDropsTheFeedForward) {
   EXPECT_EQ(ModelFlops(block.backward), ModelFlops(none.backward));
 }
 
-// Over t ranks that divide sequences it keeps its own part of the input, 2 sbh / t, and gathers the
-// others' again.
+// Over t ranks that divide sequences, it keeps only its part of the input, 2 sbh / t, and gathers
+// the others again.
 TEST(RecomputedWorkTest, ADividedFeedForwardKeepsItsPartOfTheInput) {
   const std::int64_t s = 512, h = 768, t = 2;
   const auto divided = [](WorkOptions options) {
@@ -61,7 +61,7 @@ TEST(RecomputedWorkTest, ADividedFeedForwardKeepsItsPartOfTheInput) {
   EXPECT_EQ(Sum(block.Of(Lifetime::kRecomputed)), 16 * s * h / t + 2 * s * h);
 }
 
-// Norms drop their outputs, 2 sbh each, and run again; with the feed-forward dropped, too, its
+// Norms drop their outputs, 2 sbh each, and run again. If the feed-forward is dropped too, its
 // input is recomputed first.
 TEST(RecomputedWorkTest, SelectiveDropsTheNormsOutputs) {
   const std::int64_t s = 512, h = 768;
@@ -90,8 +90,8 @@ TEST(RecomputedWorkTest, FullKeepsTheBlocksInput) {
   }
 }
 
-// A block behind the first of its checkpoint keeps nothing: its input passes by in forward, and is
-// recomputed with the rest.
+// A block that is not the first of its checkpoint keeps nothing. Its input is a temporary in
+// forward and is recomputed with the rest.
 TEST(RecomputedWorkTest, ACheckpointsOtherBlocksKeepNothing) {
   WorkOptions options = Options(1, 512, Checkpointing::kFull);
   const Architecture a = Llama31With8B();
@@ -112,9 +112,9 @@ TEST(RecomputedWorkTest, ACheckpointsOtherBlocksKeepNothing) {
   EXPECT_EQ(other.backward_transient, first.backward_transient);
 }
 
-// PyTorch stops recomputing when the last tensor that backward needs is there: the input of a
-// block's last matrix product. That product, 8 of 24 h^2 (GPT) and one of three of the SwiGLU, and
-// its residual are left out; what is recomputed and kept is the same.
+// PyTorch stops recomputing when the last tensor that backward needs exists: the input of a block's
+// last matrix product. That product (8 of 24 h^2 for GPT, one of three of the SwiGLU) and its
+// residual are left out. Recomputed kept values are unchanged.
 TEST(RecomputedWorkTest, RecomputationStopsEarly) {
   for (const Architecture& a : {Llama31With8B(), Mpt7B()}) {
     WorkOptions options = Options(1, 512, Checkpointing::kFull);
@@ -129,8 +129,8 @@ TEST(RecomputedWorkTest, RecomputationStopsEarly) {
   }
 }
 
-// torchtitan's policy on Llama: the products q, v, gate and down are kept (the first, third, fifth
-// and seventh), k, o and up run again, and so does everything but the attention core.
+// torchtitan's policy on Llama: the products q, v, gate and down (first, third, fifth and seventh)
+// are kept; k, o, up and everything else but the attention core run again.
 TEST(RecomputedWorkTest, SelectiveOpKeepsEverySecondProduct) {
   const Architecture a = Llama31With8B();
   const std::int64_t t = 512, h = 4096, kv = 1024, f = 14336, heads = 32;

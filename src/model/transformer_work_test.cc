@@ -18,7 +18,7 @@
 namespace stepcast::model {
 namespace {
 
-// PyTorch's kernel walks all tokens for 32 columns; in stages bandwidth alone bounds the sums.
+// PyTorch's kernel walks all tokens for 32 columns; staged sums are bound only by bandwidth.
 TEST(TransformerWorkTest, StagedNormSumsDoNotWaitForTokens) {
   WorkOptions options = Options(2, 64);
   EXPECT_EQ(Find(BlockOf(Gpt2Small(), options), "ln_1.wgrad")->summed_tokens, 128);
@@ -35,7 +35,7 @@ TEST(TransformerWorkTest, Llama8BKeeps168072BytesPerToken) {
   EXPECT_EQ(32 * Sum(block.Of(Lifetime::kSaved)), 44'059'066'368);
 }
 
-// Norms of many kernels keep their inputs in FP32 and once more in 16 bits: 12h + 8 for 4h + 8.
+// Norms of many kernels keep their inputs in FP32 and again in 16 bits: 12h + 8 instead of 4h + 8.
 TEST(TransformerWorkTest, EagerNormsKeepMore) {
   WorkOptions options = Options(1, 8192);
   options.norm = Implementation::kEager;
@@ -43,7 +43,7 @@ TEST(TransformerWorkTest, EagerNormsKeepMore) {
             (168'072 + 8 * 4096) * 8192LL);
 }
 
-// Two norms' inputs are kept in FP32; copies in 16 bits are what products keep anyway.
+// Two norms' inputs are kept in FP32; the products keep their 16-bit copies anyway.
 TEST(TransformerWorkTest, UnderAutocastResidualsAreFp32) {
   WorkOptions options = Options(2, 64);
   const std::vector<LayerWork> narrow = TransformerWork(Gpt2Small(), options);
@@ -61,7 +61,7 @@ TEST(TransformerWorkTest, UnderAutocastResidualsAreFp32) {
   EXPECT_EQ(Find(wide[1], "mlp.residual")->read, Bytes(tokens * 6 * hidden));
 }
 
-// What eager PyTorch does not run at the rate of a copy; a compiled graph does.
+// Eager PyTorch does not run these kernels at the rate of a copy; a compiled graph does.
 TEST(TransformerWorkTest, EagerKernelsSayHowTheyGoThroughMemory) {
   WorkOptions options = Options(2, 64);
   const auto access = [&](int layer, const char* name) {
@@ -84,7 +84,7 @@ TEST(TransformerWorkTest, EagerKernelsSayHowTheyGoThroughMemory) {
   EXPECT_EQ(access(1, "mlp.residual"), Access::kPlain);
 }
 
-// Fused accumulation: 4 bytes an element are read and written in the place of 2 that are written.
+// Fused accumulation: 4 bytes an element are read and written instead of 2 written.
 TEST(TransformerWorkTest, FusedAccumulationAddsToMainGradients) {
   WorkOptions options = Options(1, 1024);
   const LayerWork apart = BlockOf(Llama31With8B(), options);
@@ -104,7 +104,7 @@ TEST(TransformerWorkTest, FusedAccumulationAddsToMainGradients) {
   EXPECT_FALSE(Find(fused, "mlp.down_proj.dgrad")->adds_to_fp32);
 }
 
-// What the kernel of the input's gradient has read, x and dy, is read again.
+// x and dy, the inputs of the input gradient's kernel, are read again.
 TEST(TransformerWorkTest, NormWeightsOfACompiledBlockAreSummedApart) {
   WorkOptions options = Options(1, 1024);
   options.compiled = true;
@@ -118,7 +118,7 @@ TEST(TransformerWorkTest, NormWeightsOfACompiledBlockAreSummedApart) {
   EXPECT_EQ(Find(apart, "input_layernorm.wgrad")->read, Bytes(1024 * (4 * 4096 + 4)));
 }
 
-// Gate, up and their product, without silu(gate): 2f less.
+// Kept: gate, up and their product, but not silu(gate): 2f less.
 TEST(TransformerWorkTest, AFusedSwiGluKeepsThreeTensors) {
   WorkOptions options = Options(1, 8192);
   options.activation_function = Implementation::kFused;
@@ -192,8 +192,9 @@ TEST(TransformerWorkTest, GptStyleTensors) {
   EXPECT_EQ(kept, expected);
 }
 
-// Compiled, silu's outcome is not kept: 6f for 8f bytes a token. The residual's sum and the second
-// norm are one kernel, the SwiGLU two kernels for five, and nothing is added up by itself.
+// Compiled, silu's output is not kept: 6f instead of 8f bytes per token. The residual sum and the
+// second norm are one kernel, the SwiGLU is two kernels instead of five, and no separate kernel
+// sums.
 TEST(TransformerWorkTest, CompiledLayersMoveAndKeepLess) {
   const std::int64_t t = 512, f = 14336, h = 4096;
   const Architecture a = Llama31With8B();
@@ -228,10 +229,8 @@ TEST(TransformerWorkTest, FusedLossKeepsNoWideCopies) {
   EXPECT_EQ(fused.backward_transient, Bytes(2 * t * (v + h)));
 }
 
-// In place: one FP32 copy of the logits from forward to backward, beside it the 16-bit logits while
-// it is made and their gradient while it is cast.
-// 2 bytes a logit for the logits, kept, and as many for their gradient, unless it takes their
-// place.
+// The fused loss keeps 2 bytes per logit for the logits and as many for their gradient, unless the
+// gradient overwrites them.
 TEST(TransformerWorkTest, DonatedLogitsBecomeTheirGradient) {
   WorkOptions options = Options(2, 64);
   options.compiled = true;
@@ -247,6 +246,8 @@ TEST(TransformerWorkTest, DonatedLogitsBecomeTheirGradient) {
   EXPECT_EQ(donated.backward.size(), apart.backward.size());
 }
 
+// In place: one FP32 copy of the logits from forward to backward. The 16-bit logits exist besides
+// it while it is made, and their gradient while it is cast.
 TEST(TransformerWorkTest, InPlaceLossKeepsOneWideCopy) {
   const Architecture a = Llama31With8B();
   const std::int64_t t = 512, v = 128256;
@@ -294,9 +295,9 @@ TEST(TransformerWorkTest, ChunksAreAsLigerMakesThem) {
   EXPECT_EQ(LossChunk(256, 100, 32'000, 4096), 100);
 }
 
-// 512 tokens over ceil(128,256 / 4096) = 32 parts are 16 tokens each. Nothing of the logits is
-// kept; two parts' are alive, beside the gradient of the head's input. Each part's product adds to
-// the gradient of the weight, which it reads from the second on.
+// 512 tokens over ceil(128,256 / 4096) = 32 chunks are 16 tokens each. No logits are kept; those of
+// two chunks are alive, besides the gradient of the head's input. Each chunk's product adds to the
+// gradient of the weight, which it reads from the second chunk on.
 TEST(TransformerWorkTest, ChunkedLossHasTwoPartsOfTheLogits) {
   const Architecture a = Llama31With8B();
   const std::int64_t t = 512, v = 128256, h = 4096, parts = 32, chunk = t / parts;
@@ -325,7 +326,7 @@ TEST(TransformerWorkTest, ChunkedLossHasTwoPartsOfTheLogits) {
   EXPECT_EQ(ProductFlops(uneven.backward), 3 * 2 * t * v * h);
 }
 
-// No logits at all: four products in the place of three, and a number for each token is kept.
+// No logits: four products instead of three, and one number per token is kept.
 TEST(TransformerWorkTest, CutLossMakesLogitsTwice) {
   const Architecture a = Llama31With8B();
   const std::int64_t t = 512, v = 128256, h = 4096;
@@ -374,8 +375,8 @@ TEST(TransformerWorkTest, PartsOfBackwardKeepInputsAndGradientsOfOutputs) {
   EXPECT_EQ(ModelFlops(weight), products);
 }
 
-// With FP8 the products' inputs and the gradients of their outputs stay as their copies of one
-// byte, turned for the weights' products; norms keep 16 bits.
+// With FP8, the products' inputs and output gradients are kept as one-byte copies, transposed for
+// the weights' products; norms keep 16 bits.
 TEST(TransformerWorkTest, PartsOfAnFp8BackwardKeepCopiesOfOneByte) {
   WorkOptions options = Options(1, 8192);
   options.compute = DataType::kFp8;
@@ -398,7 +399,7 @@ TEST(TransformerWorkTest, PartsOfAnFp8BackwardKeepCopiesOfOneByte) {
 }
 
 // 6f + 2h bytes per token: the gradients of the product's operands and of the product itself,
-// beside the residual's gradient.
+// besides the residual's gradient.
 TEST(TransformerWorkTest, SwiGluGradientsPassBy) {
   const LayerWork block = BlockOf(Llama31With8B(), Options(1, 8192));
   EXPECT_EQ(block.backward_transient, Bytes(8192LL * (6 * 14336 + 2 * 4096)));
@@ -482,8 +483,8 @@ TEST(TransformerWorkTest, ProductsThatShareAnInputAreOne) {
   EXPECT_EQ(adds(fused, "qkv_proj.output_grad.join"), 1);
 }
 
-// Megatron-LM's bias_dropout_add: a pass over what dropout would write and the residual read goes,
-// twice a block, and nothing else changes.
+// Megatron-LM's bias_dropout_add saves one write of dropout's output and one read by the residual,
+// twice a block. Nothing else changes.
 TEST(TransformerWorkTest, DropoutAndResidualAreOneKernel) {
   Architecture a = Gpt2Small();
   a.dropout = true;

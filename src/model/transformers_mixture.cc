@@ -1,6 +1,6 @@
-// Hugging Face's layer of a mixture, whose ranks have all experts (transformers, MixtralExperts and
-// Qwen3MoeSparseMoeBlock before 5; integrations/moe.py @ 8b584a67b since). Hooks of DeepSpeed see
-// the experts as one module: since 5 they are one, before that it is a leaf module
+// Hugging Face's mixture layer, whose ranks have all experts (transformers, MixtralExperts and
+// Qwen3MoeSparseMoeBlock before 5; integrations/moe.py @ 8b584a67b since). DeepSpeed's hooks see
+// the experts as one module: since 5 they are one; before, they are a leaf module
 // (deepspeed.utils.set_z3_leaf_modules).
 #include <string>
 #include <utility>
@@ -14,13 +14,13 @@ namespace {
 
 using Pieces = std::vector<LayerTape::Piece>;
 
-// Kernels that PyTorch launches for a sort of keys, and for adding rows up at places that may be
-// the same (index_put_ with accumulate, which sorts the places first).
+// Kernels that PyTorch launches for a sort of keys, and for adding rows at places that may coincide
+// (index_put_ with accumulate, which sorts the places first).
 constexpr std::int64_t kArgsortKernels = 4, kPutKernels = 6;
-// For the places of what is not zero: their number and where each goes, which the host reads before
-// it makes room for them, and the places.
+// Kernels that find non-zero places: their number and destinations, which the host reads to
+// allocate memory, and then the places.
 constexpr std::int64_t kWhereKernels = 2;
-// For the rows of each expert, of sorted keys: counts and where each expert's rows begin.
+// Kernels for the rows of each expert, from sorted keys: counts and starts.
 constexpr std::int64_t kOffsetKernels = 3;
 
 }  // namespace
@@ -35,8 +35,8 @@ Operand MixtureOperators::RunTransformers(const Operand& x) {
   return options_.products == ExpertProducts::kLooped ? RunLoop(x) : RunSorted(x);
 }
 
-// The product of all experts, and its gradients; `x` is kept. `completes`: backward of it completes
-// the gradients of the parameters.
+// The product of all experts, and its gradients; `x` is kept. `completes`: its backward completes
+// the parameters' gradients.
 Operand MixtureOperators::ProductOfExperts(const Operand& x, const LinearModule& module,
                                            std::int64_t out) {
   const std::int64_t each = RowsOfExpert(x.tokens), in = x.width;
@@ -62,12 +62,11 @@ Operand MixtureOperators::ProductOfExperts(const Operand& x, const LinearModule&
   return y;
 }
 
-// Rows sorted by expert, grouped products, and the sum of each token's rows; the host waits for
-// nothing.
+// Rows sorted by expert, grouped products, and the sum of each token's rows, without host waits.
 Operand MixtureOperators::RunSorted(const Operand& x) {
   const std::int64_t count = sent_rows();
   const Bytes rows = RowBytes(count), keys(count * kIndexSize);
-  // Experts' keys in order, where each row came from, and where it goes back to.
+  // Experts' keys in order, the source of each row, and its way back.
   const Value order = tape_.Make("order of rows", 3 * keys);
   tape_.Keep(order);
   Repeat(true, 2 * kArgsortKernels + kOffsetKernels, Small("mlp.experts.sort", keys, keys), {map_},
@@ -90,7 +89,7 @@ Operand MixtureOperators::RunSorted(const Operand& x) {
   return AddUpSorted(made, order, x);
 }
 
-// The activation of one half times the other, operator by operator; what each makes is kept.
+// The activation of one half times the other, operator by operator; every result is kept.
 Operand MixtureOperators::ActivateHalves(const Operand& both) {
   const Operand activated = operators_.Make("mlp.experts.act_fn output", inner(), both.tokens);
   const Operand product = operators_.Make("mlp.experts.product output", inner(), both.tokens);
@@ -230,8 +229,8 @@ void MixtureOperators::RunLoopedExpertBackward(const LoopValues& loop,
   run("mlp.experts.rows.sum", whole + whole, whole, {gradients.other}, gradients.rows);
 }
 
-// Expert by expert: the tokens that chose it, which the host waits for, their rows, three products
-// with what lies between, and the sum.
+// One expert after the other: the tokens that chose it, which the host waits for, their rows, three
+// products with the operations between them, and the sum.
 Operand MixtureOperators::RunLoop(const Operand& x) {
   const std::int64_t experts = experts_.count, count = sent_rows();
   const std::int64_t each = (count + experts - 1) / experts;
@@ -267,7 +266,8 @@ Operand MixtureOperators::RunLoop(const Operand& x) {
   return y;
 }
 
-// The gradient of gathered rows is a tensor of all tokens for each expert, added to the others'.
+// For each expert, the gradient of gathered rows is a tensor of all tokens, which is added to the
+// others'.
 void MixtureOperators::RunLoopBackward(const Operand& x, const Operand& y, const LoopValues& loop) {
   const std::int64_t experts = experts_.count;
   const std::int64_t each = (sent_rows() + experts - 1) / experts;

@@ -61,7 +61,7 @@ const PerChannel& TableOf(Version version) {
 
 BandwidthCeilings CeilingsOf(Version version, Generation oldest, Cpu cpu, int nodes) {
   STEPCAST_CHECK(nodes >= 1, "a communicator has nodes");
-  // Releases before Blackwell take it for Hopper.
+  // Releases that do not know Blackwell treat it as Hopper.
   if (version < Version::kV227) oldest = std::min(oldest, Generation::kHopper);
   const auto row = static_cast<std::size_t>(oldest);
   const auto column = static_cast<std::size_t>(std::min(nodes, 3) - 1);
@@ -96,21 +96,22 @@ bool Exists(const Communicator& communicator, Function function, Algorithm algor
     case Algorithm::kNvls:
       return simple && (function == Function::kAllReduce || Gathers(function));
     case Algorithm::kPat:
-      // One GPU in each node.
+      // Only with one GPU in each node.
       return simple && Gathers(function) && communicator.version >= Version::kV223 &&
              communicator.nodes == communicator.ranks;
   }
   return false;
 }
 
-// Of one search channel.
+// Per search channel.
 double NvlsChannelBandwidth(const Communicator& communicator, const BandwidthCeilings& ceilings,
                             Function function, Algorithm algorithm) {
   const Graph& graph = communicator.graphs.nvls;
   const double local = communicator.ranks_per_node();
   const bool tree = algorithm == Algorithm::kNvlsTree;
   if (communicator.version >= Version::kV228) {
-    // An all-reduce moves data both ways at once; otherwise a head's own part stays where it is.
+    // An all-reduce moves data in both directions at once; in other functions a head's own part
+    // stays in place.
     double intra =
         graph.bw_intra * ceilings.nvls_efficiency * (graph.channels - 1) / graph.channels;
     intra *= function == Function::kAllReduce ? 2 : (local - 1) / local;
@@ -135,11 +136,11 @@ double CollNetDirectBandwidth(const Communicator& communicator, Function functio
     if (communicator.version >= Version::kV227) {
       return local * std::min(graph.bw_intra, graph.bw_inter * 0.9);
     }
-    // Measured with one and with eight GPUs in a node, and a line between these.
+    // Interpolated between measurements with one and with eight GPUs in a node.
     const double weight = (local - 1) / 7;
     return local * channel_bandwidth * (weight * 0.85 + (1 - weight) * 0.95);
   }
-  // Full speed needs a card for each GPU.
+  // Full speed needs one NIC per GPU.
   double factor = local / graph.channels;
   factor -= (factor - 1) / 2;
   const double reached = communicator.min_compute_capability >= 90 ? 0.85 : 1.0;
@@ -187,7 +188,7 @@ double BusBandwidth(const Communicator& communicator, Function function, Algorit
   return bandwidth;
 }
 
-// Algorithm over bus bandwidth.
+// Ratio of algorithm bandwidth to bus bandwidth.
 double Ratio(const Communicator& communicator, Function function, Algorithm algorithm) {
   const int n = communicator.ranks;
   const int steps = function == Function::kAllReduce ? 2 * (n - 1) : Gathers(function) ? n - 1 : n;

@@ -6,29 +6,29 @@
 
 namespace stepcast::nccl {
 
-// The algorithm bandwidth that the tuner expects, GB/s: bytes over time, without latency. 0 where
-// the algorithm does not exist for the function, or not on this communicator (NVIDIA/nccl,
-// src/graph/tuning.cc). Before any user setting and before the rules about LL128.
+// The algorithm bandwidth that the tuner expects, GB/s: bytes over time, without latency. 0 if the
+// algorithm does not exist for the function or on this communicator (NVIDIA/nccl,
+// src/graph/tuning.cc). Before user settings and the rules about LL128.
 double AlgorithmBandwidth(const Communicator& communicator, Function function, Algorithm algorithm,
                           Protocol protocol);
 
-// What a communicator cannot exceed, GB/s, by measurement of NCCL's authors (NVIDIA/nccl,
+// Upper limits of a communicator's bandwidth, GB/s, as measured by NCCL's authors (NVIDIA/nccl,
 // src/graph/tuning.cc).
 struct BandwidthCeilings {
-  double ll = 0;  // bus bandwidth of all channels together
-  // Of one search channel:
+  double ll = 0;  // bus bandwidth, all channels together
+  // Per search channel:
   double ring_ll128 = 0;
   double tree_ll128 = 0;
   double tree = 0;
   double nvls_tree = 0;
-  // The part of the links that in-switch reduction reaches.
+  // The fraction of link bandwidth that in-switch reduction reaches.
   double nvls_efficiency = 0;
 };
 
-// `oldest`: the GPUs' row. LL depends on it in one node, on the processors across several.
+// `oldest`: the GPUs' row. In one node, LL depends on it; across several, on the processors.
 BandwidthCeilings CeilingsOf(Version version, Generation oldest, Cpu cpu, int nodes);
 
-// The bandwidths that NCCL takes links to have, GB/s in one direction, net of their protocols
+// The bandwidths that NCCL assumes for links, GB/s in one direction, net of their protocols
 // (NVIDIA/nccl, src/graph/topo.h and topo.cc).
 
 // One NVLink of a GPU. H100: 18 links of 20.6 make 370.8.
@@ -41,9 +41,9 @@ constexpr double NvlinkBandwidth(int compute_capability) {
   return 20.0;
 }
 
-// What such a link carries raw in hardware as NVIDIA ships it: NVLink 1 20 GB/s in each direction,
-// 2 to 4 25, 5 50; those of GA10x 14.0625 (the architectures' white papers). NCCL's figure stands
-// for this one: it cannot know of others.
+// The raw rate of such a link in NVIDIA's hardware: NVLink 1 20 GB/s in each direction, 2 to 4 25,
+// 5 50; those of GA10x 14.0625 (the architectures' white papers). NCCL's figure corresponds to this
+// rate; it cannot know of others.
 constexpr double NvlinkRate(int compute_capability) {
   if (compute_capability >= 100) return 50;
   if (compute_capability == 86) return 14.0625;
@@ -51,14 +51,14 @@ constexpr double NvlinkRate(int compute_capability) {
   return 20;
 }
 
-// `transfers`: the speed of a lane in GT/s, 8 (generation 3), 16 or 32. NCCL counts 7.5 units per
-// GT/s and 80 units per GB/s: generation 3 with 16 lanes gives 12, generation 5 gives 48.
+// `transfers`: speed of a lane in GT/s: 8 (generation 3), 16 or 32. NCCL counts 7.5 units per GT/s
+// and 80 units per GB/s: generation 3 with 16 lanes gives 12, generation 5 gives 48.
 constexpr double PcieBandwidth(int lanes, double transfers) { return lanes * transfers * 7.5 / 80; }
 
-// A port of `megabits` per second: 400,000 gives 50.
+// The bandwidth of a port of `megabits` per second: 400,000 gives 50.
 constexpr double PortBandwidth(double megabits) { return megabits / 8000; }
 
-// Between the sockets of a machine.
+// The bandwidth between the sockets of a machine.
 constexpr double SocketBandwidth(Cpu cpu) {
   switch (cpu) {
     case Cpu::kIntelBroadwell:

@@ -5,21 +5,21 @@
 
 namespace stepcast::nccl {
 
-// What the tuner knows of a communicator.
+// The properties of a communicator that the tuner uses.
 struct Communicator {
   Version version = Version::kV230;
   int ranks = 1;
   int nodes = 1;
-  int most_local_ranks = 1;  // of any node
+  int most_local_ranks = 1;  // largest number in a node
   int min_compute_capability = 90;
   int max_compute_capability = 90;
   Cpu cpu = Cpu::kIntelSapphireRapids;
   Graphs graphs;
-  int compute_channels = 1;  // graphs.h
+  int compute_channels = 1;  // see graphs.h
   int nvls_channels = 0;     // 0: no multicast through NVSwitch
   bool nvswitch = false;
-  // Reduction in the network: switched on, for all-gather and reduce-scatter too, and how many GPUs
-  // of a node have a card of their own.
+  // Reduction in the network: whether it is on; whether it also serves all-gather and
+  // reduce-scatter; and how many GPUs of a node have their own card.
   bool collnet = false;
   bool collnet_gathers = false;
   int collnet_heads = 0;
@@ -27,9 +27,9 @@ struct Communicator {
   double ranks_per_node() const { return static_cast<double>(ranks) / nodes; }
 };
 
-// The communicator of all GPUs of `nodes` such machines. Reduction in the network is on where there
-// are several nodes and every card reduces (NCCL_COLLNET_ENABLE=1 and a plug-in for it). NVLS where
-// the graph search finds it (NVSwitch, Hopper or later, two GPUs or more).
+// The communicator of all GPUs of `nodes` such machines. Reduction in the network is on if there
+// are several nodes and every card reduces (NCCL_COLLNET_ENABLE=1 and a plug-in for it). NVLS is on
+// if the graph search finds it (NVSwitch, Hopper or later, at least two GPUs).
 Communicator MakeCommunicator(const Node& node, int nodes, Version version);
 
 }  // namespace stepcast::nccl

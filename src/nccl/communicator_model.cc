@@ -11,14 +11,14 @@
 #include "src/nccl/version.h"
 
 namespace stepcast::nccl {
-// The part of the tuner's prediction that does not depend on the size, in microseconds
-// (NVIDIA/nccl, src/graph/tuning.cc). Meaningful where AlgorithmBandwidth is above 0.
+// The size-independent part of the tuner's prediction, in microseconds (NVIDIA/nccl,
+// src/graph/tuning.cc). Only meaningful if AlgorithmBandwidth is above 0.
 double AlgorithmLatency(const Communicator& communicator, Function function, Algorithm algorithm,
                         Protocol protocol);
 
 namespace {
 
-// What posting one message to the network costs the processor.
+// Processor time to post one message to the network.
 double NetworkOverhead(const Communicator& communicator, Protocol protocol) {
   if (communicator.nodes == 1) return 0;
   const double post = communicator.cpu == Cpu::kAmd ? 2 : 1;
@@ -33,7 +33,7 @@ double RingLatency(const Communicator& communicator, Function function, Protocol
   if (function == Function::kBroadcast || function == Function::kReduce) {
     const ByAlgorithm<double>& hops = nodes == 1 ? intra_hops : table.network;
     if (communicator.graphs.ring.same_channels) return hops.at(Algorithm::kRing, protocol);
-    // Chunks wait for each other; NCCL stands in the tree's hop for that.
+    // Chunks wait for each other; in NCCL's model the hop of the tree includes this wait.
     const Algorithm hop = protocol == Protocol::kSimple ? Algorithm::kTree : Algorithm::kRing;
     return n * hops.at(hop, protocol);
   }
@@ -54,7 +54,8 @@ double AlgorithmLatency(const Communicator& communicator, Function function, Alg
   const ByAlgorithm<double>& intra_hops =
       graph.type_intra == PathType::kNvlink ? table.nvlink : table.pcie;
   const double intra = intra_hops.at(algorithm, protocol);
-  // With one rank in each node nothing hides the network; Simple also has to flush what arrived.
+  // With one rank in each node nothing hides the network's latency. Simple also has to flush
+  // received data.
   const bool alone = communicator.ranks == communicator.nodes;
   const double inter = table.network.at(alone ? Algorithm::kTree : algorithm, protocol) +
                        graph.latency_inter * (protocol == Protocol::kSimple ? 2 : 1);
@@ -81,9 +82,9 @@ double AlgorithmLatency(const Communicator& communicator, Function function, Alg
   return latency;
 }
 
-// What part of their bandwidth trees reach at a size: NCCL's correction of its own model, measured
-// for powers of two from 64 B on (NVIDIA/nccl, src/graph/tuning.cc). `step` is floor(log2(bytes /
-// 64)), 0 to kTreeCorrections - 1.
+// The fraction of their bandwidth that trees reach at a size: NCCL's correction of its own model,
+// measured for powers of two from 64 B on (NVIDIA/nccl, src/graph/tuning.cc). `step` is
+// floor(log2(bytes / 64)), 0 to kTreeCorrections - 1.
 inline constexpr int kTreeCorrections = 24;
 
 constexpr double TreeCorrection(Protocol protocol, int step) {
@@ -104,7 +105,7 @@ constexpr int kMostNvlsHeads = 32;
 constexpr int kOperationsPerBatch = 10;  // work of 96 B in batches of 1024 B
 constexpr double kLossyFactor = 1024;    // far from everything else
 
-// Without a word of the user.
+// Whether it is enabled without user settings.
 bool Enabled(const Communicator& communicator, Function function, Algorithm algorithm) {
   const bool several = communicator.nodes > 1;
   switch (algorithm) {
@@ -128,7 +129,7 @@ bool Enabled(const Communicator& communicator, Function function, Algorithm algo
   return false;
 }
 
-// LL128 relies on 128 bytes arriving together. NCCL uses it where that was tested.
+// LL128 requires that 128 bytes arrive together. NCCL uses it where that was tested.
 bool Ll128IsSafe(const Communicator& communicator, const Graph& graph) {
   const int oldest = communicator.min_compute_capability;
   const PathType farthest = oldest >= 90 ? PathType::kPxn : PathType::kPxb;
@@ -240,8 +241,8 @@ std::optional<Choice> CommunicatorModel::Choose(const Collective& collective) co
     for (Protocol protocol : kProtocols) {
       if (bandwidths.at(algorithm, protocol) == 0 || !Does(collective, algorithm)) continue;
       double time = Time(collective, algorithm, protocol);
-      // Every addition of eight-bit numbers loses some; a long ring too much. (NCCL looks at the
-      // type alone, whatever the function.)
+      // Every addition of eight-bit numbers loses precision, too much in a long ring. (NCCL checks
+      // only the type, not the function.)
       if (collective.fp8 && algorithm == Algorithm::kRing && ranks_ > 8) time *= kLossyFactor;
       if (found && time >= best) continue;
       found = true;
@@ -267,7 +268,7 @@ Choice CommunicatorModel::WithResources(const Collective& collective, Algorithm 
                    ? std::min(nvls_channels_, compute_channels_)
                    : nvls_channels_;
   } else if (algorithm == Algorithm::kCollNetDirect) {
-    // Down to 16, 8, 4, 2 and 1 channels, each time asking for half as much from there on.
+    // Down to 16, 8, 4, 2 and 1 channels. Each stage requires half as much from there on.
     for (int stage = 16; stage >= 1; stage /= 2) {
       bool small = true;
       while ((small = bytes < channels * threads * collnet_heads_ * threshold) &&

@@ -116,9 +116,8 @@ std::string Chosen(const CommunicatorModel& model, Function function, Bytes byte
                      one_protocol ? "" : Name(choice->protocol), choice->predicted_time);
 }
 
-// --- What is chosen and the time predicted for it, us, of the same. For example H100, one node,
-// all-reduce of 2 MiB: NVLS 25 + 2097152 / 272000 = 32.71, before Ring LL 15.0 + 2097152 / 80571 =
-// 41.03.
+// --- Choices and predicted times in us, for the same. For example H100, one node, all-reduce of 2
+// MiB: NVLS 25 + 2097152 / 272000 = 32.71, before Ring LL 15.0 + 2097152 / 80571 = 41.03.
 TEST(CommunicatorModelTest, Choices) {
   const CommunicatorModel h100(H100(1));
   const CommunicatorModel h100_2(H100(2));
@@ -179,9 +178,9 @@ TEST(CommunicatorModelTest, Choices) {
   }
 }
 
-// What NCCL 2.27.7 was measured to choose for an all-reduce of 8 GiB on some of the eight GPUs of a
-// node (stas00/ml-engineering, network/README.md): H200 rings with 4 GPUs, NVLS from 5 on; B200
-// rings with 4 and 5, NVLS from 6 on. From the hardware alone: graphs and all.
+// Measured choices of NCCL 2.27.7 for an all-reduce of 8 GiB on some of the eight GPUs of a node
+// (stas00/ml-engineering, network/README.md): H200 rings with 4 GPUs, NVLS from 5 on; B200 rings
+// with 4 and 5, NVLS from 6 on. Computed from the hardware alone, including graphs.
 TEST(CommunicatorModelTest, MeasuredChoicesOf2_27) {
   const auto chosen = [](const Node& node) {
     const CommunicatorModel model(MakeCommunicator(node, 1, Version::kV227));
@@ -198,13 +197,13 @@ TEST(CommunicatorModelTest, MeasuredChoicesOf2_27) {
   EXPECT_EQ(b200, (std::vector<std::string>{"Ring", "Ring", "NVLS", "NVLS", "NVLS"}));
 }
 
-// 2.30 weighs NVLS otherwise: n channels of min(2 x bw x efficiency x (n - 1) / n, inter) GB/s on
-// the bus, against 360 of the rings of H200 and 720 of B200.
-//   H200  5 GPUs: 5 x min(2 x 60 x 0.85 x 4/5, 60) = 300
-//         6 GPUs: 6 x min(2 x 50 x 0.85 x 5/6, 60) = 360, as much as the ring but with 25 us of
-//         latency instead of 42.4
-//   B200  7 GPUs: 7 x min(2 x 90 x 0.74 x 6/7, 90) = 630
-//         8 GPUs: 8 x min(2 x 80 x 0.74 x 7/8, 90) = 720
+// 2.30 rates NVLS differently: n channels of min(2 x bw x efficiency x (n - 1) / n, inter) GB/s on
+// the bus, against 360 for the rings of H200 and 720 for B200.
+//  H200  5 GPUs: 5 x min(2 x 60 x 0.85 x 4/5, 60) = 300
+//        6 GPUs: 6 x min(2 x 50 x 0.85 x 5/6, 60) = 360, as much as the ring but with 25 us of
+//        latency instead of 42.4
+//  B200  7 GPUs: 7 x min(2 x 90 x 0.74 x 6/7, 90) = 630
+//        8 GPUs: 8 x min(2 x 80 x 0.74 x 7/8, 90) = 720
 TEST(CommunicatorModelTest, LaterReleasesNeedMoreGpusForNvls) {
   const auto chosen = [](const Node& node) {
     const CommunicatorModel model(MakeCommunicator(node, 1, Version::kV230));
@@ -229,7 +228,7 @@ TEST(CommunicatorModelTest, OneRankCopies) {
   }
 }
 
-// All functions but all-reduce, all-gather and reduce-scatter have rings only.
+// Only all-reduce, all-gather and reduce-scatter have algorithms other than rings.
 TEST(CommunicatorModelTest, BroadcastsAreRings) {
   const CommunicatorModel model(H100(2));
   for (Function function : {Function::kBroadcast, Function::kReduce}) {
@@ -307,7 +306,7 @@ TEST(CommunicatorModelTest, LongRingsOfEightBitNumbersAreTheLastResort) {
   EXPECT_EQ(small.Choose(collective)->algorithm, Algorithm::kRing);
 }
 
-// One GPU a node, 4 nodes. PAT: 8 + 2 levels x 14 / 3.5 + 4 x 2.8 = 27.2 us.
+// One GPU per node, 4 nodes. PAT: 8 + 2 levels x 14 / 3.5 + 4 x 2.8 = 27.2 us.
 TEST(CommunicatorModelTest, PatIsForOneGpuANode) {
   Communicator communicator = H100(4);
   communicator.ranks = 4;
@@ -327,7 +326,7 @@ TEST(CommunicatorModelTest, PatIsForOneGpuANode) {
             0);
 }
 
-// Alone in their nodes, rings wait for the network as trees do: LL 5 instead of 2.7 us. Until 2.21
+// With one GPU per node, rings wait for the network like trees: LL 5 instead of 2.7 us. Up to 2.21,
 // LL128 then reached 0.70 of the bus: 8 x 24 x 0.7 x 4 / 6 = 89.6, later 0.92: 117.76 GB/s.
 TEST(CommunicatorModelTest, OneGpuANode) {
   Communicator communicator = A100(4);
@@ -344,7 +343,7 @@ TEST(CommunicatorModelTest, OneGpuANode) {
               8 * 24 * 0.7 * 4 / 6, 1e-9);
 }
 
-// What the releases have differently, in GB/s and us.
+// Differences between releases, in GB/s and us.
 TEST(CommunicatorModelTest, Releases) {
   const auto nvls = [](Version version, int nodes, Function function, Algorithm algorithm) {
     return CommunicatorModel(H100(nodes, version))
@@ -373,7 +372,7 @@ TEST(CommunicatorModelTest, Releases) {
   EXPECT_DOUBLE_EQ(latency(Version::kV228, Algorithm::kNvlsTree), 66.8);
 }
 
-// Ten collectives launched as one wait ten times in a ring, once in a tree, eleven twice.
+// Ten collectives launched as one wait ten times in a ring and once in a tree; eleven wait twice.
 TEST(CommunicatorModelTest, LaunchesTogetherWait) {
   const CommunicatorModel model(H100(1));
   const auto time = [&](int operations, Algorithm algorithm) {
@@ -386,9 +385,9 @@ TEST(CommunicatorModelTest, LaunchesTogetherWait) {
   EXPECT_DOUBLE_EQ(time(11, Algorithm::kTree), 2 * time(1, Algorithm::kTree));
 }
 
-// H100, one node, 24 channels. Ring LL: a thread is worth 8 x 8 B a channel, 512 threads 32 KiB: 1
-// KiB leaves one channel, and 512, 256, 128, 64 threads need 32 KiB .. 4 KiB; 64 is no multiple of
-// 128, and 96 are the least. 1 MiB / 32 KiB = 32, so all 24.
+// H100, one node, 24 channels. Ring LL: a thread is worth 8 x 8 B per channel, 512 threads 32 KiB.
+// 1 KiB leaves one channel, and 512, 256, 128, 64 threads need 32 KiB .. 4 KiB; 64 is not a
+// multiple of 128, and 96 is the minimum. 1 MiB / 32 KiB = 32, so all 24.
 TEST(CommunicatorModelTest, SmallMessagesTakeFewChannelsAndThreads) {
   const CommunicatorModel model(H100(1));
   const auto resources = [&](Bytes bytes, Algorithm algorithm, Protocol protocol) {
@@ -410,7 +409,7 @@ TEST(CommunicatorModelTest, SmallMessagesTakeFewChannelsAndThreads) {
   EXPECT_EQ(resources(KiB(1), Algorithm::kNvls, Protocol::kSimple), Pair(16, 640));
 }
 
-// Rings of 12 GB/s or less in all run with 256 threads.
+// Rings of 12 GB/s or less in total run with 256 threads.
 TEST(CommunicatorModelTest, SlowRingsTakeFewerThreads) {
   Communicator communicator = A100(1);
   communicator.graphs.ring.channels = 1;

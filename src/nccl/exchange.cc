@@ -124,7 +124,7 @@ std::vector<Round> ExchangeRounds(int nodes, int ranks_per_node, int rank) {
   const int node = rank / ranks_per_node;
   const int local = rank % ranks_per_node;
   std::vector<Round> rounds;
-  // x (x + 1) / 2 modulo a power of two takes every value below it once.
+  // Modulo a power of two, x (x + 1) / 2 takes every value below it once.
   const auto for_each_delta = [](int count, auto visit) {
     const int modulus = PowerOfTwoAbove(count);
     for (int i = 0, delta = 0; i < modulus; ++i, delta = (delta + i) % modulus) {
@@ -145,12 +145,12 @@ std::vector<Round> ExchangeRounds(int nodes, int ranks_per_node, int rank) {
 
 namespace {
 
-// Intel's PCIe root cuts what GPUs send each other into 64-byte packets.
+// Intel's PCIe root splits traffic between GPUs into 64-byte packets.
 constexpr double kIntelOverhead = 1.2;
 
 std::size_t Index(Exchange exchange) { return static_cast<std::size_t>(exchange); }
 
-// What the links of a node carry, in parts of S.
+// Loads of a node's links, as fractions of S.
 class Loads {
  public:
   Loads(const Fabric& fabric, double nvlink_speed)
@@ -163,7 +163,7 @@ class Loads {
       parts_[at] += cut ? part * kIntelOverhead : part;
     }
   }
-  // Evenly over several cards.
+  // Spreads the load evenly over several NICs.
   void AddOut(std::size_t gpu, const std::vector<std::size_t>& cards, double part) {
     for (std::size_t card : cards) {
       Add(fabric_.gpu_to_nic[gpu][card], part / static_cast<double>(cards.size()));
@@ -174,7 +174,7 @@ class Loads {
       Add(fabric_.nic_to_gpu[card][gpu], part / static_cast<double>(cards.size()));
     }
   }
-  // us for each byte of S: MB/s are bytes for each us.
+  // Microseconds for each byte of S, because MB/s are bytes per microsecond.
   double Busiest() const {
     double busiest = 0;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
@@ -192,7 +192,7 @@ class Loads {
   std::vector<double> parts_;
 };
 
-// How the members of `nodes` such machines reach one another. A member's peers are numbered as the
+// Paths between the members of `nodes` such machines. A member's peers are numbered like the
 // members of its own node.
 class Peers {
  public:
@@ -203,7 +203,7 @@ class Peers {
     STEPCAST_CHECK(!node.nics.empty(), "nodes meet over cards");
     for (const std::size_t gpu : members_) cards_.push_back(OwnCards(node, fabric_, gpu));
     for (const Nic& nic : node.nics) nic_latency_ = std::max(nic_latency_, nic.latency);
-    // One rule for all GPUs: NCCL takes the detour where it is possible.
+    // One rule for all GPUs: NCCL takes the detour wherever it is possible.
     through_rails_ =
         count() > 1 && AllPaths([](const Path& path) { return path.type == PathType::kNvlink; });
   }
@@ -222,7 +222,7 @@ class Peers {
     return true;
   }
 
-  // What each exchange puts on the links, in parts of S.
+  // Adds the load of each exchange on the links, in parts of S.
   void AddAllToAll(Loads& loads) const {
     for (std::size_t a = 0; a < count(); ++a) {
       for (std::size_t b = 0; b < count(); ++b) {
@@ -238,7 +238,8 @@ class Peers {
       if (nodes_ > 1) loads.AddOut(members_[0], WayOut(0, a), others() / ranks());
     }
   }
-  // What leaves the other nodes for the root, each over its own links, is less than what arrives.
+  // The other nodes send to the root over links of their own, which carry less than arrives at the
+  // root.
   void AddGather(Loads& loads) const {
     for (std::size_t a = 1; a < count(); ++a) loads.Add(Between(a, 0), 1 / ranks());
     if (nodes_ > 1) loads.AddIn(cards_[0], members_[0], FromOthers());
@@ -259,12 +260,12 @@ class Peers {
   std::size_t count() const { return members_.size(); }
   double ranks() const { return static_cast<double>(nodes_) * static_cast<double>(count()); }
   double others() const { return nodes_ - 1; }  // nodes
-  // What a member receives of the other nodes.
+  // The part of S that a member receives from other nodes.
   double FromOthers() const { return others() * static_cast<double>(count()) / ranks(); }
   const Path& Between(std::size_t a, std::size_t b) const {
     return fabric_.gpu_to_gpu[members_[a]][members_[b]];
   }
-  // By which cards a message to a place of another node leaves.
+  // The NICs by which a message to a member of another node leaves.
   const std::vector<std::size_t>& WayOut(std::size_t from, std::size_t to) const {
     return cards_[through_rails_ ? to : from];
   }
@@ -322,7 +323,8 @@ void ExchangeModel::SetHops(Version version, double nic_latency) {
     const double base = table.base.at(Algorithm::kRing, protocol);
     const double local_hop = inside.at(Algorithm::kRing, protocol);
     hops_[0][at] = {base, local_hop};
-    // Nothing hides the network here: the hop of a communicator with one rank in each node.
+    // Nothing hides the network's latency here, so take the hop of a communicator with one rank in
+    // each node.
     hops_[1][at] = {base, table.network.at(Algorithm::kTree, protocol) +
                               nic_latency * (protocol == Protocol::kSimple ? 2 : 1) +
                               (through_rails_ ? local_hop : 0)};
@@ -334,7 +336,7 @@ ExchangeTime ExchangeModel::Price(Exchange exchange, Bytes size,
   const std::int64_t ranks = std::int64_t{nodes_} * local_;
   const bool shift = exchange == Exchange::kShift;
   const Bytes message = shift ? size : Bytes((size.count() + ranks - 1) / ranks);
-  // Of the busiest rank.
+  // For the busiest rank.
   const std::int64_t local_peers = shift ? (local_ > 1 ? 1 : 0) : local_ - 1;
   const std::int64_t remote_peers = nodes_ == 1 ? 0 : shift ? 1 : ranks - local_;
   const MessageParts local = PartsOf(message, local_kind_, channels);
@@ -350,7 +352,7 @@ ExchangeTime ExchangeModel::Price(Exchange exchange, Bytes size,
   const std::int64_t batches = (operations + at_once - 1) / at_once;
   const Hop& hop = hops_[network ? 1 : 0][static_cast<std::size_t>(time.protocol)];
   time.latency = hop.base + static_cast<double>(batches) * hop.each;
-  // LL sends a flag with every four bytes.
+  // LL sends a four-byte flag with every four bytes.
   const double on_wire = time.protocol == Protocol::kLl ? 2 : 1;
   time.transfer = std::max(per_byte_[Index(exchange)] * on_wire * static_cast<double>(size.count()),
                            static_cast<double>(remote_peers * remote.parts) * post_);

@@ -19,8 +19,8 @@ TEST(ExchangeModelTest, AllToAllInANodeFillsTheLinksIntoTheSwitch) {
   EXPECT_FALSE(time.through_rails);
 }
 
-// Two nodes of eight: a GPU sends 8/16 of S through its card of 48 GB/s (what its PCIe carries),
-// and 14/16 of it over NVLink: 7/16 to its own node, 7/16 to the rails of the other.
+// Two nodes of eight: a GPU sends 8/16 of S through its card of 48 GB/s (limited by its PCIe), and
+// 14/16 of it over NVLink: 7/16 to its own node, 7/16 to the rails of the other.
 TEST(ExchangeModelTest, AllToAllBetweenNodesFillsTheCards) {
   const ExchangeModel model(DgxH100(), 2, 16, Version::kV230);
   const ExchangeTime time = model.Price(Exchange::kAllToAll, GiB(1));
@@ -31,9 +31,9 @@ TEST(ExchangeModelTest, AllToAllBetweenNodesFillsTheCards) {
   EXPECT_NEAR(time.latency, 8.4 + 14 + 3.4, 1e-9);
 }
 
-// The root of a scatter sends what is for place p by card p, so all eight cards work: 1/16 S each
-// against 15/16 S over NVLink at 370.8. The root of a gather has it all come in by its own card:
-// 8/16 S at 48.
+// A scatter's root sends data for position p by card p, so all eight cards work: 1/16 S each,
+// against 15/16 S over NVLink at 370.8. A gather's root receives everything by its own card: 8/16 S
+// at 48.
 TEST(ExchangeModelTest, RootsSendOverAllRailsAndReceiveOverOne) {
   const ExchangeModel model(DgxH100(), 2, 16, Version::kV230);
   const double size = 1073741824;
@@ -42,7 +42,7 @@ TEST(ExchangeModelTest, RootsSendOverAllRailsAndReceiveOverOne) {
   EXPECT_NEAR(model.Price(Exchange::kGather, GiB(1)).transfer, 0.5 * size / 48'000, 0.5);
 }
 
-// A shift crosses the network once in eight hops, by one card.
+// A shift crosses the network in one of eight hops, by one card.
 TEST(ExchangeModelTest, AShiftIsAsFastAsItsSlowestHop) {
   const ExchangeModel inside(DgxH100(), 1, 24, Version::kV230);
   const ExchangeModel across(DgxH100(), 2, 16, Version::kV230);
@@ -50,8 +50,8 @@ TEST(ExchangeModelTest, AShiftIsAsFastAsItsSlowestHop) {
   EXPECT_NEAR(across.Price(Exchange::kShift, GiB(1)).transfer, 1073741824 / 48'000.0, 0.5);
 }
 
-// Two A100 of a node: 32 MiB go on 16 channels, which the NVLinks feed. On a communicator of eight
-// GPUs a message has 32 / 8 = 4 of them, of 20 GB/s each, and on one of two nodes 2.
+// Two A100 of a node: 32 MiB use 16 channels, which the NVLinks can feed. On a communicator of
+// eight GPUs a message has 32 / 8 = 4 channels of 20 GB/s each, and on one of two nodes 2.
 TEST(ExchangeModelTest, AMessageHasTheChannelsOfItsCommunicator) {
   const ExchangeModel pair(DgxA100(2), 1, 24, Version::kV228);
   const ExchangeModel node(DgxA100(8), 1, 24, Version::kV228);
@@ -68,9 +68,9 @@ TEST(ExchangeModelTest, AMessageHasTheChannelsOfItsCommunicator) {
   EXPECT_NEAR(across.transfer, size / 40'000, 0.5);
 }
 
-// Three V100 in a row, two NVLinks of 20 GB/s between the first and the second and one between the
-// second and the third. On a communicator of all three the second relays what the first sends to
-// the third, and the narrower hop counts; on one of the two alone there is only PCIe at a switch.
+// Three V100 in a row, with two NVLinks of 20 GB/s between the first and second and one between the
+// second and third. On a communicator of all three, the second relays from the first to the third,
+// and the narrower hop counts. On a communicator of the two alone, there is only PCIe at a switch.
 TEST(ExchangeModelTest, AnotherGpuOfTheCommunicatorRelays) {
   Node node = PcieNode(3, Cpu::kIntelBroadwell);
   for (Gpu& gpu : node.gpus) gpu.compute_capability = 70;
@@ -86,7 +86,7 @@ TEST(ExchangeModelTest, AnotherGpuOfTheCommunicatorRelays) {
   EXPECT_GE(alone.Price(Exchange::kShift, GiB(1)).transfer, 1073741824 / (1000 * pcie));
 }
 
-// Without NVLink nothing goes by another GPU's card, and GPUs at one PCIe root cut packets: a GPU
+// Without NVLink no message uses another GPU's card, and GPUs at one PCIe root split packets. A GPU
 // sends 3/8 of S to its node and half of it to the network over 24 GB/s of PCIe, but all four share
 // the one card of 12.5 GB/s: 4 x 4/8.
 TEST(ExchangeModelTest, WithoutNvlinkMessagesTakeTheSendersCard) {

@@ -54,7 +54,7 @@ class Builder {
   }
 
  private:
-  // Both directions; returns the one from the device.
+  // Adds links in both directions; returns the one from the device.
   int AddLink(double bandwidth, bool pcie, bool slow_device = false) {
     const int link = static_cast<int>(fabric_.links.size());
     const std::int64_t megabytes = std::llround(bandwidth * 1000);
@@ -89,7 +89,7 @@ class Builder {
     }
   }
 
-  // Of two sockets, in between_sockets_.
+  // The index of a pair of sockets in between_sockets_.
   std::size_t Pair(int a, int b) const {
     return static_cast<std::size_t>(a) * static_cast<std::size_t>(sockets_) +
            static_cast<std::size_t>(b);
@@ -122,7 +122,7 @@ class Builder {
     }
   }
 
-  // Only where every GPU has links into it.
+  // Whether every GPU has links to an NVSwitch.
   bool UsesNvswitch() const {
     return std::all_of(node_.gpus.begin(), node_.gpus.end(),
                        [](const Gpu& gpu) { return gpu.nvswitch_links > 0; });
@@ -191,7 +191,7 @@ class Builder {
   void AddDetours() {
     const std::size_t gpus = node_.gpus.size();
     for (std::size_t nic = 0; nic < nics_; ++nic) {
-      // The GPU that is nearest to the card; the cards of one switch take turns.
+      // The GPUs nearest to the NIC; the NICs of one switch take turns.
       std::vector<std::size_t> near;
       for (std::size_t gpu = 0; gpu < gpus; ++gpu) {
         if (fabric_.gpu_to_nic[gpu][nic].type <= PathType::kPxb) near.push_back(gpu);

@@ -37,7 +37,7 @@ TEST(FabricTest, CardsAtOneSwitchNeedNoDetour) {
   EXPECT_EQ(fabric.gpu_to_nic[0][2].type, PathType::kPxn);
 }
 
-// Four GPUs in a square with two NVLinks of 20 on each side: neighbours are one hop apart, opposite
+// Four GPUs in a square with two NVLinks of 20 on each side: neighbors are one hop apart, opposite
 // corners two.
 TEST(FabricTest, NvlinkBridges) {
   Node node;

@@ -78,7 +78,7 @@ Graphs FindGraphs(const Node& node, int nodes, Version version, bool collnet) {
         node, fabric, version,
         {.pattern = Pattern::kCollNetDirect, .in_network = true, .max_channels = kMostChannels});
   }
-  // The tree falls back to one channel where there are not as many as rings.
+  // The tree uses one channel if it has not as many channels as rings.
   const int common = std::min(graphs.ring.channels, graphs.tree.channels);
   graphs.ring.channels = graphs.tree.channels = common;
   graphs.ring.paths.resize(static_cast<std::size_t>(common));

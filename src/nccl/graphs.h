@@ -10,16 +10,16 @@
 
 namespace stepcast::nccl {
 
-// Of any kind in a communicator.
+// Largest number of channels of any kind in a communicator.
 inline constexpr int kMostChannels = 64;
 
-// How a channel runs through a node (NVIDIA/nccl, src/include/graph.h).
-//   ring            card -> GPU a -> b -> .. -> x -> card; without network back to a
-//   tree            a chain a -> b -> .. -> x; card and both children at a
-//   balanced tree   the same; the parent and one child at a, the other child at b
-//   split tree      the same; the parent at a, both children at b
-//   NVLS            a head GPU with its card; the rest follows through NVSwitch
-//   CollNet direct  a head GPU with its card, all others next to it
+// A channel's path through a node (NVIDIA/nccl, src/include/graph.h).
+//  ring            card -> GPU a -> b -> .. -> x -> card; without network back to a
+//  tree            a chain a -> b -> .. -> x; card and both children at a
+//  balanced tree   the same; the parent and one child at a, the other child at b
+//  split tree      the same; the parent at a, both children at b
+//  NVLS            a head GPU with its card; the rest follows through NVSwitch
+//  CollNet direct  a head GPU with its card, all others next to it
 enum class Pattern : std::uint8_t {
   kBalancedTree,
   kSplitTree,
@@ -30,56 +30,56 @@ enum class Pattern : std::uint8_t {
 };
 
 struct ChannelPath {
-  std::vector<int> gpus;  // of the node, in order; for NVLS the head alone
-  int nic_in = -1;        // the card a ring enters through, trees and heads use
+  std::vector<int> gpus;  // GPUs of the node, in order; for NVLS only the head
+  int nic_in = -1;        // the card that a ring enters by, or that trees and heads use
   int nic_out = -1;
 
   friend bool operator==(const ChannelPath&, const ChannelPath&) = default;
 };
 
-// What the search has found. Bandwidths are of one search channel.
+// The search's result. Bandwidths are per search channel.
 struct Graph {
   Pattern pattern = Pattern::kRing;
   int channels = 0;
   double bw_intra = 0;                     // GB/s inside the node
   double bw_inter = 0;                     // GB/s through the cards
-  PathType type_intra = PathType::kLocal;  // the farthest path used
+  PathType type_intra = PathType::kLocal;  // the farthest kind of path used
   PathType type_inter = PathType::kPix;
-  int cross_nic = 0;          // 2: a ring may leave through another card than it entered by
-  bool same_channels = true;  // all channels visit the GPUs in the same order
-  bool found = true;  // no: one channel in the order of the GPUs stands for what was not found
+  int cross_nic = 0;               // 2: a ring may leave by a different card than it entered
+  bool same_channels = true;       // all channels visit the GPUs in the same order
+  bool found = true;               // no: one channel in GPU order replaces a missing result
   double latency_inter = 0;        // us, of the cards
-  std::vector<ChannelPath> paths;  // [channel]; empty where a graph is given as numbers alone
+  std::vector<ChannelPath> paths;  // [channel]; empty for a graph given only as numbers
 };
 
-// The graphs that the algorithms run on; those of a communicator's nodes are alike.
+// The graphs that the algorithms use; all nodes of a communicator have the same.
 struct Graphs {
   Graph ring;
-  Graph tree;  // PAT uses it too
+  Graph tree;  // also for PAT
   Graph collnet_chain;
   Graph collnet_direct;
-  Graph nvls;  // NVLSTree uses it too
+  Graph nvls;  // also for NVLSTree
 
   const Graph& Of(Algorithm algorithm) const;
 };
 
-// Of `nodes` such machines. Rings and trees get the same number of channels. CollNet is looked for
-// only when asked for.
+// The graphs for `nodes` such machines. Rings and trees get the same number of channels. CollNet is
+// searched only if requested.
 Graphs FindGraphs(const Node& node, int nodes, Version version, bool collnet = false);
 
-// Compute channels: what a collective can occupy at once, each a thread block on a multiprocessor
-// of its own (NVIDIA/nccl, src/graph/connect.cc, src/transport/nvls.cc).
+// Compute channels: the most that a collective can occupy at once, each a thread block on its own
+// multiprocessor (NVIDIA/nccl, src/graph/connect.cc, src/transport/nvls.cc).
 
-// What the user or the framework sets: NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS, or minCTAs and
-// maxCTAs of a communicator's configuration; for one that was split off, the parent's channels.
+// Limits set by the user or the framework: NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS, or minCTAs
+// and maxCTAs of a communicator's configuration; for a split communicator, the parent's channels.
 struct ChannelBounds {
   int at_least = 1;
   int at_most = kMostChannels;
   std::optional<int> parent = std::nullopt;
 };
 
-// For rings and trees. Twice the search channels, and twice that again on Hopper and later where
-// there are several nodes, fewer than 16 channels, and rings faster than 45 GB/s.
+// For rings and trees: twice the search channels, and again twice that on Hopper and later with
+// several nodes, fewer than 16 channels, and rings faster than 45 GB/s.
 int ComputeChannels(const Graphs& graphs, int nodes, int min_compute_capability,
                     const ChannelBounds& bounds = {});
 

@@ -46,14 +46,14 @@ constexpr LatencyTable MakeV230() {
                                {Algorithm::kPat, 0, 0, 14}})};
 }
 
-// Until 2.27 NVLSTree over the network was taken to be faster.
+// Up to 2.27, NVLSTree over the network was assumed to be faster.
 constexpr LatencyTable MakeV227() {
   LatencyTable table = MakeV230();
   table.network.at(Algorithm::kNvlsTree, Protocol::kSimple) = 14;
   return table;
 }
 
-// 2.21 charged Simple trees the time of a whole chunk for each hop.
+// 2.21 charged Simple trees the time of a whole chunk per hop.
 constexpr LatencyTable MakeV221() {
   LatencyTable table = MakeV227();
   for (ByAlgorithm<double>* hop : {&table.nvlink, &table.pcie, &table.network}) {

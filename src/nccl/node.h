@@ -8,12 +8,12 @@
 
 namespace stepcast::nccl {
 
-// A machine as NCCL sees it: of its GPUs only those that belong to the communicator.
+// A machine as NCCL sees it, with only the GPUs that belong to the communicator.
 
-// Where a device is plugged in.
+// The connection of a device.
 struct PcieSlot {
-  int pcie_switch = -1;  // index into Node::switches; -1: at the processor
-  int socket = 0;        // of a device without switch
+  int pcie_switch = -1;  // index in Node::switches; -1: directly at the processor
+  int socket = 0;        // for a device without switch
   double bandwidth = 0;  // of its own PCIe link, see PcieBandwidth
 };
 
@@ -24,7 +24,7 @@ struct PcieSwitch {
 
 struct Gpu {
   int compute_capability = 0;  // 90 is 9.0
-  int nvswitch_links = 0;      // NVLinks into NVSwitch; 0: there is none
+  int nvswitch_links = 0;      // NVLinks into NVSwitch; 0: no NVSwitch
   PcieSlot slot;
 };
 
@@ -37,20 +37,20 @@ struct NvlinkBundle {
 
 struct Nic {
   double bandwidth = 0;  // of its port, see PortBandwidth
-  double latency = 0;    // us, as the network plug-in states it; 0 for InfiniBand and RoCE
-  bool reduces = false;  // the network can reduce for it (SHARP)
+  double latency = 0;    // us, as reported by the network plug-in; 0 for InfiniBand and RoCE
+  bool reduces = false;  // the network can reduce for this card (SHARP)
   PcieSlot slot;
 };
 
 struct Node {
-  std::vector<Gpu> gpus;  // in order of rank
+  std::vector<Gpu> gpus;  // in rank order
   std::vector<NvlinkBundle> nvlinks;
   std::vector<PcieSwitch> switches;
   std::vector<Nic> nics;
   Cpu cpu = Cpu::kIntelSapphireRapids;
 };
 
-// How far two devices of a node are apart, nearest first (NVIDIA/nccl, src/graph/topo.h).
+// Distance between two devices of a node, nearest first (NVIDIA/nccl, src/graph/topo.h).
 enum class PathType : std::uint8_t {
   kLocal,         // the device itself
   kNvlink,        // NVLink, direct or through NVSwitch
@@ -59,7 +59,7 @@ enum class PathType : std::uint8_t {
   kPix,           // one PCIe switch
   kPxb,           // several PCIe switches
   kP2c,           // chip to chip to the processor, then PCIe
-  kPxn,           // to a network card through a GPU that is near it
+  kPxn,           // to a network card through a nearer GPU
   kPhb,           // the processor's PCIe root
   kSys,           // the link between sockets
   kNet,           // the network
@@ -72,21 +72,22 @@ constexpr std::string_view Name(PathType type) {
   return kNames[static_cast<unsigned>(type)];
 }
 
-// The next farther one.
+// The next farther kind.
 constexpr PathType Farther(PathType type) {
   return static_cast<PathType>(static_cast<unsigned>(type) + 1);
 }
 
 // The links of a node and the paths over them (NVIDIA/nccl, src/graph/paths.cc).
 
-// One direction of a link. Link i and link i ^ 1 are the two directions of one link.
+// One direction of a link. Links i and i ^ 1 are the two directions of one link.
 struct Link {
   std::int64_t bandwidth =
-      0;  // MB/s: whole numbers, so that taking and giving back leaves no trace
+      0;  // MB/s, in whole numbers, so that taking and returning bandwidth is exact
   bool pcie = false;
   bool nvlink = false;
-  bool slow_receiver = false;  // into a GPU before Ampere: what the network writes there costs an
-                               // eighth of it in the other direction
+  // into a GPU before Ampere: network writes there cost an eighth of their bandwidth in the other
+  // direction
+  bool slow_receiver = false;
 };
 
 struct Path {
@@ -94,7 +95,7 @@ struct Path {
   double bandwidth = 0;    // GB/s, of its narrowest link
   std::vector<int> links;  // from end to end
   bool from_gpu = false;
-  // Intel's PCIe root cuts what GPUs send each other into 64-byte packets: 1.2 of the bytes.
+  // Intel's PCIe root splits traffic between GPUs into 64-byte packets: 1.2 times the bytes.
   bool through_intel_root = false;
 
   int hops() const { return static_cast<int>(links.size()); }
@@ -111,9 +112,9 @@ struct Fabric {
   bool has_nvswitch() const { return !gpu_to_nvswitch.empty(); }
 };
 
-// Network cards are left out where `with_network` is false: NCCL does not look at them when all
-// ranks are in one node. Where GPUs reach a card's own GPU over NVLink, and that is faster than
-// their own way or avoids the processor, they send through it (PXN).
+// `with_network` false: without network cards, which NCCL ignores if all ranks are in one node. If
+// GPUs reach a card's own GPU over NVLink, and that path is faster than their own or avoids the
+// processor, they send through it (PXN).
 Fabric MakeFabric(const Node& node, bool with_network);
 
 }  // namespace stepcast::nccl

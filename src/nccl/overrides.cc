@@ -18,8 +18,8 @@ bool SameName(std::string_view a, std::string_view b) {
   });
 }
 
-// The parts of `text` between separators, without empty ones. They point into it, so that their
-// column is known.
+// The non-empty parts of `text` between separators, as views into it, so that their columns are
+// known.
 std::vector<std::string_view> Split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
@@ -98,7 +98,7 @@ class Parser {
     for (Function function : functions) allowed_.Set(function, all_but ? ~values : values);
   }
 
-  // `part` lies in text_.
+  // `part` is a part of text_.
   void Report(std::string_view code, std::string_view part, std::string_view what,
               std::string hint) {
     Location location = location_;

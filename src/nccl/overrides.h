@@ -9,21 +9,21 @@
 #include "src/base/diagnostic.h"
 #include "src/nccl/terms.h"
 
-// What the user allows NCCL to use, in the syntax of NCCL_ALGO and NCCL_PROTO (NCCL's user guide,
+// The user's restrictions of NCCL, in the syntax of NCCL_ALGO and NCCL_PROTO (NCCL's user guide,
 // "Environment Variables"):
 //
-//   NCCL_ALGO="ring,collnetdirect;allreduce:tree,collnetdirect;broadcast:ring"
-//   NCCL_PROTO="^LL128;allreduce:LL128"
+//  NCCL_ALGO="ring,collnetdirect;allreduce:tree,collnetdirect;broadcast:ring"
+//  NCCL_PROTO="^LL128;allreduce:LL128"
 //
-// Lists are separated by semicolons. A list is of names with commas between them, in any case; ^
-// before it means all but these. All lists except the first begin with the function they are for;
-// without function, a list is for all of them. A later list replaces what an earlier one said.
+// Lists are separated by semicolons. A list contains comma-separated names, case-insensitive; a
+// leading ^ means all but these. Every list except the first begins with the function it applies
+// to; a list without function applies to all. A later list replaces earlier ones.
 namespace stepcast::nccl {
 
 template <typename Enumerator, std::size_t n>
 class AllowedByFunction {
  public:
-  // No list was given for this function: NCCL's own rules hold.
+  // No list applies to this function: NCCL's own rules decide.
   bool is_default(Function function) const { return !lists_[Index(function)].has_value(); }
   bool allows(Function function, Enumerator value) const {
     const std::optional<std::bitset<n>>& list = lists_[Index(function)];
@@ -46,7 +46,7 @@ struct Overrides {
   AllowedProtocols protocols;
 };
 
-// `location` is where the text begins; mistakes are reported at their own column, all at once:
+// `location` is the start of the text. All mistakes are reported, each at its own column:
 // nccl.unknown-algorithm, nccl.unknown-protocol, nccl.unknown-function, nccl.list-without-function.
 Result<AllowedAlgorithms> ParseAlgorithms(std::string_view text, const Location& location);
 Result<AllowedProtocols> ParseProtocols(std::string_view text, const Location& location);

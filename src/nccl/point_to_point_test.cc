@@ -20,8 +20,8 @@ TEST(PointToPointTest, OneNodeIsBoundByItsChannels) {
             (Channels{4, 2, 1}));
 }
 
-// Across nodes 48 GB/s are worth 48 / 14 -> 4 channels. 16 channels: 16 ranks are 2 crowds of
-// eight, 4 x 2 <= 16; 64 ranks 8 crowds, 2 x 8 <= 16; 256 ranks one each.
+// Across nodes, 48 GB/s give 48 / 14 -> 4 channels. With 16 channels: 16 ranks are 2 crowds of
+// eight, 4 x 2 <= 16; 64 ranks are 8 crowds, 2 x 8 <= 16; 256 ranks get one each.
 TEST(PointToPointTest, TheNetworkIsPoorer) {
   const auto per_peer = [](int nodes) {
     return MakePointToPointChannels(DgxH100(), nodes, 16, Version::kV230);
@@ -39,8 +39,8 @@ TEST(PointToPointTest, EarlierReleasesCountCardsOnly) {
             (Channels{16, 1, 1, false}));
 }
 
-// NVLink: chunks of 512 KiB, parts of 64 KiB at least. 256 KiB make 4 parts, of which LL takes 16
-// KiB each at most. Between two ranks 16 of the 32 channels take up to 16 x 32 chunks.
+// NVLink: chunks of 512 KiB, parts of at least 64 KiB. 256 KiB make 4 parts, of which LL takes at
+// most 16 KiB each. Between two ranks, 16 of the 32 channels take up to 16 x 32 chunks.
 TEST(PointToPointTest, MessagesAreCutIntoParts) {
   const Channels channels{32, 32, 16};
   EXPECT_EQ(PartsOf(KiB(256), PeerKind::kNvlink, channels),
@@ -52,7 +52,7 @@ TEST(PointToPointTest, MessagesAreCutIntoParts) {
   EXPECT_EQ(PartsOf(MiB(257), PeerKind::kNvlink, channels).parts, 32);
 }
 
-// Network: chunks of 128 KiB, parts of 64 KiB at least; below one chunk a quarter of it, below
+// Network: chunks of 128 KiB, parts of at least 64 KiB; below one chunk a quarter of it, below
 // eight half.
 TEST(PointToPointTest, SmallMessagesGoInSmallChunksOverTheNetwork) {
   const Channels channels{16, 4, 1, false};
@@ -63,7 +63,7 @@ TEST(PointToPointTest, SmallMessagesGoInSmallChunksOverTheNetwork) {
   EXPECT_EQ(PartsOf(MiB(1), PeerKind::kNetwork, channels).chunk, KiB(128));
 }
 
-// Three nodes of two: distances 0, 1, (3 is no node,) 2; rank 0 meets itself, its neighbour, then
+// Three nodes of two: distances 0, 1, (3 is not a node,) 2; rank 0 meets itself, its neighbor, then
 // nodes 1 and 2.
 TEST(PointToPointTest, RoundsFollowTriangularNumbers) {
   EXPECT_EQ(ExchangeRounds(3, 2, 0),

@@ -2,8 +2,8 @@
 
 #include "src/nccl/communicator.h"
 
-// Communicators whose graphs are given as numbers, for the tests of the tuner: `nodes` machines of
-// eight GPUs on NVSwitch.
+// Communicators with graphs given as numbers, for tests of the tuner: `nodes` machines of eight
+// GPUs on NVSwitch.
 namespace stepcast::nccl {
 
 inline Graph NumbersOnly(Pattern pattern, int channels, double bw_intra, double bw_inter) {

@@ -23,12 +23,12 @@ constexpr int kMostHeads = 32;       // of NVLS
 constexpr int kMostDirectHeads = 8;  // of CollNet direct
 constexpr std::int64_t kAllSteps = 1 << 19;
 
-// What NVLink joins, a rack at most, is one node.
+// One NVLink domain, at most a rack, is one node.
 constexpr std::size_t kMostGpus = 128;
 __extension__ using GpuSet = unsigned __int128;
 using NextGpus = std::array<std::uint8_t, kMostGpus>;
 
-// How promising a GPU is as the next one of a channel.
+// Rating of a GPU as a channel's next one.
 struct Score {
   int inter_bw, inter_pcie_bw, inter_hops, intra_bw, intra_hops, offset, gpu;
 };
@@ -46,10 +46,10 @@ bool IsTree(Pattern pattern) {
          pattern == Pattern::kSplitTree;
 }
 
-// Which GPUs a channel may try next.
+// The order in which a channel may try GPUs.
 enum class Order { kAny, kOfTheNode, kOfTheLastChannel };
 
-// What one attempt is bound to.
+// The limits of one attempt.
 struct Limits {
   Pattern pattern = Pattern::kRing;
   bool in_network = false;
@@ -63,7 +63,7 @@ struct Limits {
   bool same_channels = true;
 };
 
-// One depth-first attempt after another over the same links; `best` is kept across attempts.
+// Depth-first attempts over the same links; `best` is kept across attempts.
 class Attempts {
  public:
   Attempts(const Node& node, const Fabric& fabric, Graph& best)
@@ -76,7 +76,7 @@ class Attempts {
     for (int nic = 0; nic < nics_; ++nic) local_gpus_.push_back(LocalGpus(nic));
   }
 
-  // Returns what is left of `steps`: 0 when they ran out, kPerfect when nothing can be better.
+  // Returns the steps left: 0 when they ran out, kPerfect when no better result is possible.
   int Run(const Limits& limits, int steps) {
     limits_ = limits;
     channels_ = 0;
@@ -92,7 +92,7 @@ class Attempts {
  private:
   ChannelPath& channel() { return paths_[Index(channels_)]; }
 
-  // Takes `bandwidth` on all links of the path, or nothing when one has not enough left.
+  // Takes `bandwidth` on all links of the path, or nothing if one of them has too little left.
   bool Take(const Path& path, double bandwidth) {
     for (std::size_t i = 0; i < path.links.size(); ++i) {
       const int link = path.links[i];
@@ -123,7 +123,7 @@ class Attempts {
     return {forward, link.slow_receiver && !path.from_gpu ? forward / 8 : 0};
   }
 
-  // `multiple` of the channel's bandwidth over the path, if its type is allowed.
+  // Takes `multiple` of the channel's bandwidth on the path, if the path's type is allowed.
   bool Enter(const Path& path, const Path* back, double speed, PathType farthest,
              double multiple = 1) {
     if (path.type >= PathType::kDisconnected) return false;
@@ -168,8 +168,8 @@ class Attempts {
     return Nearest(gpus_, [&](int gpu) -> const Path& { return In(nic, gpu); });
   }
 
-  // The cards of a GPU in the order in which its channels use them: GPUs that share cards start
-  // with different ones.
+  // The NICs of a GPU in the order in which its channels use them. GPUs that share NICs start with
+  // different ones.
   std::vector<int> LocalNics(int gpu) const {
     const std::vector<int> near =
         Nearest(nics_, [&](int nic) -> const Path& { return Out(gpu, nic); });
@@ -190,7 +190,7 @@ class Attempts {
     return order;
   }
 
-  // The GPU whose own card this is; -1: no GPU's first choice.
+  // The GPU that prefers this NIC; -1 if no GPU does.
   int OwnerOf(int nic) const {
     for (int gpu : local_gpus_[Index(nic)]) {
       const std::vector<int>& cards = local_nics_[Index(gpu)];
@@ -199,8 +199,8 @@ class Attempts {
     return -1;
   }
 
-  // Cards that a channel may use: each GPU's own ones, then all that are near enough, nearest
-  // first. Of one GPU, or of all of them (-1).
+  // NICs that a channel may use: the GPUs' own ones, then all that are near enough, nearest first.
+  // `only`: for one GPU; -1: for all.
   std::vector<int> CandidateNics(int only) const {
     std::vector<int> candidates;
     const auto add = [&](int nic) {
@@ -225,7 +225,7 @@ class Attempts {
 
   // --- the search itself
 
-  // The position in a channel from which it goes back to a card, or to the first GPU; -1: never.
+  // The position in a channel at which it returns to a NIC or to the first GPU; -1: never.
   int CardPosition() const {
     if (nics_ == 0) return -1;
     if (limits_.pattern == Pattern::kRing) return gpus_ - 1;
@@ -297,7 +297,7 @@ class Attempts {
                     steps);
       } else {
         if (channels_ == 0 && !fabric_.has_nvswitch()) {
-          // The order of the node is a reference that does not count.
+          // The try with the node's order is a reference and does not count.
           int first = kFirstOrderSteps;
           StartAtCard(nic, 0, Order::kOfTheNode, first);
           if (first == kPerfect) steps = kPerfect;
@@ -352,7 +352,7 @@ class Attempts {
       int next_to_card = -1;
       double speed = limits_.bw_inter;
       if (limits_.pattern == Pattern::kBalancedTree) {
-        // Half of the traffic on each of the first two GPUs.
+        // The first two GPUs each carry half of the traffic.
         if (position == 0) {
           next_to_card = 1;
         } else if (nic != channel().nic_out) {
@@ -389,9 +389,9 @@ class Attempts {
     }
   }
 
-  // GPUs not yet in the channel, the most promising first. `sort_by_card`: 1 when the next one goes
-  // to the card, -1 when a later one does, 0 when none does. Behind NVSwitch only neighbours:
-  // switches do better when a GPU talks to few others.
+  // The GPUs not yet in the channel, the most promising first. `sort_by_card`: 1 if the next GPU
+  // goes to the NIC, -1 if a later one does, 0 if none does. With NVSwitch only neighbours are
+  // tried: switches are faster if a GPU talks to few others.
   int SortNext(int gpu, int sort_by_card, NextGpus& next) {
     std::size_t count = 0;
     for (int i = 1; i < gpus_; ++i) {
@@ -446,7 +446,7 @@ class Attempts {
     return kept;
   }
 
-  // The head pulls and pushes for all: twice the speed on its own links, once on all others.
+  // The head pulls and pushes for all GPUs: twice the speed on its own links, once on all others.
   void AsNvlsHead(int head, int& steps) {
     const auto multiple = [head](int gpu) { return gpu == head ? 2.0 : 1.0; };
     const auto take_all = [&](const std::vector<Path>& paths) {
@@ -547,8 +547,8 @@ class Attempts {
   int hops_ = 0;
   double latency_ = 0;
   std::vector<ChannelPath> paths_;
-  // The search goes as deep as all channels have GPUs, thousands for a rack: little is kept at each
-  // depth.
+  // The search recurses as deep as all channels have GPUs, thousands for a rack, so each level
+  // keeps little.
   std::array<Score, kMostGpus> scores_{};
   std::vector<GpuSet> used_;  // GPUs of each channel
 };
@@ -581,7 +581,7 @@ class Search {
     if (request.pattern == Pattern::kNvls) {
       limits_.max_channels = std::min(kMostHeads, gpus_);
       limits_.same_channels = false;
-      // One node: every GPU is a head, so that all are pulled from alike.
+      // One node: every GPU is a head, so that data is pulled evenly from all.
       if (!across_) limits_.min_channels = limits_.max_channels;
     }
     if (request.pattern == Pattern::kCollNetDirect) {
@@ -635,7 +635,7 @@ class Search {
     if (across_) {
       wanted_.type_inter = inter.nearest;
       farthest_inter_ = inter.farthest;
-      // Balanced trees of Ampere may have to go round through the processors.
+      // On Ampere, balanced trees may have to take a detour through the processors.
       if (version_ >= Version::kV230 && capability_ < 90) farthest_inter_ = PathType::kSys;
     }
     limits_ = wanted_;
@@ -660,7 +660,7 @@ class Search {
     if (gpus_ == 1 && !across_) max_bandwidth_ = total_bandwidth_ = 5000;
   }
 
-  // Two groups of GPUs with NVLink inside and none between.
+  // Whether two groups of GPUs have NVLink inside, and none between them.
   bool HasTwoNvlinkIslands() const {
     std::vector<int> island(Index(gpus_));
     std::vector<int> size(Index(gpus_));
@@ -688,7 +688,8 @@ class Search {
   bool UsesAll() const { return best_.channels * best_.bw_inter >= total_bandwidth_; }
 
   void Find() {
-    // Only a ring comes back to where it began; others may use links that it would need for that.
+    // Only a ring returns to where it began; other patterns may use links that it would need for
+    // that.
     const double total = gpus_ > 1 && best_.pattern != Pattern::kRing
                              ? total_bandwidth_ * gpus_ / (gpus_ - 1)
                              : total_bandwidth_;
@@ -707,8 +708,7 @@ class Search {
     } while (true);
   }
 
-  // Loosens one bond and restores those loosened before it; false when there is nothing more to
-  // try.
+  // Relaxes one limit and restores those relaxed before. Returns false if nothing is left to try.
   bool Relax(int left) {
     if (limits_.same_channels &&
         !(node_.cpu == Cpu::kAmd && limits_.type_intra == PathType::kSys)) {
@@ -796,8 +796,8 @@ class Search {
     }
   }
 
-  // One channel in the order of the node, so that there is something. NCCL takes it for 0.1 GB/s
-  // (src/graph/search.cc), to choose by; what it carries is what the narrowest path on it does.
+  // One channel in the order of the node, as a fallback. NCCL assumes 0.1 GB/s for it
+  // (src/graph/search.cc) when it chooses; its actual bandwidth is that of the narrowest path.
   void FallBack() {
     best_.found = false;
     best_.channels = 1;

@@ -8,7 +8,7 @@
 
 namespace stepcast::nccl {
 
-// Which graph is looked for.
+// The graph to search for.
 struct SearchRequest {
   Pattern pattern = Pattern::kRing;
   bool in_network = false;  // over cards that reduce in the network (CollNet)
@@ -17,21 +17,21 @@ struct SearchRequest {
 };
 
 // NCCL's search for the channels of a node (NVIDIA/nccl, src/graph/search.cc). Channels are laid
-// one after another, each taking its bandwidth off the links it crosses, depth first with a bounded
-// number of steps, so that the result is NCCL's even where it is not the best.
+// one after another, each taking its bandwidth from the links it crosses, depth first with a
+// limited number of steps. The result is therefore NCCL's even if it is not the best.
 //
-//  1. Start at the fastest speed that a path allows and that fits the GPU's total bandwidth. The
-//     larger channels x speed wins, then fewer hops; for NVLS more channels win too.
-//  2. Until the total is used up: let channels differ, take the simpler tree (Hopper and later),
-//     take farther paths, let rings change cards, and then go to the next slower speed while that
-//     is more than 0.49 of the one found.
-//  3. Double the channels and halve their speed, unless the speed is below 25, or below 50 with
-//     more than four channels on GPUs after Ampere; never for NVLS.
-//  4. Raise the speed as far as the links allow: of rings both, of trees that inside the node, of
-//     NVLS that of the cards.
+// 1. Start at the fastest speed that a path allows and that fits the GPU's total bandwidth. The
+//    larger channels x speed wins, then fewer hops; for NVLS more channels win too.
+// 2. Until the total is used up: let channels differ, use the simpler tree (Hopper and later),
+//    use farther paths, let rings change cards, and then go to the next slower speed while that
+//    is more than 0.49 of the one found.
+// 3. Double the channels and halve their speed, unless the speed is below 25, or below 50 with
+//    more than four channels on GPUs after Ampere; never for NVLS.
+// 4. Raise the speed as far as the links allow: for rings both, for trees that inside the node,
+//    for NVLS that of the cards.
 //
-// Across nodes when the fabric has cards, inside one node when not. No channels when there is no
-// such graph (NVLS without NVSwitch or before Hopper); for other patterns at least one, however
+// Searches across nodes if the fabric has cards, otherwise inside one node. No channels if there is
+// no such graph (NVLS without NVSwitch or before Hopper); for other patterns at least one, however
 // slow. Takes milliseconds.
 Graph SearchGraph(const Node& node, const Fabric& fabric, Version version,
                   const SearchRequest& request);

@@ -29,7 +29,7 @@ std::span<const double> SearchSpeeds(Version version, Generation generation, boo
     case Generation::kHopper:
       return across_nodes ? std::span<const double>(kHopperInter) : kHopperIntra;
     case Generation::kBlackwell:
-      // Releases before Blackwell take it for Hopper.
+      // Releases that do not know Blackwell treat it as Hopper.
       if (version < Version::kV227) return SearchSpeeds(version, Generation::kHopper, across_nodes);
       if (version < Version::kV230) {
         return across_nodes ? std::span<const double>(kOldBlackwellInter) : kOldBlackwellIntra;

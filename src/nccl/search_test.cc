@@ -21,7 +21,7 @@ std::string Text(const Graph& graph) {
                      Name(graph.type_intra), Name(graph.type_inter));
 }
 
-// Eight A100: 12 NVLinks of 20 make 240, which 6 rings of 40 use up; doubled to 12 of 20. Measured
+// Eight A100: 12 NVLinks of 20 make 240, which 6 rings of 40 use up; doubled to 12 of 20. Measured:
 // 234.9 GB/s at 16 GiB (stas00/ml-engineering, network/README.md).
 TEST(SearchTest, A100) {
   const Graphs graphs = FindGraphs(DgxA100(), 1, Version::kV230);
@@ -33,8 +33,8 @@ TEST(SearchTest, A100) {
 }
 
 // Eight H100 or H200: 18 links of 20.6 make 370.8: 6 rings of 60, doubled. NVLS: each of 8 heads
-// takes its speed twice on its own links and once on all others, 9 x 40 <= 370.8 < 9 x 50; between
-// heads the speed rises to the fastest there is. Measured 367.6 GB/s (the same source).
+// uses its speed twice on its own links and once on all others, 9 x 40 <= 370.8 < 9 x 50; between
+// heads the speed rises to the fastest available. Measured: 367.6 GB/s (the same source).
 TEST(SearchTest, H100) {
   const Graphs graphs = FindGraphs(DgxH100(), 1, Version::kV230);
   EXPECT_EQ(Text(graphs.ring), "12@30/30 NVL/PIX");
@@ -55,15 +55,15 @@ TEST(SearchTest, B200) {
   EXPECT_EQ(NvlsChannels(graphs, 1, 100), 24);
 }
 
-// Before 2.30 there was no step of 45 for trees to take.
+// Before 2.30, trees had no step of 45.
 TEST(SearchTest, EarlierReleasesHaveFewerSpeeds) {
   EXPECT_EQ(Text(FindGraphs(DgxB200(), 1, Version::kV228).tree), "16@40/40 NVL/PIX");
 }
 
 // Two nodes of eight H200 with a card of 400 Gbit/s each: 50 GB/s, and 48 over PCIe. Eight rings of
-// 48 need 7 x 48 = 336 of NVLink, and would need 8 x 48 = 384 > 370.8 if they came back to the card
-// they left by: so they change cards. A published log of such a cluster says the same: 8 channels,
-// bandwidth 48, NVL/PIX, crossNic 2.
+// 48 need 7 x 48 = 336 of NVLink. Returning to the same card would need 8 x 48 = 384 > 370.8, so
+// they change cards. A published log of such a cluster agrees: 8 channels, bandwidth 48, NVL/PIX,
+// crossNic 2.
 TEST(SearchTest, H200WithRails) {
   const Graphs graphs = FindGraphs(DgxH100(), 2, Version::kV228);
   EXPECT_EQ(Text(graphs.ring), "8@48/48 NVL/PIX");
@@ -73,16 +73,16 @@ TEST(SearchTest, H200WithRails) {
   EXPECT_EQ(ComputeChannels(graphs, 2, 90), 16);
 }
 
-// A balanced tree has its second child on another GPU than the card's own, which is a detour (PXN).
-// Hopper tries the plain tree before that, and it is as fast.
+// A balanced tree has its second child on a GPU other than the card's own, which is a detour (PXN).
+// Hopper tries the plain tree first, and it is as fast.
 TEST(SearchTest, RailsHavePlainTrees) {
   EXPECT_EQ(FindGraphs(DgxH100(), 2, Version::kV230).tree.pattern, Pattern::kTree);
   // With two GPUs at each switch both have the card near.
   EXPECT_EQ(FindGraphs(DgxA100(), 2, Version::kV230).tree.pattern, Pattern::kBalancedTree);
 }
 
-// Four nodes of eight A100 with eight cards of 200 Gbit/s: 25, and 24 over PCIe. Trees inside the
-// node may be faster than the cards.
+// Four nodes of eight A100 with eight cards of 200 Gbit/s: 25, and 24 over PCIe. Inside the node,
+// trees may be faster than the cards.
 TEST(SearchTest, A100WithRails) {
   const Graphs graphs = FindGraphs(DgxA100(), 4, Version::kV230);
   EXPECT_EQ(Text(graphs.ring), "8@24/24 NVL/PIX");
@@ -104,8 +104,8 @@ TEST(SearchTest, FewerHeadsAreFaster) {
                                       "6@50/60 NVL/PIX", "7@40/60 NVL/PIX"}));
 }
 
-// One GPU a node: the card's 48 is two channels of 24; four compute channels, and twice that again
-// only above 45 GB/s.
+// One GPU per node: the card's 48 is two channels of 24; four compute channels, and again twice
+// that only above 45 GB/s.
 TEST(SearchTest, OneGpuANode) {
   const Graphs graphs = FindGraphs(DgxH100(1), 2, Version::kV230);
   EXPECT_EQ(Text(graphs.ring), "2@24/24 LOC/PIX");
@@ -113,8 +113,8 @@ TEST(SearchTest, OneGpuANode) {
   EXPECT_EQ(ComputeChannels(graphs, 2, 90), 4);
 }
 
-// Four A100 joined directly, four links of 20 to each other one (an HGX A100 4-GPU board): 240 in
-// all, over three neighbours of 80.
+// Four A100 joined directly, with four links of 20 between each pair (an HGX A100 4-GPU board): 240
+// in all, over three neighbors of 80.
 TEST(SearchTest, DirectNvlinks) {
   Node node;
   node.cpu = Cpu::kAmd;
@@ -126,8 +126,8 @@ TEST(SearchTest, DirectNvlinks) {
   EXPECT_EQ(Text(graphs.ring), "12@20/20 NVL/PIX");
 }
 
-// Blackwell's slowest step is 18, and NCCL gives the link between AMD's sockets 16: one channel in
-// the order of the GPUs stands for what is not found, and carries what that link does.
+// Blackwell's slowest step is 18, and NCCL gives the link between AMD's sockets 16. One channel in
+// GPU order replaces the missing result and gets that link's bandwidth.
 TEST(SearchTest, WhatIsNotFoundCarriesWhatItsLinksDo) {
   Node node;
   node.cpu = Cpu::kAmd;
@@ -139,8 +139,8 @@ TEST(SearchTest, WhatIsNotFoundCarriesWhatItsLinksDo) {
   EXPECT_EQ(ring.bw_intra, 16);
 }
 
-// GPUs at one PCIe root of 24: a ring at 20 (24 is no step in one node) leaves nothing for a second
-// one; two of 12 carry more.
+// GPUs at one PCIe root of 24: a ring at 20 (24 is not a step in one node) leaves nothing for a
+// second one; two rings of 12 carry more.
 TEST(SearchTest, PcieOnly) {
   EXPECT_EQ(Text(FindGraphs(PcieNode(4, Cpu::kAmd), 1, Version::kV230).ring), "2@12/12 PHB/PIX");
   // Intel's root needs 1.2 of the traffic: 20 x 1.2 = 24. Two of 10 carry no more.
@@ -165,7 +165,7 @@ TEST(SearchTest, UsersBoundTheChannels) {
   EXPECT_EQ(NvlsChannels(graphs, 1, 90, {.at_most = 8}), 8);
 }
 
-// Whatever the node, no link carries more than it can, and every channel visits every GPU once.
+// For any node: no link carries more than it can, and every channel visits every GPU once.
 RC_GTEST_PROP(SearchProperty, RingsFitTheirLinks, ()) {
   Node node;
   node.cpu = *rc::gen::element(Cpu::kAmd, Cpu::kIntelSkylake);

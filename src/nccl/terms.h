@@ -9,11 +9,11 @@
 
 namespace stepcast::nccl {
 
-// NCCL's words for what it does and how (NVIDIA/nccl, src/include/nccl_common.h). The order of the
-// enumerators is NCCL's: where two predicted times are equal, the earlier one is taken.
+// NCCL's terms (NVIDIA/nccl, src/include/nccl_common.h). The enumerators are in NCCL's order: if
+// two predicted times are equal, the earlier one wins.
 //
-// All of src/nccl reckons as NCCL's tuner does: latencies in microseconds, bandwidths in GB/s
-// (10^9 bytes per second, one direction), as floating point numbers.
+// All of src/nccl computes like NCCL's tuner: latencies in microseconds, bandwidths in GB/s (10^9
+// bytes per second, one direction), as floating-point numbers.
 
 enum class Function : std::uint8_t { kBroadcast, kReduce, kAllGather, kReduceScatter, kAllReduce };
 enum class Algorithm : std::uint8_t {
@@ -57,7 +57,7 @@ constexpr bool Gathers(Function function) {
   return function == Function::kAllGather || function == Function::kReduceScatter;
 }
 
-// Whether the switches of NVLink add up (NVLink SHARP), within one node or in each node of a tree.
+// Whether NVLink's switches reduce (NVLink SHARP), within one node or in each node of a tree.
 constexpr bool IsNvls(Algorithm algorithm) {
   return algorithm == Algorithm::kNvls || algorithm == Algorithm::kNvlsTree;
 }
@@ -79,11 +79,11 @@ class ByAlgorithm {
   std::array<std::array<T, kProtocols.size()>, kAlgorithms.size()> values_{};
 };
 
-// The latencies that the tuner adds up, in microseconds (NVIDIA/nccl, src/graph/tuning.cc). 0 where
-// an algorithm does not use a protocol.
+// The latencies that the tuner adds, in microseconds (NVIDIA/nccl, src/graph/tuning.cc). 0 if an
+// algorithm does not use a protocol.
 struct LatencyTable {
   ByAlgorithm<double> base;
-  // Of one step over each kind of connection.
+  // For one step over each kind of connection.
   ByAlgorithm<double> nvlink;
   ByAlgorithm<double> pcie;
   ByAlgorithm<double> network;

@@ -9,7 +9,7 @@ namespace {
 constexpr int kMinors[] = {21, 23, 27, 28, 30};
 constexpr std::string_view kNames[] = {"2.21", "2.23", "2.27", "2.28", "2.30"};
 
-// Takes a decimal number off the front of `text`.
+// Removes a decimal number from the start of `text` and returns it.
 std::optional<int> TakeNumber(std::string_view& text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -14,7 +14,7 @@ int Used(Function function, Protocol protocol, Bytes bytes, Version version = Ve
                       version);
 }
 
-// An all-reduce moves each byte twice: a cell of 32 KiB of traffic is 16 KiB of data, with LL,
+// An all-reduce moves each byte twice, so a cell of 32 KiB of traffic is 16 KiB of data; with LL,
 // which counts four times, 4 KiB. 64 KiB: 4 cells; with LL 16.
 TEST(WorkChannelsTest, SmallMessagesMakeFewCells) {
   EXPECT_EQ(Used(Function::kAllReduce, Protocol::kSimple, Bytes(1)), 1);
@@ -24,8 +24,8 @@ TEST(WorkChannelsTest, SmallMessagesMakeFewCells) {
   EXPECT_EQ(Used(Function::kAllReduce, Protocol::kSimple, MiB(64)), 24);
 }
 
-// A broadcast moves each byte once: 64 KiB are 2 cells. Of an all-gather of 64 KiB in all a rank
-// has 8 KiB, which count eight times: 2 cells of 4 KiB.
+// A broadcast moves each byte once: 64 KiB are 2 cells. In an all-gather of 64 KiB, a rank has 8
+// KiB, which count eight times: 2 cells of 4 KiB.
 TEST(WorkChannelsTest, TrafficDependsOnTheFunction) {
   EXPECT_EQ(Used(Function::kBroadcast, Protocol::kSimple, KiB(64)), 2);
   EXPECT_EQ(Used(Function::kAllGather, Protocol::kSimple, KiB(64)), 2);

@@ -63,7 +63,7 @@ std::vector<Time> RunFlows(const Network& network, std::span<const FlowJob> jobs
     if (happening.ends == 0) {
       links.Start(job, time, demands[job].work, demands[job].uses);
     } else if (!over[job] && links.end(job) == time) {
-      // An end that has moved since is another event.
+      // An end that has moved since is a different event.
       over[job] = true;
       ends[job] = time;
       links.Finish(job);
@@ -81,21 +81,20 @@ std::vector<Time> RunFlows(const Network& network, std::span<const FlowJob> jobs
   return ends;
 }
 
-// The longest chains of messages in a collective's first loops, when nothing else is on the
-// network. A message leaves when its step is carried out, which waits for the step before it, for
-// the message that it receives, and until the message before it on its connection has left; in
-// another stage, until all that the worker sent before has left.
+// The longest chains of messages in a collective's first loops, without other traffic. A message
+// leaves when its step runs. The step waits for the step before it, for the message that it
+// receives, and for the previous message on its connection to leave; in another stage, for all
+// earlier messages of the worker.
 class Chains {
  public:
-  // `with_bytes`: false counts latencies alone. Requires 1 <= loops <= the list's.
+  // `with_bytes`: if false, only latencies count. Requires 1 <= loops <= the list's.
   Chains(const Traffic& traffic, int loops, bool with_bytes);
 
-  // [loop]: when the last message of the loops up to it has arrived.
+  // [loop] the time at which the last message of the loops up to it has arrived.
   const std::vector<Time>& ends() const { return ends_; }
-  // [connection]: the longest chain from the start to the end of all that leads through one of its
-  // messages.
+  // [connection] the longest chain from start to end that contains one of its messages.
   const std::vector<Time>& through() const { return through_; }
-  // [connection]: how long its messages of one loop take to leave.
+  // [connection] the time that its messages of one loop take to leave.
   const std::vector<Time>& busy() const { return busy_; }
 
  private:
@@ -112,7 +111,7 @@ using collective::StepList;
 
 constexpr std::uint32_t kNone = 0xffffffff;
 
-// A step that was carried out, in an order in which nothing comes before what it waits for.
+// A completed step, in an order that respects dependencies.
 struct Done {
   std::uint32_t worker = 0;
   std::uint32_t received = kNone;     // the step that sent its message
@@ -130,7 +129,7 @@ struct Line {
   bool awaited = false;
 };
 
-// Carries out the steps of the first loops, each as soon as it may.
+// Runs the steps of the first loops, each as early as possible.
 class Forwards {
  public:
   Forwards(const Traffic& traffic, int loops, bool with_bytes)
@@ -146,7 +145,7 @@ class Forwards {
         ends_(static_cast<std::size_t>(loops)),
         busy_(connections_.size()) {}
 
-  // Once. Then the rest is known.
+  // Call once; the results are valid afterwards.
   void Run() {
     for (int worker = 0; worker < list_.workers(); ++worker) ready_.push_back(worker);
     while (!ready_.empty()) {
@@ -168,7 +167,7 @@ class Forwards {
   std::vector<Time> TakeBusy() { return std::move(busy_); }
 
  private:
-  // Until the worker waits for a message.
+  // Runs the worker until it waits for a message.
   void Advance(int worker) {
     const auto at = static_cast<std::size_t>(worker);
     const std::int64_t per_loop = list_.StepsPerLoop(worker);
@@ -183,7 +182,7 @@ class Forwards {
     }
   }
 
-  // False: the message has not been sent yet.
+  // Returns false if the message has not been sent yet.
   bool Receive(int worker, const Step& step, Done& record) {
     const std::uint32_t from = traffic_.Find(step.receive_from, worker);
     Line& line = lines_[from];
@@ -237,8 +236,8 @@ class Forwards {
   std::vector<Time> ends_, busy_;         // as in Chains
 };
 
-// Backwards: how much follows a step, a connection's next message, a message's arrival, and its
-// leaving in another stage. What comes of it is Chains::through.
+// The backward pass: the longest chain after each step, through a connection's next message, a
+// message's arrival, and its departure in another stage. Gives Chains::through.
 std::vector<Time> LongestThrough(std::span<const Connection> connections, std::size_t workers,
                                  const std::vector<Done>& done) {
   std::vector<Time> through(connections.size());
@@ -278,8 +277,8 @@ namespace {
 using collective::Ring;
 using collective::StepList;
 
-// As many loops are evaluated as have no more steps than this together. A ring of which not even
-// this many loops fit is walked by sums.
+// Limit on the total steps of the evaluated loops. A ring with fewer than this many loops within
+// the limit is walked by sums.
 constexpr std::int64_t kMostSteps = 1 << 15;
 constexpr std::int64_t kFewLoops = 4;
 constexpr std::int64_t kFewOverlappingLoops = 2;
@@ -290,22 +289,22 @@ std::int64_t StepsOfLoop(const StepList& list) {
   return steps;
 }
 
-// How many loops are evaluated.
+// The number of loops to evaluate.
 int LoopsOf(const StepList& list) {
   const std::int64_t fit = kMostSteps / std::max<std::int64_t>(1, StepsOfLoop(list));
   const std::int64_t least = list.LoopsOverlap() ? kFewOverlappingLoops : kFewLoops;
   return static_cast<int>(std::min<std::int64_t>(list.loops(), std::max(least, fit)));
 }
 
-// The largest sum of consecutive numbers around a circle, of `least` to `most` of them. The window
-// that ends before position e has the sum prefix(e) - prefix(b); the smallest prefix among the
-// admissible beginnings is kept in a queue whose numbers rise.
+// The largest sum of `least` to `most` consecutive numbers around a circle. The window that ends
+// before position e has the sum prefix(e) - prefix(b). A queue with rising values holds the
+// smallest prefix among the admissible starts.
 std::int64_t LargestWindow(const std::vector<std::int64_t>& circle, std::int64_t least,
                            std::int64_t most) {
   const auto n = static_cast<std::int64_t>(circle.size());
   std::int64_t whole = 0;
   for (const std::int64_t number : circle) whole += number;
-  // Whole rounds are taken as long as they add, or have to be.
+  // Whole rounds are taken as long as they add something, or are required.
   std::int64_t rounds = 0;
   if (whole > 0) {
     rounds = std::max<std::int64_t>(0, most / n - 1);
@@ -335,7 +334,7 @@ std::int64_t LargestWindow(const std::vector<std::int64_t>& circle, std::int64_t
   return largest + rounds * whole;
 }
 
-// See analytic.h. `with_bytes`: false counts latencies alone, of one loop.
+// See analytic.h. `with_bytes` false: only latencies, of one loop.
 Time LongestWalk(const Traffic& traffic, const Ring& ring, int channel, bool with_bytes) {
   const std::int64_t loops = with_bytes ? ring.loops() : 1;
   const std::int64_t steps = ring.sends_per_chunk() * loops;
@@ -380,7 +379,8 @@ AnalyticTime PriceAnalytically(const Traffic& traffic) {
     const Chains chains(traffic, evaluated, /*with_bytes=*/true);
     price.total = chains.ends().back();
     if (!list.LoopsOverlap() && list.loops() > evaluated) {
-      // Loops may differ, for a chain walks on from one to the next: the mean over the later half.
+      // Loops may differ, because a chain continues from one to the next: take the mean over the
+      // later half.
       const int half = evaluated / 2;
       const Time growth =
           chains.ends().back() - chains.ends()[static_cast<std::size_t>(evaluated - half - 1)];
@@ -393,7 +393,7 @@ AnalyticTime PriceAnalytically(const Traffic& traffic) {
     }
     price.latency_bound = Chains(traffic, 1, /*with_bytes=*/false).ends().back();
   }
-  // Stages of different ranks may meet on a link when some are late.
+  // If ranks are late, their different stages may meet on a link.
   price.total = std::max(price.total, price.bandwidth_bound);
   STEPCAST_CHECK(price.total >= price.latency_bound && price.total >= price.bandwidth_bound,
                  "no collective is faster than its links");

@@ -9,47 +9,47 @@
 
 namespace stepcast::network {
 
-// How long a collective takes alone on the network, in closed form.
+// The time of an uncontended collective on the network, in closed form.
 //
-// Loops that overlap (trees, chains, in-switch reduction, sends and receives)
-//   Connections never wait for each other's links (traffic.h), so a connection c with m messages of
-//   d each in a loop takes p_c = m d for every loop, and the collective is a pipeline. One loop
-//   takes its longest chain of messages, each d + latency where it is passed on and d where the
-//   next message of the same connection follows. L loops take
+// Overlapping loops (trees, chains, in-switch reduction, sends and receives): connections never
+// wait for each other's links (traffic.h). A connection c with m messages of duration d in a loop
+// takes p_c = m d per loop, and the collective is a pipeline. One loop takes its longest chain of
+// messages: d + latency for each message that is passed on, and d for each that is followed by the
+// next message of the same connection. L loops take
 //
-//       T = max over c of (the longest chain of one loop that leads through c) + (L - 1) p_c.
+//      T = max over c of (the longest chain of one loop that leads through c) + (L - 1) p_c.
 //
-//   On a flat network with latency a, bandwidth B and a double binary tree over n ranks that is the
-//   textbook's 2 ceil(log2 n) a + 2 S / B, and the filling of the pipeline.
+// On a flat network with latency a, bandwidth B and a double binary tree over n ranks, this is the
+// textbook's 2 ceil(log2 n) a + 2 S / B, plus the time to fill the pipeline.
 //
-// Loops that follow one another (rings, PAT, hierarchical): a worker waits, by way of the others,
-// for its own steps. The first loops are evaluated, and the growth from the second to the third
-// continues; a connection that is busy throughout is slower than that if it has to.
+// Consecutive loops (rings, PAT, hierarchical): a worker waits, through the others, for its own
+// steps. The first loops are evaluated, and the growth from the second to the third is
+// extrapolated. A connection that is always busy gives a lower bound.
 //
-// Large rings: a chain of messages walks around the ring. K = 2 (n - 1) L steps (half of that for
-// reduce-scatter and all-gather) of S slices each, in each step either on to the next rank,
-// latency + d, or waiting for the S slices before it at the same rank, S d, whatever is more; and
-// the slices after the first of every loop. With equal latencies a and bandwidths B that is
-// 2 (n - 1) (a + S_total / (n B)), the textbook's ring. The longest walk is found among n starts by
-// sums over the ring, not step by step.
+// Large rings: a chain of messages walks around the ring. It has K = 2 (n - 1) L steps (half of
+// that for reduce-scatter and all-gather) of S slices each. Each step either moves to the next
+// rank, latency + d, or waits for the S previous slices at the same rank, S d, whichever is longer;
+// then come the remaining slices of every loop. With equal latencies a and bandwidths B that is 2
+// (n - 1) (a + S_total / (n B)), the textbook's ring. The longest walk is found among n starts by
+// sums over the ring instead of step by step.
 
 struct AnalyticTime {
   Time total{};
-  // No fidelity is faster than these two.
-  Time latency_bound{};    // of the links crossed, one after the other, by one loop
+  // Lower bounds for every fidelity.
+  Time latency_bound{};    // latencies of the links crossed by one loop, one after the other
   Time bandwidth_bound{};  // Traffic::bandwidth_bound
 };
 AnalyticTime PriceAnalytically(const Traffic& traffic);
 
-// Collectives as flows: each is one activity that uses a part of every link it crosses, and links
-// are divided max-min fairly among those that are on the way (engine/shared_resources.h).
+// Collectives as flows. Each is one activity that uses a share of every link it crosses, and links
+// are divided max-min fairly among concurrent activities (engine/shared_resources.h).
 //
-// Alone, a collective takes its analytic time T. For W of that, Traffic::transfer, its links are
-// busy; the rest, T - W, is latency and the filling of pipelines, which others do not lengthen.
-// Link l has carried its bytes b_l in b_l / B_l of the W, so the collective uses the part
-// b_l / (B_l W) of it: all of its busiest link, less of others. Two collectives that meet on a link
-// and use u and v of it run on unhindered while u + v <= 1; beyond that both slow down by the same
-// factor, unless one of them is slowed more elsewhere and leaves the rest to the other.
+// Uncontended, a collective takes its analytic time T. Its links are busy for W of that,
+// Traffic::transfer. The rest, T - W, is latency and pipeline filling, which other traffic does not
+// lengthen. Link l has carried its bytes b_l in b_l / B_l of the W, so the collective uses the
+// share b_l / (B_l W) of it: all of its busiest link, less of others. Two collectives with shares u
+// and v of a common link do not slow each other while u + v <= 1. Beyond that, both slow down by
+// the same factor, unless one is slowed more elsewhere and leaves the rest to the other.
 
 struct FlowDemand {
   Time latency{};
@@ -63,7 +63,7 @@ struct FlowJob {
   Time start{};
 };
 
-// [job]: its end. All traffics are on `network`.
+// [job]: its end. All traffics must be on `network`.
 std::vector<Time> RunFlows(const Network& network, std::span<const FlowJob> jobs);
 
 }  // namespace stepcast::network

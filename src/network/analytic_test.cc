@@ -19,7 +19,7 @@ using collective::MakeSample;
 using collective::Sample;
 using collective::SampleShape;
 
-// On one switch, 2 us and 10 GB/s for each of n ranks; a switch that reduces is the switch itself.
+// On one switch, 2 us and 10 GB/s for each of n ranks; a reducing switch is the switch itself.
 Time OnAStar(const Sample& sample, const SampleShape& shape) {
   const auto list = MakeSample(sample, shape);
   Network::Description description;
@@ -45,8 +45,8 @@ TEST(AnalyticTest, Ring) {
   EXPECT_EQ(OnAStar({"ring", CollectiveKind::kAllGather}, shape), 7 * Nanoseconds(14'500));
 }
 
-// Four slices of 3.125 us: the first of a chunk is passed on 5.125 us after it was sent, before the
-// last has left at 12.5 us. So every rank sends without a pause: 14 x 12.5 us, and 2 us.
+// Four slices of 3.125 us: the first slice of a chunk is passed on 5.125 us after it was sent,
+// before the last has left at 12.5 us. So every rank sends without pause: 14 x 12.5 us, and 2 us.
 TEST(AnalyticTest, SlicesHideLatency) {
   const SampleShape shape{.size = Bytes(1'000'000), .ranks_per_node = 8, .slices = 4};
   EXPECT_EQ(OnAStar({"ring", CollectiveKind::kAllReduce}, shape), Microseconds(14 * 25 / 2 + 2));
@@ -58,9 +58,9 @@ TEST(AnalyticTest, BroadcastAlongTheRing) {
   EXPECT_EQ(OnAStar({"ring", CollectiveKind::kBroadcast}, shape), Microseconds(7 * 3 + 99));
 }
 
-// Two trees of half the buffer each, 50 loops of 10 kB. A rank's link carries 4 of them per loop, a
-// message takes 4 us on its quarter of it. Where a rank has less to carry its messages are faster,
-// but not the links into ranks that have more. Depth 3 over 8 ranks: up to 6 hops of at most 6 us,
+// Two trees of half the buffer each, 50 loops of 10 kB. A rank's link carries 4 of them per loop,
+// and a message takes 4 us on its quarter of the link. Messages of less loaded ranks are faster,
+// but links into ranks with more load are not. Depth 3 over 8 ranks: up to 6 hops of at most 6 us,
 // and 49 loops of 4 us.
 TEST(AnalyticTest, DoubleBinaryTree) {
   const SampleShape shape{.size = Bytes(1'000'000), .ranks_per_node = 8, .loops = 50};
@@ -70,8 +70,8 @@ TEST(AnalyticTest, DoubleBinaryTree) {
 }
 
 // The switch adds: each rank's link carries 9/8 of the buffer, 112.5 us in 10 loops and 8 heads.
-// Up, sum down, result up, copy down: the first of a loop's blocks takes four hops. Far below the
-// ring's 14/8.
+// Up, sum down, result up, copy down: the first block of a loop takes four hops. That is far below
+// the ring's 14/8.
 TEST(AnalyticTest, InSwitchReduction) {
   const SampleShape shape{.size = Bytes(1'000'000), .ranks_per_node = 8, .loops = 10};
   const Time time = OnAStar({"nvls", CollectiveKind::kAllReduce}, shape);
@@ -102,8 +102,8 @@ TEST(AnalyticTest, OneRankTakesNoTime) {
   }
 }
 
-// Rings too large to be evaluated step by step: the longest walk against every message. Latencies
-// differ, and bandwidths in half of the cases.
+// Rings too large for step-by-step evaluation: the longest walk compared with every message.
+// Latencies differ, and bandwidths in half of the cases.
 TEST(AnalyticTest, LargeRingsWalk) {
   rc::detail::checkGTest([] {
     const int ranks = *rc::gen::inRange(91, 130);  // 4 loops of 181 steps and more of 91 ranks

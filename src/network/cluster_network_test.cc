@@ -27,7 +27,7 @@ std::vector<int> Ranks(int count) {
   return ranks;
 }
 
-// What the slowest connection of a ring over all ranks in ascending order has, all channels
+// The bandwidth of the slowest connection of a ring over all ranks in ascending order, all channels
 // together.
 double RingGigabytes(const Cluster& cluster, int channels) {
   const ClusterNetwork built = NetworkOf(cluster).value();
@@ -49,8 +49,8 @@ TEST(ClusterNetworkTest, ARingUsesAllPlanesOfTheNvSwitches) {
   EXPECT_NEAR(RingGigabytes(cluster, 4), 450, 1e-3);
 }
 
-// Rank 7 of a node leaves over the two NICs of its PCIe switch, 50 GB/s each, and its own 64 GB/s
-// to that switch.
+// Rank 7 of a node leaves over the two NICs of its PCIe switch, 50 GB/s each, limited by its own 64
+// GB/s to that switch.
 TEST(ClusterNetworkTest, ARingAcrossNodesIsAsFastAsItsWayOut) {
   const Cluster cluster(topology::SwitchedNode(), topology::OneSwitch(), 2);
   EXPECT_NEAR(RingGigabytes(cluster, 1), 64, 1e-3);
@@ -100,9 +100,9 @@ TEST(ClusterNetworkTest, GpusMeetInTheFabricsSwitches) {
   EXPECT_GT(router.Find(0, 31)->latency, router.Find(0, 8)->latency);
 }
 
-// NCCL sends by the sender's card and receives by the receiver's (ncclTopoGetNetDev): the
-// processors may be the nearer way to the other's rail, but their 22 GB/s would be all that a
-// node's GPUs have to send to other rails.
+// NCCL sends by the sender's card and receives by the receiver's (ncclTopoGetNetDev). The path
+// through the processors to the other's rail may be shorter, but its 22 GB/s would be shared by all
+// of a node's GPUs.
 TEST(ClusterNetworkTest, MessagesToOtherNodesLeaveAndArriveByTheNearestCards) {
   topology::Fabric fabric = topology::Rails();
   fabric.uplink.latency = Microseconds(5);
@@ -129,7 +129,7 @@ TEST(ClusterNetworkTest, MessagesToOtherNodesLeaveAndArriveByTheNearestCards) {
   }
 }
 
-// The spines of a route from a rank to another, and how much of the transfer each carries.
+// The spines on a route between two ranks, and the fraction of the transfer over each.
 std::map<std::string, double> Spines(topology::Fabric fabric, int from, int to) {
   const ClusterNetwork built = NetworkOf(Cluster(topology::SwitchedNode(), fabric, 8)).value();
   Network::Router router(built.network);

@@ -12,32 +12,32 @@
 #include "src/network/cluster_network.h"
 #include "src/network/traffic.h"
 
-// How the collectives and messages of step programs go over a cluster's links: values that the
-// simulator runs on. cost/collective_flows.h makes it.
+// Traffic of the collectives and messages of step programs on a cluster's links. The simulator runs
+// on these values; cost/collective_flows.h makes them.
 namespace stepcast::network {
 
 struct CollectiveTraffic {
   static constexpr std::uint32_t kLocal = std::numeric_limits<std::uint32_t>::max();
 
   struct Collective {
-    // As flows: its latency, its work, and what it uses of links during that.
+    // Flow mode: latency, work, and shares of links during the work.
     FlowDemand flow{};
-    // Message by message: it sends from `delay` after its start. `traffic` is on `list`.
+    // Message mode: it starts to send `delay` after its start. `traffic` refers to `list`.
     std::unique_ptr<const collective::StepList> list{};
     std::unique_ptr<const Traffic> traffic{};
     Time delay{};
   };
 
   std::unique_ptr<const ClusterNetwork> cluster{};
-  bool messages = false;  // message by message; else as flows
-  // As flows: so many links, or kinds of links of which each carries the same, are what they use.
+  bool messages = false;  // message mode; false: flow mode
+  // Flow mode: number of links used, or of link colors, each with equal load.
   std::uint32_t links = 0;
   std::vector<Collective> collectives{};
-  // [class of ranks][collective of its program]: in `collectives`; kLocal: it crosses no link. What
-  // counts is what the first member of a group says.
+  // [class of ranks][collective of its program]: index in `collectives`; kLocal: it crosses no
+  // link. The entry of a group's first member counts.
   std::vector<std::vector<std::uint32_t>> numbers{};
-  // [class of ranks][message of its program, numbered through all exchanges]: likewise; kLocal
-  // for those it receives, which are their senders'.
+  // [class of ranks][message of its program, numbered over all exchanges]: likewise; kLocal also
+  // for received messages, which belong to their senders.
   std::vector<std::vector<std::uint32_t>> message_numbers{};
 };
 

@@ -25,7 +25,7 @@ std::vector<int> Gpus(int count) {
   return gpus;
 }
 
-// A DGX-1: each GPU has NVLinks to four of the others, six in all.
+// A DGX-1: each GPU has six NVLinks, to four of the others.
 TEST(DirectChainsTest, KeepToNvLinksAndToTheirEnds) {
   const topology::NodeRoutes routes(topology::CubeMeshNode());
   const std::vector<int> gpus = Gpus(8);

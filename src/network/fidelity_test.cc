@@ -1,4 +1,4 @@
-// The three fidelities against each other, against closed forms, and against what links allow.
+// The three fidelities compared with each other, with closed forms, and with the limits of links.
 
 #include <algorithm>
 #include <cstdint>
@@ -48,7 +48,7 @@ std::string Describe(const SampleShape& shape) {
          ", root " + std::to_string(shape.root) + ", seed " + std::to_string(shape.seed);
 }
 
-// A collective alone never waits for itself, so the three agree whatever the links are like.
+// An uncontended collective never waits for itself, so the three agree for any links.
 TEST_P(EveryAlgorithm, FidelitiesAgreeWithinAPercent) {
   rc::detail::checkGTest([] {
     const SampleShape shape = AnyShape();

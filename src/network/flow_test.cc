@@ -62,10 +62,10 @@ TEST(FlowTest, AnOversubscribedSpineIsShared) {
   }
 }
 
-// The pair inside a leaf (0, 1) needs 100 ms alone and uses all of rank 0's link; the pair across
-// (0, 2) needs 500 ms, its uplink of 2 GB/s, and a fifth of rank 0's link. Together that is 1.2
-// times the link, so both run at 5/6: the first ends after 120 ms, of the other's 500 ms then 400
-// ms are left.
+// The pair inside a leaf (0, 1) needs 100 ms uncontended and uses all of rank 0's link. The pair
+// across (0, 2) needs 500 ms, limited by its uplink of 2 GB/s, and uses a fifth of rank 0's link.
+// Together that is 1.2 times the link, so both run at 5/6. The first ends after 120 ms, when 400 of
+// the other's 500 ms are left.
 TEST(FlowTest, BothAreSlowedAlike) {
   const Ring pair = AllReduce(2, 1'000'000'000);
   const Network network = TwoLeaves(10, 2);
@@ -94,7 +94,8 @@ TEST(FlowTest, ASlowLinkSlowsTheRing) {
   }
 }
 
-// Two collectives are never faster together than one after the other, nor slower than both in turn.
+// Two concurrent collectives take at least as long as each alone, and at most as long as both in
+// turn.
 TEST(FlowTest, TogetherIsBetweenApartAndInTurn) {
   rc::detail::checkGTest([] {
     const int nodes = *rc::gen::inRange(1, 4);

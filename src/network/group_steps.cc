@@ -83,8 +83,8 @@ namespace {
 using collective::kNobody;
 using collective::Tree;
 
-// What a message carries at most where loops fill a pipeline: NCCL's chunk, half a MiB
-// (src/include/device.h of NVIDIA/nccl: buffers of 4 MiB in 8 slots).
+// Largest message if loops fill a pipeline: NCCL's chunk, half a MiB (src/include/device.h of
+// NVIDIA/nccl: buffers of 4 MiB in 8 slots).
 constexpr Bytes kChunk = KiB(512);
 
 }  // namespace
@@ -178,7 +178,7 @@ std::vector<std::vector<int>> GroupSteps::RingOrders(const Members& members) con
     direct.emplace_back(*members.routes[k], members.gpus[k]);
   }
   for (std::size_t channel = 0; channel < rails; ++channel) {
-    // The rail from node k to the next; with more than two rails none twice in a row.
+    // The rail from node k to the next. With more than two rails, no rail is used twice in a row.
     const auto rail_from = [&](std::size_t k) {
       const std::size_t shift = nodes % 2 == 1 && k + 1 == nodes ? 2 : k % 2;
       return (channel + shift) % rails;
@@ -266,7 +266,7 @@ std::vector<Tree> GroupSteps::Trees(const Members& members) const {
   return trees;
 }
 
-// A collective of a group, whose steps are wanted.
+// A request for the steps of a group's collective.
 struct GroupSteps::Request {
   std::span<const int> ranks;
   std::string_view algorithm;
@@ -280,7 +280,7 @@ struct GroupSteps::Request {
   bool all_gather_or_reduce_scatter() const {
     return kind == CollectiveKind::kAllGather || kind == CollectiveKind::kReduceScatter;
   }
-  // Each node's members meet at one NVSwitch.
+  // Whether each node's members are joined by one NVSwitch.
   bool has_switches() const {
     return members.even && per_node() > 1 &&
            std::all_of(members.switches.begin(), members.switches.end(),
@@ -305,7 +305,7 @@ struct GroupSteps::Request {
     return algorithm == "pat" && per_node() == 1 && all_gather_or_reduce_scatter();
   }
 
-  // Lists that count by nodes: their rank m g + h is the h-th member of the m-th node.
+  // Members counted by nodes: rank m g + h of the list is the h-th member of the m-th node.
   std::vector<int> PlacesByNode() const {
     std::vector<int> places;
     for (const std::vector<int>& node : members.nodes) {
@@ -313,7 +313,7 @@ struct GroupSteps::Request {
     }
     return places;
   }
-  // The same, and the nodes' switches behind them.
+  // The same, followed by the nodes' switches.
   std::vector<int> PlacesAndSwitches() const {
     std::vector<int> places = PlacesByNode();
     places.insert(places.end(), members.switches.begin(), members.switches.end());
@@ -353,7 +353,7 @@ PlacedSteps GroupSteps::CollNetSteps(const Request& request) const {
   return steps;
 }
 
-// Every message goes from its sender to its receiver, at most by way of a rank of its node.
+// Every message goes from its sender to its receiver, possibly through another rank of its node.
 PlacedSteps GroupSteps::MessageSteps(const Request& request) {
   const CollectiveKind kind = request.kind;
   const Bytes size = request.size;

@@ -14,32 +14,33 @@
 #include "src/network/cluster_network.h"
 #include "src/topology/routes.h"
 
-// The step lists that groups of a cluster's ranks use, and where their participants are.
+// The step lists of collectives over groups of a cluster's ranks, and the places of their
+// participants.
 //
-//   ring         inside a node, the rings over its links (topology/rings.h). Between nodes one
-//                channel for each NIC that the members of a node have: it comes to a node over one
-//                rail, visits all members and leaves over another, so that every NIC X
-//   tree         inside a node a chain, between nodes a double binary tree for each NIC
-//   nvls         where the members of a node have switches that reduce
-//   nvls_tree    the same on every node, and trees between nodes
-//   collnet      where the fabric has switches; nvls over several nodes, where they reduce, too
-//   pat          one rank to a node
-//   pairwise     all-to-all, scatter, gather, send_recv: every message for itself
-//   node_aware   an all-to-all by way of the receiver's rail, where nodes have as many members
-// Whatever else was asked for, and a table that does not say what ran, goes as a ring.
+//  ring         inside a node, the rings over its links (topology/rings.h). Between nodes one
+//               channel for each NIC that the members of a node have: it enters a node over one
+//               rail, visits all members and leaves over another, so that every NIC is used once
+//               in each direction
+//  tree         inside a node a chain, between nodes a double binary tree for each NIC
+//  nvls         for members of a node with reducing switches
+//  nvls_tree    the same on every node, and trees between nodes
+//  collnet      for fabrics with switches; also nvls over several nodes, if they reduce
+//  pat          one rank per node
+//  pairwise     all-to-all, scatter, gather, send_recv: every message separately
+//  node_aware   an all-to-all over the receiver's rail, if nodes have equal numbers of members
+// All other algorithms, and tables that do not state the algorithm, run as a ring.
 namespace stepcast::network {
 
-// Chains over GPUs of a node that NVLinks join directly, and not each with each: of a DGX-1 the
-// order of the GPUs' numbers would leave NVLink. Chain after chain is laid over the links that
-// those before it used least.
+// Chains over GPUs of a node with direct NVLinks that do not join every pair: on a DGX-1, a chain
+// in numerical order would leave NVLink. Each chain uses the links least used by earlier ones.
 class DirectChains {
  public:
-  // `gpus`: of the node, none twice.
+  // `gpus`: distinct GPUs of the node.
   DirectChains(const topology::NodeRoutes& routes, std::span<const int> gpus);
 
-  // Positions in `gpus`, each once: from one of `first` to one of `last`, neighbours joined by
-  // NVLink. `both_ways`: data come back along it. Empty where there is no such chain, or none is
-  // found within a bounded search; always empty where no NVLink joins two of the GPUs directly.
+  // A chain as positions in `gpus`, each once, from one of `first` to one of `last`, with NVLink
+  // between neighbors. `both_ways`: data also flows back. Empty if there is no such chain, or a
+  // bounded search finds none; always empty if no NVLink joins two of the GPUs directly.
   std::vector<std::size_t> Lay(std::span<const std::size_t> first,
                                std::span<const std::size_t> last, bool both_ways);
 
@@ -49,14 +50,14 @@ class DirectChains {
 
   std::size_t size_;
   std::vector<int> links_;  // [Between(a, b)]: NVLinks from a to b
-  std::vector<int> used_;   // [Between(a, b)]: by chains laid before
+  std::vector<int> used_;   // [Between(a, b)]: NVLinks used by earlier chains
   bool joined_ = false;
 
-  // Of one search.
+  // State of one search.
   std::vector<bool> may_end_;
   std::vector<bool> visited_;
   std::vector<std::size_t> chain_;
-  int chains_a_link_ = 0;  // at most
+  int chains_a_link_ = 0;  // limit on chains per link
   std::int64_t looks_left_ = 0;
 };
 
@@ -67,31 +68,31 @@ struct PlacedSteps {
 
 class GroupSteps {
  public:
-  // The network outlives this.
+  // The network must outlive this.
   explicit GroupSteps(const ClusterNetwork& network);
 
-  // `ranks`: distinct, two at least; the root of a collective that has one is the first.
-  // `algorithm` as prices name it.
+  // The steps of a collective over `ranks`, at least two, distinct; the root, if any, is the first.
+  // `algorithm`: its name in prices.
   PlacedSteps Make(std::span<const int> ranks, std::string_view algorithm, CollectiveKind kind,
                    Bytes size) const;
 
  private:
-  // The members of a group by node: their numbers in the group.
+  // The members of a group by node, as indices in the group.
   struct Members {
     std::vector<std::vector<int>> nodes;
-    std::vector<std::vector<int>> gpus;               // of the node, in the same places
-    std::vector<const topology::NodeRoutes*> routes;  // of the node; null on a flat cluster
-    std::vector<int> switches;                        // the node's, as a place; -1: none
-    bool even = true;                                 // as many in every node
-    std::size_t most = 0;                             // in a node
+    std::vector<std::vector<int>> gpus;               // GPU in the node, in the same order
+    std::vector<const topology::NodeRoutes*> routes;  // [node]; null on a flat cluster
+    std::vector<int> switches;                        // [node] the place of its switches; -1: none
+    bool even = true;                                 // all nodes have equal numbers of members
+    std::size_t most = 0;                             // largest number in a node
   };
   Members MembersOf(std::span<const int> ranks) const;
   const topology::NodeRoutes* RoutesOf(int node) const;
   bool flat() const { return routes_.empty(); }
-  // Channels between nodes.
+  // Number of channels between nodes.
   int RailsOf(const Members& members) const;
-  // Positions among the GPUs of the `node`th node of those that own the NIC of the `rail`th of
-  // `rails`.
+  // Positions, among the members on the `node`th node, of the GPUs that own the NIC of the `rail`th
+  // of `rails`.
   static std::vector<std::size_t> NearRail(const Members& members, std::size_t node,
                                            std::size_t rail, std::size_t rails);
   std::vector<std::vector<int>> RingOrders(const Members& members) const;

@@ -40,7 +40,8 @@ Rates RatesOf(const Cluster& cluster, const std::vector<int>& ranks, std::string
           static_cast<double>(kSize.count()) / traffic->transfer().seconds() * 1e-9};
 }
 
-// All-reduce sends 2 (N - 1) / N of the buffer over what the price counts on for a ring.
+// All-reduce sends 2 (N - 1) / N of the buffer over the bandwidth that the price assumes for a
+// ring.
 void ExpectTheRingsBandwidth(const Cluster& cluster) {
   const std::vector<int> ranks = Ranks(cluster.devices());
   const double n = cluster.devices();
@@ -60,7 +61,7 @@ TEST(GroupStepsTest, RingsUseTheLinksThatPricesCountOn) {
   }
 }
 
-// The nodes of a cube mesh: the NICs limit it, four of 16 GB/s, and not what joins the processors.
+// The nodes of a cube mesh: four NICs of 16 GB/s are the limit, not the links between processors.
 TEST(GroupStepsTest, RingsAndTreesOfSeveralNodesKeepToDirectNvLinks) {
   for (const int nodes : {2, 3, 4}) {
     const Cluster cluster(topology::CubeMeshNode(), topology::OneSwitch(), nodes);
@@ -85,9 +86,9 @@ TEST(GroupStepsTest, EveryNicSendsForOneChannel) {
   }
 }
 
-// Sixteen trees of S/16. In each chain of eight the first and last GPU send S/16, those between
-// S/16 up and S/16 down, and every GPU has each place twice: 28/16 S over 450 GB/s of NVLink, more
-// than S over 400 GB/s of NICs.
+// Sixteen trees of S/16. In each chain of eight, the first and last GPU send S/16, the others S/16
+// up and S/16 down, and every GPU is twice in each position: 28/16 S over 450 GB/s of NVLink, which
+// is longer than S over 400 GB/s of NICs.
 TEST(GroupStepsTest, TreesAreChainsInsideNodes) {
   const Cluster cluster(topology::SwitchedNode(), topology::OneSwitch(), 2);
   const Rates tree = RatesOf(cluster, Ranks(16), "tree");
@@ -110,7 +111,7 @@ TEST(GroupStepsTest, TakesTheAlgorithmWhereItCanRun) {
   EXPECT_GT(RatesOf(two, Ranks(16), "ring", CollectiveKind::kBroadcast).gigabytes, 300);
 }
 
-// One GPU of each node, all over the NICs near it.
+// One GPU of each node, all over the nearest NICs.
 TEST(GroupStepsTest, ReplicasKeepToTheirRail) {
   const Cluster cluster(topology::SwitchedNode(), topology::Rails(), 4);
   const Rates rates = RatesOf(cluster, {5, 13, 21, 29}, "ring");

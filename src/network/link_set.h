@@ -5,16 +5,16 @@
 
 namespace stepcast::network {
 
-// Links of a network, numbered in the order in which they came. Of a large network a collective
-// crosses a few: emptying takes no time, however many links there are (P. Briggs and L. Torczon, An
-// Efficient Representation for Sparse Sets, 1993).
+// A set of links of a network, numbered in order of insertion. A collective crosses few links of a
+// large network, and clearing takes constant time (P. Briggs and L. Torczon, An Efficient
+// Representation for Sparse Sets, 1993).
 class LinkSet {
  public:
-  // `links`: of the network.
+  // `links`: number of links of the network.
   explicit LinkSet(int links) : number_(static_cast<std::size_t>(links)) {}
 
   void Clear() { links_.clear(); }
-  // The link's number; it gets the next one if it has none.
+  // The link's number, which is assigned if it has none.
   std::uint32_t Add(int link) {
     std::uint32_t& number = number_[static_cast<std::size_t>(link)];
     if (number >= links_.size() || links_[number] != link) {
@@ -26,7 +26,7 @@ class LinkSet {
   const std::vector<int>& links() const { return links_; }  // [number]
 
  private:
-  std::vector<std::uint32_t> number_;  // [link], of those in the set; of others anything
+  std::vector<std::uint32_t> number_;  // [link]; meaningless for links outside the set
   std::vector<int> links_;
 };
 

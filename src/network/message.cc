@@ -23,8 +23,8 @@ using collective::StepList;
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-// An event: a message arrives over a line; a line has put all of its message on crowded links; the
-// line that a worker waits to send on is free; a party enters its next call.
+// An event: a message arrives on a line; a line has put its whole message on crowded links; the
+// line that a worker waits for is free; a party enters its next call.
 struct Happening {
   enum Kind : std::uint32_t { kArrival, kDeparture, kFree, kEntry };
   std::uint32_t kind : 2;
@@ -32,12 +32,12 @@ struct Happening {
 };
 constexpr std::size_t kMostIndices = std::size_t{1} << 30;
 
-// `List` is the type of all step lists: a final one, so that its steps are computed in place, or
-// the base of all.
+// `List` is the type of all step lists: a final class, so that its steps are computed in place, or
+// the base class.
 template <typename List>
 class Simulation final : public MessageNetwork::Engine {
  public:
-  // `one_call_at_a_time`: of a job; then its calls do not crowd each other's links.
+  // `one_call_at_a_time`: the calls of a job do not load each other's links.
   Simulation(const Network& network, std::span<const MessageJob> jobs, bool one_call_at_a_time);
   tl::expected<MessageRun, Deadlock> Run();
 
@@ -48,7 +48,7 @@ class Simulation final : public MessageNetwork::Engine {
   std::int64_t messages() const override { return result_.messages; }
 
  private:
-  // A connection at work.
+  // A connection in use.
   struct Line {
     std::int64_t free = 0;  // when its last message has left, in picoseconds
     std::int64_t latency = 0;
@@ -64,12 +64,12 @@ class Simulation final : public MessageNetwork::Engine {
     std::int32_t stage = 0;
     bool departs = false;  // over crowded links, until it is known when it has left
   };
-  // A crowded link that a line crosses, and what the line puts on it.
+  // A crowded link that a line crosses, and the line's load on it.
   struct Crossing {
     std::uint32_t link = 0;
     double rate = 0;  // bytes per second
   };
-  // What is put on a crowded link and not carried yet.
+  // Bytes put on a crowded link and not carried yet.
   struct Queue {
     double bandwidth = 0;  // bytes per second
     double inflow = 0;
@@ -101,7 +101,7 @@ class Simulation final : public MessageNetwork::Engine {
     std::uint32_t first_worker = 0;
     std::uint32_t first_line = 0;
   };
-  // A rank in a job; or a switch in one call, which it enters at the start.
+  // A rank in a job, or a switch in one call, which it joins at the call's start.
   struct Party {
     int job = 0;
     int participant = 0;
@@ -113,7 +113,7 @@ class Simulation final : public MessageNetwork::Engine {
     std::int64_t end = 0;
     bool driven = false;  // called by Start
   };
-  // Parties of a job that is driven: [first, end).
+  // The parties [first, end) of a running job.
   struct Cast {
     std::uint32_t first = 0;
     std::uint32_t end = 0;
@@ -239,7 +239,7 @@ void Simulation<List>::AddJob(const MessageJob& job, int number) {
   casts_.push_back({first_party, static_cast<std::uint32_t>(parties_.size()), 0});
 }
 
-// Messages wait only for links on which all lines together can put more than the link carries.
+// Only links that all lines together can overload are crowded; messages wait only for those.
 template <typename List>
 void Simulation<List>::FindCrowdedLinks(bool one_call_at_a_time) {
   std::vector<double> most(queues_.size());
@@ -269,7 +269,7 @@ void Simulation<List>::FindCrowdedLinks(bool one_call_at_a_time) {
                                           : of_job[link] + of_call[link];
         of_call[link] = 0;
       }
-      // Connections that carry nothing have a rate, too.
+      // Connections without bytes have a rate as well.
       for (const Connection& connection : traffic.connections()) {
         for (const Share& share : traffic.SharesOf(connection)) {
           of_call[static_cast<std::size_t>(share.link)] = 0;
@@ -305,7 +305,7 @@ std::uint32_t Simulation<List>::LineOf(const Worker& worker, int from, int to) c
   return call.first_line + call.traffic->Find(from, to);
 }
 
-// The next call of a party, if it has one.
+// A party enters its next call, if it has one.
 template <typename List>
 void Simulation<List>::Enter(std::uint32_t number, std::int64_t now) {
   Party& party = parties_[number];
@@ -338,13 +338,13 @@ void Simulation<List>::Begin(Worker& worker, std::int64_t now) {
   Advance(worker, now);
 }
 
-// Carries out steps until one has to wait.
+// Runs steps until one has to wait.
 template <typename List>
 void Simulation<List>::Advance(Worker& worker, std::int64_t now) {
   for (;;) {
     const Step& step = worker.step;
     if (step.receive_from != kNobody && !worker.waits_to_send) {
-      // Mostly the line whose message woke the worker.
+      // Usually the line whose message woke the worker.
       std::uint32_t line = worker.waits_for;
       if (line == kNone || static_cast<int>(lines_[line].from) != step.receive_from) {
         const Worker& sender = workers_[calls_[worker.call].first_worker +
@@ -365,7 +365,7 @@ void Simulation<List>::Advance(Worker& worker, std::int64_t now) {
   Finish(worker, now);
 }
 
-// `line` departs: the worker goes on when its message has left.
+// The worker continues when `line`'s message has left.
 template <typename List>
 void Simulation<List>::WaitFor(Line& line, Worker& worker) {
   line.waiting = static_cast<std::uint32_t>(&worker - workers_.data());
@@ -373,7 +373,7 @@ void Simulation<List>::WaitFor(Line& line, Worker& worker) {
   worker.waits_for = kNone;
 }
 
-// False when the worker has to wait until messages before this one have left.
+// False if the worker must wait for earlier messages to leave.
 template <typename List>
 bool Simulation<List>::Send(Worker& worker, std::int64_t now) {
   const Step& step = worker.step;
@@ -383,7 +383,7 @@ bool Simulation<List>::Send(Worker& worker, std::int64_t now) {
   Line& line = lines_[number];
   std::int64_t free = line.free;
   if (worker.only_line == kNone) {
-    // What it sent in another stage leaves first.
+    // A message of another stage must leave first.
     if (worker.last_line != kNone && lines_[worker.last_line].stage != line.stage) {
       Line& last = lines_[worker.last_line];
       if (last.departs) {
@@ -397,8 +397,8 @@ bool Simulation<List>::Send(Worker& worker, std::int64_t now) {
     WaitFor(line, worker);
     return false;
   }
-  // A worker that sends on this line alone, over links without other traffic, need not be woken:
-  // whether it waits or its message does makes no difference.
+  // A worker that sends only on this line, over links without other traffic, need not be woken: it
+  // makes no difference whether it waits or its message does.
   worker.waits_to_send = free > now && (line.crossings > 0 || worker.only_line == kNone);
   if (worker.waits_to_send) {
     worker.waits_for = kNone;
@@ -430,7 +430,8 @@ bool Simulation<List>::Send(Worker& worker, std::int64_t now) {
   return true;
 }
 
-// All of a message is put on its links. It has left when they have carried it, and all before it.
+// Puts a whole message on its links. It has left when they have carried it and everything before
+// it.
 template <typename List>
 void Simulation<List>::Depart(std::uint32_t number, std::int64_t now) {
   Line& line = lines_[number];
@@ -502,7 +503,7 @@ void Simulation<List>::Start(std::uint32_t job, std::uint32_t call, Time at) {
   const int ranks = calls_[index].traffic->list().ranks();
   for (std::uint32_t i = cast.first; i < cast.end; ++i) {
     Party& party = parties_[i];
-    // A switch takes part in the call that it was made for.
+    // A switch takes part only in the call that it was made for.
     const bool takes_part = party.participant < ranks || party.calls.front() == index;
     if (!takes_part) continue;
     party.driven = true;

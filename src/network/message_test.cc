@@ -81,8 +81,8 @@ TEST(MessageTest, FollowsTheRingsRecurrence) {
   });
 }
 
-// Two all-reduces of the same four ranks at once share every link: each alone takes 6 x 2 us and
-// 150 us, and both have 300 us of data for a link. A single one started before does not wait.
+// Two concurrent all-reduces of the same four ranks share every link. Uncontended, each takes 6 x 2
+// us and 150 us; together they have 300 us of data per link. A single earlier one does not wait.
 TEST(MessageTest, TwoJobsShareLinks) {
   const Network network = Star(4);
   const auto list = MakeSample({"ring", CollectiveKind::kAllReduce},
@@ -107,7 +107,7 @@ TEST(MessageTest, TwoJobsShareLinks) {
   EXPECT_EQ(apart->queued, Time());
 }
 
-// A rank enters its next call when it is done with the one before, not when all are.
+// A rank enters its next call when it is done with its previous one, not when all ranks are.
 TEST(MessageTest, CallsFollowOneAnother) {
   const Network network = Star(4);
   const auto list = AllReduce(4, Bytes(400'000));
@@ -182,7 +182,7 @@ TEST(DeadlockTest, NamesWhoHasMadeAllCalls) {
             "has made all its calls\n");
 }
 
-// Whatever the jobs are, a link carries no more than it can.
+// For any jobs, a link never carries more than its bandwidth.
 TEST(MessageTest, CrowdedLinksKeepTheirBandwidth) {
   rc::detail::checkGTest([] {
     const int nodes = *rc::gen::inRange(1, 4);
@@ -229,8 +229,8 @@ TEST(MessageTest, CrowdedLinksKeepTheirBandwidth) {
   });
 }
 
-// Two rings that share all links, the second starting while the first is in flight, started from
-// outside, do what they do in one batch; and they can be started again.
+// Two rings that share all links, the second starting during the first. Driven from outside, they
+// give the results of one batch; and they can be started again.
 TEST(MessageTest, DrivenFromOutsideItIsTheSame) {
   const Network network = Star(6);
   const auto large = AllReduce(6, Bytes(600'000));

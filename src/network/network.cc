@@ -15,7 +15,7 @@ namespace {
 
 std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
-// Every bit of the number in every bit of the result (splitmix64).
+// Mixes every bit of the number into every bit of the result (splitmix64).
 std::uint64_t Mixed(std::uint64_t number) {
   number += 0x9e3779b97f4a7c15;
   number = (number ^ number >> 30) * 0xbf58476d1ce4e5b9;
@@ -124,8 +124,8 @@ bool Network::Forwards(int place) const {
   return description_.devices_[At(DevicesOf(place).front())].forwards;
 }
 
-// Every rank must reach the first one and be reached from it, through devices that forward. What
-// joins the nodes of two ranks is the fabric, so the search need not know between whom it is.
+// Every rank must reach the first one and be reached from it, through forwarding devices. The nodes
+// of two ranks are joined only by the fabric, so the search need not know the pair.
 std::vector<Fault> Network::FaultsOfParts() const {
   if (places() < 2) return {};
   const auto reached_from_first = [this](bool backwards) {
@@ -201,8 +201,7 @@ void Network::Router::FindCopies() {
   for (std::size_t i = 0; i < devices.size(); ++i) {
     if (devices[i].node >= 0) index[i] = size[At(devices[i].node)]++;
   }
-  // What is known of a node's links, with devices of its own by their index, and others as they
-  // are.
+  // [node] a description of its links: its own devices by index, other devices unchanged.
   std::vector<std::vector<std::int64_t>> looks(At(nodes));
   links_of_.assign(At(nodes), {});
   for (int id = 0; id < network_.links(); ++id) {
@@ -255,8 +254,8 @@ void Network::Router::Generalise(Known& known, int node_from, int node_to) const
   }
 }
 
-// From the end of the routes back, so that all that arrives at a hop is known when it is divided
-// among the links by which it arrives.
+// Backward from the end of the routes, so that everything arriving at a hop is known when it is
+// divided among the links into it.
 Path Network::Router::Between(const Known& known, int from, int to) {
   const int node_from = NodeOf(from), node_to = NodeOf(to);
   const auto link_of = [&](const Known::Way& way) {
@@ -301,7 +300,7 @@ tl::expected<Path, Fault> Network::Router::Find(int from, int to) {
 tl::expected<Network::Router::Known, Fault> Network::Router::Look(int from, int to) {
   const std::vector<int>& sources = network_.DevicesOf(from);
   const std::vector<int>& targets = network_.DevicesOf(to);
-  // Through the one switch that both hang on: there is no choice.
+  // Over the one switch that both are attached to: there is no choice.
   if (sources.size() == 1 && targets.size() == 1) {
     const std::vector<int>& out = network_.onward_[At(sources[0])];
     const std::vector<int>& in = network_.in_[At(targets[0])];
@@ -381,7 +380,7 @@ std::optional<std::pair<Network::Router::Distance, int>> Network::Router::TakeNe
     const std::pair<Distance, int> nearest = open_.front();
     std::pop_heap(open_.begin(), open_.end(), std::greater<>());
     open_.pop_back();
-    // It may have been reached in less since it was put there.
+    // A shorter way may have been found since it was queued.
     if (nearest.first <= visits_[At(nearest.second)].distance) return nearest;
   }
   return std::nullopt;
@@ -419,14 +418,14 @@ void Network::Router::Divide(int from, int to, bool chooses, double arriving) {
     }
     return;
   }
-  // In whatever order the search came upon them, ways are numbered by their links.
+  // Ways are numbered by their links, independent of the order in which the search finds them.
   ways_.resize(links_.size());
   std::iota(ways_.begin(), ways_.end(), std::size_t{0});
   std::sort(ways_.begin(), ways_.end(),
             [&](std::size_t a, std::size_t b) { return links_[a] < links_[b]; });
   const WayChoice& choice = network_.description_.choice_;
   if (choice.by == WayChoice::By::kDestination) {
-    // The ports of a leaf are those of its nodes, or one of each of its nodes.
+    // The ports of a leaf are those of all its nodes, or one of each of its nodes.
     parts_[ways_[At(to + NodeOf(to)) % ways_.size()]] = arriving;
     return;
   }
@@ -438,13 +437,13 @@ void Network::Router::Divide(int from, int to, bool chooses, double arriving) {
   }
 }
 
-// A route that is searched.
+// A search for a route.
 struct Network::Router::Query {
   int from;                // a place
   int node_from, node_to;  // of the devices of both
   const std::vector<int>& targets;
   bool nvlink_only;
-  // From a switch of the fabric that is no entry (Visit::entry_of) the target is at least
+  // From a switch of the fabric that is no entry (Visit::entry_of), the target is at least
   // `least_on` away. There is a route of length `known`, if that is set.
   Distance least_on{};
   std::optional<Distance> known{};
@@ -452,7 +451,7 @@ struct Network::Router::Query {
 
   bool Admits(const Link& link) const { return !nvlink_only || link.nvlink; }
   void Know(const Distance& route) { known = known ? std::min(*known, route) : route; }
-  // Whether a route that reaches such a switch after `to_switch` can be a nearest one.
+  // Whether a route that reaches such a switch after `to_switch` can be a shortest one.
   bool MayLeadOver(const Distance& to_switch) const {
     return !known || to_switch + least_on <= *known;
   }
@@ -477,7 +476,7 @@ Network::Router::Distance Network::Router::LengthOf(const Query& query, int link
   return {inside ? latency : Time(), latency, 1};
 }
 
-// Dijkstra's algorithm, back from the targets as far as their node goes.
+// Dijkstra's algorithm, backward from the targets to the borders of their node.
 void Network::Router::FindEntries(Query& query) {
   if (query.node_to < 0 || query.node_from == query.node_to) return;
   const auto& devices = network_.description_.devices_;
@@ -528,8 +527,8 @@ std::optional<Network::Router::Distance> Network::Router::FindNearest(Query& que
   return nearest;
 }
 
-// Entries come first: once one of them is reached a route's length is known, and of a fabric's many
-// other switches hardly any can be on a nearer one.
+// Entries come first: once one is reached, a route's length is known, and hardly any other switch
+// of the fabric can be on a shorter one.
 void Network::Router::ReachNeighbours(Query& query, int device, const Distance& distance) {
   const auto& devices = network_.description_.devices_;
   for (const bool entries : {true, false}) {
@@ -565,13 +564,13 @@ double Network::Router::BandwidthInto(int device) const {
   return sum;
 }
 
-// Back along all shortest routes, farthest device first.
+// Backward along all shortest routes, farthest device first.
 Network::Router::Known Network::Router::TraceBack(const Query& query, const Distance& nearest) {
   const auto& devices = network_.description_.devices_;
   open_.clear();
   const auto add = [&](int device) {
     Visit& visit = visits_[At(device)];
-    // Routes begin where no link led to.
+    // Routes begin at devices that no link led to.
     if (visit.over.empty() || visit.hop != kNoHop) return;
     visit.hop = 0;  // the number follows
     open_.emplace_back(visit.distance, device);

@@ -52,7 +52,8 @@ TEST(NetworkTest, RefusesRanksWithoutALink) {
             std::vector<std::string>({"no link leads to a participant: alone"}));
 }
 
-// a and b on one switch, c and d on another; and a and b over c, which does not forward.
+// a and b on one switch, c and d on another; then a and b joined only through c, which does not
+// forward.
 TEST(NetworkTest, RefusesATopologyInParts) {
   Network::Description description;
   std::vector<int> ranks;
@@ -85,8 +86,8 @@ TEST(NetworkTest, RanksDoNotForward) {
   EXPECT_EQ(MessagesOf(description).size(), 1U);
 }
 
-// Two planes of 30 and 20 GB/s between two GPUs: three fifths of a transfer over one, two fifths
-// over the other, all links of the route with latency 1 us each.
+// Two planes of 30 and 20 GB/s between two GPUs: three fifths of a transfer use one, two fifths the
+// other. All links of the route have a latency of 1 us.
 TEST(RouterTest, DividesAmongPlanes) {
   Network::Description description;
   const int a = description.AddDevice("a", false);
@@ -147,9 +148,9 @@ TEST(RouterTest, TakesTheShortestButPrefersNvLink) {
   EXPECT_EQ(Network::Router(nvlink).Find(0, 1)->latency, Nanoseconds(500));
 }
 
-// A GPU relays between two that have NVLinks to it and none to each other, before PCIe carries
-// anything: of two that could the one whose narrower hop is the wider, though its latency is
-// longer. Of a GPU two hops away nothing is relayed.
+// A GPU relays between two that have NVLinks to it and none to each other, in preference to PCIe.
+// Of two candidates, the one with the wider narrowest hop relays, even if its latency is longer. A
+// GPU two hops away is not used.
 TEST(RouterTest, OneGpuRelaysOverNvlinks) {
   Network::Description description;
   const int pcie = description.AddDevice("pcie", true);
@@ -183,7 +184,7 @@ TEST(RouterTest, OneGpuRelaysOverNvlinks) {
   EXPECT_EQ(router.Find(0, 4)->latency, Nanoseconds(200));
 }
 
-// The switch of another node hangs on that node's GPUs alone, and those do not forward.
+// Another node's switch is linked only to that node's GPUs, which do not forward.
 TEST(RouterTest, SaysWhereNothingLeads) {
   const SampleNetwork sample = MakeSampleNetwork(2, 2, 0);
   Network::Router router(sample.network);
@@ -193,8 +194,8 @@ TEST(RouterTest, SaysWhereNothingLeads) {
   EXPECT_EQ(nothing.error().message, "no route leads from node0/gpu0 to node1/switch");
 }
 
-// A cluster in which everything is drawn: nodes of GPUs behind an inner switch and of cards, the
-// cards' leaves, and spines. Two of three times all nodes are alike, so that routes are copies.
+// A random cluster: nodes of GPUs behind an inner switch and of cards, the cards' leaves, and
+// spines. In two of three cases all nodes are alike, so that routes are copies.
 struct AnyCluster {
   std::vector<Link> links;
   std::vector<int> node_of;    // [device]
@@ -253,10 +254,10 @@ struct AnyCluster {
   }
 };
 
-// Inside nodes, in all, and links crossed.
+// Latency inside nodes, total latency, and links crossed.
 using Length = std::tuple<Time, Time, int>;
 
-// The lengths of the shortest routes from a device, by relaxing all links until none does better.
+// Lengths of the shortest routes from a device, by relaxing all links until nothing improves.
 std::vector<std::optional<Length>> LengthsFrom(const AnyCluster& cluster, int source, int node_from,
                                                int node_to, bool backwards) {
   std::vector<std::optional<Length>> lengths(cluster.node_of.size());
@@ -283,7 +284,7 @@ std::vector<std::optional<Length>> LengthsFrom(const AnyCluster& cluster, int so
   return lengths;
 }
 
-// A transfer is on all links of the shortest routes and on no others.
+// A transfer uses all links of the shortest routes and no others.
 RC_GTEST_PROP(RouterProperty, TakesAllShortestRoutes, ()) {
   AnyCluster cluster;
   const Network network = Network::Make(cluster.Draw()).value();

@@ -26,7 +26,7 @@ SampleNetwork MakeSampleNetwork(int nodes, int ranks_per_node, std::uint32_t see
       link.latency = Microseconds(1);
       link.bandwidth = Bandwidth::GigabytesPerSecond(10);
     } else {
-      // 0.1 to 10 us, 1 to 400 GB/s.
+      // Latency 0.1 to 10 us, bandwidth 1 to 400 GB/s.
       link.latency = Nanoseconds(std::uniform_int_distribution<std::int64_t>(100, 10'000)(random));
       link.bandwidth = Bandwidth::GigabytesPerSecond(
           std::uniform_int_distribution<std::int64_t>(1, 400)(random));

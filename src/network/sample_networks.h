@@ -10,23 +10,23 @@
 // Networks for tests.
 namespace stepcast::network {
 
-// Nodes of `ranks_per_node` ranks, each linked to its node's switch (over NVLink) and, in rails, to
-// the fabric's switch of its place; all rails meet in one more switch. Places: the ranks node by
-// node, the nodes' switches, the fabric's topmost switch.
+// Nodes of `ranks_per_node` ranks. Each rank is linked to its node's switch (over NVLink) and, by
+// rail, to the fabric's switch for its position; all rails meet in one more switch. Places: the
+// ranks node by node, the nodes' switches, the fabric's topmost switch.
 struct SampleNetwork {
   Network network;
   int ranks = 0;
   int nodes = 0;
 
-  // [participant] for a list with as many ranks: switches of one participant are those of the
-  // node, or of the fabric for "collnet". NVLS over all ranks as one node uses the topmost.
+  // [participant] for a list with as many ranks. A switch participant is the node's or, for
+  // "collnet", the fabric's. NVLS over all ranks as one node uses the topmost switch.
   std::vector<int> PlacesOf(const collective::StepList& list) const;
 };
 
-// Every link's latency and bandwidth drawn from `seed`; 0: 1 us and 10 GB/s everywhere.
+// Every link's latency and bandwidth are drawn from `seed`; 0: 1 us and 10 GB/s everywhere.
 SampleNetwork MakeSampleNetwork(int nodes, int ranks_per_node, std::uint32_t seed);
 
-// Ranks on one switch; latencies, all on the way up, and bandwidths of both ways per rank.
+// Ranks on one switch, with a latency (all on the way up) and a bandwidth (both ways) per rank.
 Network MakeStar(const std::vector<Time>& latencies, const std::vector<Bandwidth>& bandwidths);
 
 }  // namespace stepcast::network

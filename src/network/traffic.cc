@@ -17,7 +17,7 @@ using collective::Ring;
 using collective::Step;
 using collective::StepList;
 
-// An empty collective still has connections; they share the links evenly.
+// The weight of a connection; those of an empty collective share links evenly.
 double WeightOf(const Connection& connection) {
   return static_cast<double>(std::max<std::int64_t>(1, connection.bytes));
 }
@@ -73,7 +73,7 @@ void Traffic::Connect() {
   for (int worker = 0; worker < list_->workers(); ++worker) {
     first_of_.push_back(static_cast<std::uint32_t>(connections_.size()));
     if (ring != nullptr) {
-      // Its steps would be as many as there are ranks: all alike, to one neighbour.
+      // A ring would have as many steps as ranks, all alike and to one neighbour.
       if (ring->ranks() == 1) continue;
       const std::int64_t messages = ring->sends_per_chunk() * ring->slices();
       const std::int64_t largest = list_->partition().Size(0, 0);
@@ -88,7 +88,7 @@ void Traffic::Connect() {
     for (std::int64_t i = 0; i < list_->StepsPerLoop(worker); ++i) {
       const Step step = list_->At(worker, i);
       if (step.send_to == kNobody) continue;
-      // Sends to one and the same follow each other; so does the common case of only one receiver.
+      // Sends to the same receiver are consecutive, as in the common case of a single receiver.
       if (static_cast<std::ptrdiff_t>(connections_.size()) == first ||
           connections_.back().to != step.send_to) {
         connections_.push_back(
@@ -169,7 +169,7 @@ void Traffic::Divide(LinkSet& crossed) {
         const std::uint32_t link = link_of[connection.first_use + use];
         const auto bandwidth =
             static_cast<double>(network_->link(share.link).bandwidth.bytes_per_second());
-        // Alone, it has all of the link to the last byte.
+        // Alone on the link, it has all of it until the last byte.
         const double own = share.part * WeightOf(connection);
         rate =
             std::min(rate, own == weight[link] ? bandwidth / share.part

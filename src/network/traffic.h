@@ -12,41 +12,40 @@
 #include "src/network/network.h"
 #include "tl/expected.hpp"
 
-// A collective's steps on a network: which ranks are connected, over which links, and how fast. All
-// fidelities read this.
+// A collective's steps on a network: which ranks are connected, over which links, and how fast.
+// Used by all fidelities.
 namespace stepcast::network {
 
-// A connection: carries the messages of one worker to another, one after the other.
+// A connection carries the messages of one worker to another, one after the other.
 //
-//   A message of b bytes that is sent at t takes b / rate to leave, and its last byte arrives
-//   another `latency` later. The next message of the connection leaves after it.
+//  A message of b bytes that is sent at t takes b / rate to leave, and its last byte arrives
+//  another `latency` later. The next message of the connection leaves after it.
 //
-// Rate: the connections of a collective divide every link among themselves in proportion to the
-// bytes that each has to carry over it (of those in use at the same time, StepList::StageOf), for
-// then the link has carried all of it soonest. A connection has the least that any link of its path
-// leaves to it. So a collective alone on the network never waits for itself, and its busiest link
-// is busy throughout.
+// Rate: the connections of a collective divide every link in proportion to the bytes that each has
+// to carry over it (among those in use at the same time, StepList::StageOf), because the link then
+// finishes earliest. A connection gets the minimum over the links of its path. An uncontended
+// collective therefore never waits for itself, and its busiest link is always busy.
 struct Connection {
   int from = 0;  // workers
   int to = 0;
   int stage = 0;
   Time latency{};
   Bandwidth rate{};
-  std::uint32_t first_use = 0;  // in Traffic::shares()
+  std::uint32_t first_use = 0;  // index in Traffic::shares()
   std::uint32_t uses = 0;
-  // Of one loop; its first, which is the largest.
+  // Counts of the first loop, which is the largest.
   std::int64_t messages = 0;
   std::int64_t bytes = 0;
-  std::int64_t blocks = 0;  // in all messages: later loops have at most as many bytes less
+  std::int64_t blocks = 0;  // in all messages: later loops have fewer bytes by at most this number
 };
 
 class Traffic {
  public:
-  // `places`: [participant]. The list and the network must outlive it. Fails where two participants
-  // that exchange messages have no route.
+  // `places`: [participant]. The list and the network must outlive the traffic. Fails if two
+  // participants that exchange messages have no route.
   static tl::expected<Traffic, Fault> Make(const collective::StepList& list, const Network& network,
                                            std::span<const int> places);
-  // With the network's router, which knows the ways again that it has found before.
+  // The same with a router of the network, which caches routes.
   static tl::expected<Traffic, Fault> Make(const collective::StepList& list, const Network& network,
                                            std::span<const int> places, Network::Router& router);
 
@@ -54,27 +53,27 @@ class Traffic {
   const Network& network() const { return *network_; }
   int PlaceOf(int participant) const { return places_[static_cast<std::size_t>(participant)]; }
 
-  // The same traffic with every connection at `part` of its rate, 0 < part <= 1: what sends does
-  // not keep up with the links.
+  // The same traffic with every connection at `part` of its rate, 0 < part <= 1, for senders slower
+  // than links.
   Traffic Slowed(double part) const;
 
-  // Ordered by the sending worker, then by the receiving one.
+  // Ordered by sending worker, then by receiving worker.
   std::span<const Connection> connections() const { return connections_; }
-  // Those from a worker.
+  // The connections from a worker.
   std::span<const Connection> From(int worker) const {
     const auto begin = first_of_[static_cast<std::size_t>(worker)];
     return {connections_.data() + begin, first_of_[static_cast<std::size_t>(worker) + 1] - begin};
   }
-  // Its number in connections(). Requires that it exists.
+  // The index in connections(), which must contain it.
   std::uint32_t Find(int from, int to) const;
   std::span<const Share> SharesOf(const Connection& connection) const {
     return {shares_.data() + connection.first_use, connection.uses};
   }
 
-  // No fidelity is faster: the longest time that a link takes to carry what the collective puts on
-  // it. Counts no byte that is not sent.
+  // Lower bound for every fidelity: the longest time that a link takes to carry the collective's
+  // bytes. Counts only bytes that are sent.
   Time bandwidth_bound() const { return bandwidth_bound_; }
-  // The same for each stage by itself, added up: what the links are busy with.
+  // The sum of the same bound for each stage: the time that links are busy.
   Time transfer() const { return transfer_; }
 
   // The total load of a link.
@@ -82,7 +81,7 @@ class Traffic {
     int link = 0;
     double bytes = 0;
   };
-  const std::vector<Load>& loads() const { return loads_; }  // by link, without those that idle
+  const std::vector<Load>& loads() const { return loads_; }  // ordered by link, without idle links
 
  private:
   Traffic(const collective::StepList& list, const Network& network, std::span<const int> places);

@@ -46,8 +46,8 @@ TEST(TrafficTest, ChannelsShareALink) {
 }
 
 // Two trees over 6 ranks. Rank 2 is an inner node of the first, with children 1 and 3 and parent 4,
-// and a leaf of the second, with parent 3: on its way out a half up in each, a half down twice. A
-// quarter of its link for each of the four.
+// and a leaf of the second, with parent 3. Its outgoing link carries a half up in each tree and a
+// half down twice: a quarter of the link for each of the four.
 TEST(TrafficTest, TreesShareALinkByTheirBytes) {
   const Network network = Star(6);
   const auto tree =
@@ -60,7 +60,7 @@ TEST(TrafficTest, TreesShareALinkByTheirBytes) {
   }
 }
 
-// The stages of PAT follow one another, so each has the whole link.
+// PAT's stages run one after the other, so each has the whole link.
 TEST(TrafficTest, StagesDoNotShare) {
   const Network network = Star(8);
   const auto pat =

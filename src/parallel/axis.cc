@@ -14,7 +14,7 @@ const char* Name(Axis axis) {
 }
 
 std::string NameOf(AxisSet axes) {
-  // Axes that factor one have its name where they are together.
+  // Pairs of axes that factor one axis have its name when they occur together.
   constexpr std::pair<AxisSet, const char*> kTogether[] = {
       {kContext, "context"}, {kExpert, "expert"}, {kExpertData, "expert data"}};
   std::string name;

@@ -13,14 +13,14 @@
 namespace stepcast::parallel {
 namespace {
 
-// Kinds of passes of a stage: those of the block, in the order of a micro-batch, and the gradients
-// of weights, of either chunk.
+// Kinds of passes of a stage: those of the block, in a micro-batch's order, and the weight
+// gradients of either chunk.
 constexpr int kFirstForward = 0, kLastForward = 1, kLastBackward = 2, kFirstBackward = 3;
 constexpr int kBlock = 4, kWeights = 4, kKinds = 5;
 constexpr int kInterval = 6;  // slots from a block to the next
 
-// Slots of a stage's passes: [kind][micro-batch]; of weights as many as of both backwards, the
-// oldest first.
+// Slots of a stage's passes: [kind][micro-batch]. Weight passes are as many as both backwards
+// together, oldest first.
 using StageSlots = std::array<std::vector<int>, kKinds>;
 using Slots = std::vector<StageSlots>;  // [stage]
 
@@ -28,7 +28,7 @@ struct Place {
   int stage = 0, kind = 0, index = 0;
 };
 
-// What stands in each slot of a stage: a kind, or -1.
+// The kind in each slot of a stage, or -1.
 std::vector<int> Occupied(const StageSlots& stage) {
   int end = 0;
   for (const std::vector<int>& slots : stage) {
@@ -43,7 +43,7 @@ std::vector<int> Occupied(const StageSlots& stage) {
   return kinds;
 }
 
-// Every place by slot; at the same slot by stage, kind and index.
+// All passes by slot; within a slot by stage, kind and index.
 std::vector<Place> InOrder(const Slots& slots) {
   std::vector<std::tuple<int, int, int, int>> keys;
   for (std::size_t s = 0; s < slots.size(); ++s) {
@@ -62,7 +62,7 @@ std::vector<Place> InOrder(const Slots& slots) {
 
 bool IsBackward(int kind) { return kind == kLastBackward || kind == kFirstBackward; }
 
-// The weights' parts of backwards, each in the first free slot behind it.
+// Puts the weight part of each backward into the first free slot after it.
 void AddWeights(StageSlots& stage) {
   std::vector<int>& weights = stage[kWeights];
   weights.clear();
@@ -77,7 +77,7 @@ void AddWeights(StageSlots& stage) {
   for (auto end = static_cast<int>(kinds.size()); waiting > 0; --waiting) weights.push_back(end++);
 }
 
-// The most chunk passes alive: from a forward to its weights' part.
+// The largest number of live chunk passes, from a forward to its weight part.
 int MostAlive(const StageSlots& stage) {
   int alive = 0, most = 0;
   for (const int kind : Occupied(stage)) {
@@ -92,8 +92,8 @@ class Builder {
  public:
   explicit Builder(Slots slots) : slots_(std::move(slots)) {}
 
-  // With the weights' parts in their places, passes outside of the steady phase move forward; then,
-  // with these going wherever there is room, those behind the last forward.
+  // With the weights' parts in their places, passes outside the steady phase move forward. Then,
+  // with the weights' parts in any free slots, passes after the last forward move forward.
   Slots Build() {
     for (StageSlots& stage : slots_) AddWeights(stage);
     MoveForward(true);
@@ -112,7 +112,7 @@ class Builder {
                  [static_cast<std::size_t>(index)];
   }
 
-  // The last slot of what the pass needs; -1: nothing.
+  // The last slot among the inputs of the pass; -1 if there are none.
   int Needs(const Place& at) {
     int last = -1;
     const int stages = static_cast<int>(slots_.size());
@@ -125,7 +125,8 @@ class Builder {
       std::nth_element(backwards.begin(), nth, backwards.end());
       return std::max(last, *nth);
     }
-    // Forwards of the first chunks go down the stages, of the second ones back up; so do gradients.
+    // Forwards of first chunks go down the stages, those of second chunks go back up. Gradients do
+    // likewise.
     const bool down = at.kind == kFirstForward || at.kind == kLastBackward;
     const int neighbour = at.stage + (down ? -1 : 1);
     if (neighbour >= 0 && neighbour < stages)
@@ -178,12 +179,12 @@ class Builder {
     return fits;
   }
 
-  // In the same order, each pass in the first slot behind what it needs and the one before it.
+  // Keeps the order: each pass takes the first slot after its inputs and after the pass before it.
   void Squeeze() {
     std::vector<int> next(slots_.size(), 0);
     for (const Place& at : InOrder(slots_)) {
       int& free = next[static_cast<std::size_t>(at.stage)];
-      // The weights' parts need nothing but their turn.
+      // The weights' parts only need to keep their turn.
       if (at.kind != kWeights) free = std::max(free, Needs(at) + 1);
       At(at.stage, at.kind, at.index) = free++;
     }
@@ -217,7 +218,7 @@ PipelineSchedule ScheduleOf(const Slots& slots) {
     for (const int kind : Occupied(slots[static_cast<std::size_t>(s)])) {
       if (kind < 0) continue;
       if (kind == kWeights) {
-        // Those of the second chunk first, where both wait.
+        // If both chunks wait, the second chunk's passes go first.
         const int of = weights[0] < done[kLastBackward] ? 0 : 1;
         stage.entries.push_back(Action{Task::kBackwardWeight,
                                        weights[static_cast<std::size_t>(of)]++,

@@ -17,16 +17,16 @@ constexpr PassDurations kEqual{.forward = 1, .backward_input = 1, .backward_weig
 int Most(const std::vector<int>& counts) { return *std::max_element(counts.begin(), counts.end()); }
 
 // Two stages' block: at stage 0 in slots 0, 4, 8 and 13, at stage 1 in 2, 3, 10 and 12. Four chunk
-// passes may be alive at a stage, so that the second forward moves before the first one comes back.
+// passes may be alive at a stage, so the second forward moves before the first one returns.
 TEST(ControllableMemory, TwoStagesAndTwoMicroBatches) {
   EXPECT_EQ(Print(VHalf(2, 2)),
             "stage 0 holds 0 3: F0.0 F1.0 F0.3 I0.3 W0.3 F1.3 I0.0 I1.3 W1.3 W0.0 I1.0 W1.0\n"
             "stage 1 holds 1 2: F0.1 F0.2 F1.1 F1.2 I0.2 W0.2 I0.1 W0.1 I1.2 W1.2 I1.1 W1.1\n");
 }
 
-// arXiv 2405.15362: all passes of a micro-batch, messages in order, and memory whatever the number
-// of micro-batches. In passes of a chunk, of which 1F1B's first stage has 2P: V-Half P and two,
-// V-Min 2P/3 and less than four.
+// arXiv 2405.15362: all passes of a micro-batch, messages in order, and memory independent of the
+// number of micro-batches. In chunk passes, of which 1F1B's first stage has 2P: V-Half has P and
+// two, V-Min 2P/3 and less than four.
 RC_GTEST_PROP(ControllableMemory, ActivationsAreHalfAndAThird, ()) {
   const int stages = *rc::gen::inRange(1, 17);
   const int micro_batches = *rc::gen::inRange(1, 60);
@@ -40,8 +40,8 @@ RC_GTEST_PROP(ControllableMemory, ActivationsAreHalfAndAThird, ()) {
   }
 }
 
-// With equal passes and enough micro-batches every stage is idle as long, whatever their number: of
-// 1F1B's 6 (P-1) passes of a chunk about half with V-Half, two thirds with V-Min.
+// With equal passes and enough micro-batches, every stage has the same idle time, whatever their
+// number: of 1F1B's 6 (P-1) chunk passes about half with V-Half, two thirds with V-Min.
 RC_GTEST_PROP(ControllableMemory, IdleTimeIsAHalfAndTwoThirds, ()) {
   const int stages = *rc::gen::inRange(3, 17);
   const int micro_batches = *rc::gen::inRange(2 * stages, 5 * stages);

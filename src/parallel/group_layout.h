@@ -2,17 +2,17 @@
 
 #include <vector>
 
-// Which ranks form a group, for all ranks of a grid at once.
+// The groups of all ranks of a grid.
 namespace stepcast::parallel {
 
-// One group in terms of shape and strides, as layouts of tensors are written: rank r's group has
-// the ranks that differ from r in their coordinates along these dimensions alone. Groups of one
-// layout are disjoint, of equal size, and together hold all ranks of the grid: they are *siblings*,
-// which run the same collectives at the same time.
+// Groups given by strides and degrees, like layouts of tensors. Rank r's group contains the ranks
+// whose coordinates differ from r's only along these dimensions. The groups of a layout are
+// disjoint, of equal size, and contain all ranks of the grid. They are *siblings*, which run the
+// same collectives at the same time.
 //
-//   ranks 8, {stride 1, degree 4}                  {0 1 2 3} {4 5 6 7}
-//   ranks 8, {stride 4, degree 2}                  {0 4} {1 5} {2 6} {3 7}
-//   ranks 8, {stride 1, degree 2}, {stride 4, 2}   {0 1 4 5} {2 3 6 7}
+//  ranks 8, {stride 1, degree 4}                  {0 1 2 3} {4 5 6 7}
+//  ranks 8, {stride 4, degree 2}                  {0 4} {1 5} {2 6} {3 7}
+//  ranks 8, {stride 1, degree 2}, {stride 4, 2}   {0 1 4 5} {2 3 6 7}
 class GroupLayout {
  public:
   struct Dimension {
@@ -21,37 +21,37 @@ class GroupLayout {
     friend bool operator==(const Dimension&, const Dimension&) = default;
   };
 
-  // Nothing is said about other ranks.
+  // The empty layout: other groups are unknown.
   GroupLayout() = default;
-  // Dimensions fastest first; those of degree 1 and neighbours that continue one another are
-  // merged. Requires that a stride is a multiple of the extent (stride times degree) of the
-  // dimension before it, and `ranks` of the last extent.
+  // Dimensions are fastest first. The constructor drops those of degree 1 and merges adjacent ones
+  // that continue each other. A stride must be a multiple of the extent (stride times degree) of
+  // the dimension before it, and `ranks` of the last extent.
   GroupLayout(int ranks, const std::vector<Dimension>& dimensions);
 
-  // The same groups cut down to the ranks at these positions (Index), ascending: the first and the
-  // last stage of each pipeline. The other ranks are in none.
+  // The same groups restricted to the ranks at these positions (Index), ascending; for example the
+  // first and last stage of each pipeline. The other ranks are in no group.
   GroupLayout Only(std::vector<int> positions) const;
 
-  // Of the grid; 0 for the empty layout.
+  // Ranks of the grid; 0 for the empty layout.
   int ranks() const { return ranks_; }
   bool empty() const { return ranks_ == 0; }
-  // Of a group.
+  // Ranks of a group.
   int size() const { return positions_.empty() ? size_ : static_cast<int>(positions_.size()); }
-  // How many groups there are.
+  // Number of groups.
   int groups() const { return empty() ? 0 : ranks_ / size_; }
 
-  // Of the whole groups.
+  // Dimensions of the unrestricted groups.
   const std::vector<Dimension>& dimensions() const { return dimensions_; }
 
-  // The rank is in a group; all ranks are, but for Only.
+  // Whether the rank is in a group. Always true, except after Only.
   bool Holds(int rank) const;
-  // The lowest rank of a rank's group: which group it is in. The rank is in one.
+  // The lowest rank of the rank's group, which identifies the group. The rank must be in one.
   int First(int rank) const;
-  // Its position in its group.
+  // The rank's position in its group.
   int Index(int rank) const;
-  // All ranks of its group, ascending.
+  // All ranks of the rank's group, ascending.
   std::vector<int> Ranks(int rank) const;
-  // All groups, by lowest rank.
+  // All groups, ordered by lowest rank.
   std::vector<std::vector<int>> Groups() const;
 
   friend bool operator==(const GroupLayout&, const GroupLayout&) = default;
@@ -59,13 +59,13 @@ class GroupLayout {
  private:
   int ranks_ = 0;
   int size_ = 1;
-  // All ranks that differ along the dimensions, whatever `positions_`.
+  // The same for the unrestricted groups, ignoring `positions_`.
   int FirstOfWhole(int rank) const;
   int IndexInWhole(int rank) const;
   std::vector<int> Whole(int rank) const;
 
   std::vector<Dimension> dimensions_;
-  std::vector<int> positions_;  // of those the ones that are in the group; empty: all
+  std::vector<int> positions_;  // positions in the unrestricted group that are kept; empty: all
 };
 
 }  // namespace stepcast::parallel

@@ -12,8 +12,7 @@
 namespace stepcast::parallel {
 namespace {
 
-// Writes the entries of a stage with two legs, 0 and 1: chunks that each take their micro-batches
-// in order.
+// Writes the entries of a stage with two legs, 0 and 1: chunks whose micro-batches run in order.
 class Stage {
  public:
   struct Leg {
@@ -31,7 +30,7 @@ class Stage {
     action.task = Task::kBackwardWeight;
     delayed_.push_back(action);
   }
-  // Of the gradients of inputs that wait longest: of any leg, or of one.
+  // The weights' part of the inputs' gradients that have waited longest: of any leg, or of one.
   void BackwardWeight() {
     entries_.push_back(delayed_.front());
     delayed_.pop_front();
@@ -73,8 +72,8 @@ class Stage {
   std::vector<ScheduleEntry> entries_;
 };
 
-// dualpipe.py and dualpipev.py, steps 1 to 8: `place` counts from the end of a leg that begins it,
-// 0, to where the legs meet, `places` - 1; each leg has `count` micro-batches.
+// Steps 1 to 8 of dualpipe.py and dualpipev.py. `place`: distance from the start of a leg; the legs
+// meet at `places` - 1. Each leg has `count` micro-batches.
 void RunDualPipe(Stage& stage, int place, int places, int count) {
   const int ahead = places - place - 1;
   for (int i = 0; i < 2 * ahead; ++i) stage.Forward(0);
@@ -89,7 +88,7 @@ void RunDualPipe(Stage& stage, int place, int places, int count) {
   }
   for (int i = 0; i < count - 2 * places + place + 1; ++i) {
     if (i == 0 && ahead == 0) {
-      // Where the legs meet, the first two do not overlap.
+      // In the stage where the legs meet, the first two passes do not overlap.
       stage.Forward(0);
       stage.Backward(1);
     } else {
@@ -101,7 +100,7 @@ void RunDualPipe(Stage& stage, int place, int places, int count) {
     stage.Backward(1);
     stage.Pair(1, 0);
   }
-  // From the middle on the weights' parts are put off.
+  // From the middle on, the weights' parts are delayed.
   for (int i = 0; i < 2 * (place + 1); ++i) {
     const int leg = 1 - i % 2;
     if (i > place) {
@@ -117,8 +116,8 @@ void RunDualPipe(Stage& stage, int place, int places, int count) {
   while (stage.delays()) stage.BackwardWeight();
 }
 
-// One forward and the inputs' part of one backward by turns. From a stage to the next the forwards
-// ahead of the first backward become fewer by `step`, and the weights' parts that wait more by it.
+// Alternates one forward and the input part of one backward. From stage to stage, the forwards
+// before the first backward decrease by `step`, and the waiting weight parts increase by it.
 PipelineSchedule SplitOneForwardOneBackward(int stages, int micro_batches, int step) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1, "a schedule has stages and micro-batches");
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
@@ -149,7 +148,7 @@ PipelineSchedule ZeroBubbleH2(int stages, int micro_batches) {
 
 PipelineSchedule ZeroBubbleV(int stages, int micro_batches) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1, "a schedule has stages and micro-batches");
-  // Fewer micro-batches than fill the pipeline run as its first ones.
+  // Fewer micro-batches than fill the pipeline run like its first ones.
   const int count = std::max(2 * stages - 1, micro_batches);
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
   for (int s = 0; s < stages; ++s) {
@@ -218,7 +217,7 @@ namespace {
 
 using Number = ShapeMistake::Number;
 
-// A schedule with one chunk a stage, or with a number of its own.
+// A schedule with one chunk per stage, or with its own number of chunks.
 template <PipelineSchedule (*kBuild)(int, int)>
 PipelineSchedule Of(const ScheduleShape& shape) {
   return kBuild(shape.stages, shape.micro_batches);

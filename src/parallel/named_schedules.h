@@ -11,76 +11,74 @@
 namespace stepcast::parallel {
 
 // Pipelines with controllable memory (arXiv 2405.15362; sail-sg/zero-bubble-pipeline-parallelism,
-// scheduler/zbv_greedy.py): two chunks a stage, s and 2P-1-s, and backward in two parts. A building
-// block says when a micro-batch's four passes (forward of the first chunk, of the second, gradients
-// of inputs of the second, of the first) run at each stage, in slots of equal passes; it is
-// repeated every six slots, two of which are left to the gradients of weights. What a micro-batch
-// keeps alive follows from how long its passes are apart in the block. Passes before the first
-// micro-batch has come back, and behind the last forward, then move to earlier slots where that
-// needs no more memory.
+// scheduler/zbv_greedy.py): two chunks per stage, s and 2P-1-s, and a two-part backward. A building
+// block gives the slots of a micro-batch's four passes at each stage (forward of the first chunk,
+// of the second, input gradients of the second, of the first), with equal passes. It is repeated
+// every six slots, of which two are left for weight gradients. The memory of a micro-batch follows
+// from the distances of its passes in the block. Passes before the first micro-batch returns, and
+// after the last forward, then move to earlier slots if that needs no more memory.
 
-// About half of 1F1B's activations: P/2 micro-batches of a stage and a constant.
+// About half of 1F1B's activations: P/2 micro-batches of a stage plus a constant.
 PipelineSchedule VHalf(int stages, int micro_batches);
 
-// About a third, for more idle time: passes follow each other as closely as dependencies let them.
+// About a third, for more idle time: passes follow each other as closely as dependencies allow.
 PipelineSchedule VMin(int stages, int micro_batches);
 
-// Schedules that have a name in scenario files and on command lines.
+// Schedules with names, for scenario files and command lines.
 
-// Schedules that part backward: gradients of inputs (I), for which the chunk before waits, at once;
-// those of weights (W), for which only the update does, where a stage would wait.
+// Schedules that split backward. Input gradients (I) run immediately, because the previous chunk
+// waits for them. Weight gradients (W), needed only by the update, fill the waits of a stage.
 
-// ZB-H1 (arXiv 2401.10241; ZB1P): 1F1B with the same most activations; stage s runs the weights'
-// part s micro-batches behind the inputs'.
+// ZB-H1 (arXiv 2401.10241; ZB1P): 1F1B with the same peak of activations. Stage s runs the weight
+// part s micro-batches after the input part.
 PipelineSchedule ZeroBubbleH1(int stages, int micro_batches);
 
-// ZB-H2 (arXiv 2401.10241, section 2.2): from a stage's first pass to its last it does not wait
-// where all passes take as long, for nearly twice 1F1B's activations, 2P-1 micro-batches at every
-// stage: stage s begins with 2(P-s)-1 forwards and runs the weights' part 2s micro-batches behind
-// the inputs'.
+// ZB-H2 (arXiv 2401.10241, section 2.2): with equal passes, a stage never waits from its first pass
+// to its last. It needs nearly twice 1F1B's activations, 2P-1 micro-batches at every stage. Stage s
+// begins with 2(P-s)-1 forwards and runs the weight part 2s micro-batches after the input part.
 PipelineSchedule ZeroBubbleH2(int stages, int micro_batches);
 
 // ZB-V (arXiv 2401.10241, section 6; torch.distributed.pipelining's ScheduleZBVZeroBubble): stage s
-// holds chunks s and 2P-1-s, so that the first stage has the loss, too.
+// has the chunks s and 2P-1-s, so the first stage also has the loss.
 PipelineSchedule ZeroBubbleV(int stages, int micro_batches);
 
-// DualPipe (arXiv 2412.19437; deepseek-ai/DualPipe, dualpipe.py): two copies of the model go
-// through the stages in opposite directions, half of the micro-batches each; stage s holds chunk s
-// of the one and P-1-s of the other. In the steady state a forward of one direction and a backward
-// of the other are a pair. Requires an even number of stages, and of micro-batches, of which there
-// are at least 2P.
+// DualPipe (arXiv 2412.19437; deepseek-ai/DualPipe, dualpipe.py): two copies of the model run
+// through the stages in opposite directions, with half of the micro-batches each. Stage s has chunk
+// s of one copy and P-1-s of the other. In the steady state, a forward of one direction and a
+// backward of the other are a pair. Requires an even number of stages, and an even number of
+// micro-batches of at least 2P.
 PipelineSchedule DualPipe(int stages, int micro_batches);
 
 // DualPipe cut in half (deepseek-ai/DualPipe, dualpipev.py): one copy, whose chunks s and 2P-1-s
-// stage s holds. Requires at least 2P micro-batches.
+// are on stage s. Requires at least 2P micro-batches.
 PipelineSchedule DualPipeV(int stages, int micro_batches);
 
-// What a named schedule is built for.
+// The parameters of a named schedule.
 struct ScheduleShape {
   int stages = 1, micro_batches = 1;
-  int virtual_stages = 1;  // chunks a stage
-  int group = 0;           // of interleaved schedules: micro-batches; 0: as many as stages
+  int virtual_stages = 1;  // chunks per stage
+  int group = 0;  // interleaved schedules: micro-batches per group; 0: the number of stages
 };
 
 // Why a schedule cannot be built for a shape.
 struct ShapeMistake {
   enum class Number : std::uint8_t { kStages, kMicroBatches };
   Number number = Number::kMicroBatches;  // the wrong one
-  std::string sentence;                   // goes on from the schedule's name
+  std::string sentence;                   // continues after the schedule's name
   std::string hint;
 };
 
 struct NamedSchedule {
   std::string_view name;     // "1f1b"
-  std::string_view summary;  // a line for pages of help
-  // Chunks a stage; 0: as many virtual stages as one asks for.
+  std::string_view summary;  // one line for help pages
+  // Chunks per stage; 0: the number of virtual stages.
   int chunks = 1;
-  bool splits_backward = false;  // gradients of inputs and of weights have passes of their own
+  bool splits_backward = false;  // input and weight gradients have separate passes
   // Two copies of the model, in opposite directions.
   bool two_copies = false;
-  // nullptr: every shape will do.
+  // Checks a shape; nullptr: every shape is valid.
   std::optional<ShapeMistake> (*mistake)(const ScheduleShape& shape) = nullptr;
-  // Requires a shape without mistake.
+  // The shape must be valid.
   PipelineSchedule (*build)(const ScheduleShape& shape) = nullptr;
 
   std::optional<ShapeMistake> MistakeOf(const ScheduleShape& shape) const {
@@ -89,9 +87,9 @@ struct NamedSchedule {
 };
 
 std::span<const NamedSchedule> NamedSchedules();
-// nullptr: there is none of this name.
+// nullptr: no schedule has this name.
 const NamedSchedule* FindSchedule(std::string_view name);
-// "gpipe, 1f1b, ...": those of one copy of the model.
+// "gpipe, 1f1b, ...": schedules with one copy of the model.
 std::string NamesOfSchedules();
 
 }  // namespace stepcast::parallel

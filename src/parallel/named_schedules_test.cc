@@ -36,8 +36,8 @@ RC_GTEST_PROP(NamedSchedulesTest, HaveNoMistakesWhereTheShapeHasNone, ()) {
 }
 
 // Worked out by hand. 1f1b's first stage of 3 runs 2 forwards ahead and one more before its first
-// backward, whose own does not wait; gpipe's stages have run all 5. In two parts: zb_h1 waits as
-// 1f1b.
+// backward, whose own forward does not wait; gpipe's stages have run all 5. With a two-part
+// backward, zb_h1 waits as 1f1b.
 TEST(MostWaiting, IsWhatHasRunForwardAlone) {
   const auto most = [](const PipelineSchedule& schedule) {
     std::vector<std::vector<int>> forwards;
@@ -54,8 +54,8 @@ TEST(MostWaiting, IsWhatHasRunForwardAlone) {
             (std::vector<std::vector<int>>{{0, 1, 0}, {1, 0, 0}}));
 }
 
-// With more than four times as many micro-batches as stages no fewer passes wait: some backward of
-// the same chunk begins when as many wait of each chunk.
+// With more than four times as many micro-batches as stages, at least as many passes wait: some
+// backward of the same chunk begins when equally many wait for each chunk.
 RC_GTEST_PROP(MostWaiting, IsNoLessWithMoreMicroBatches, ()) {
   const int stages = *rc::gen::inRange(2, 9), more = *rc::gen::inRange(0, 40);
   for (const NamedSchedule& named : NamedSchedules()) {
@@ -67,9 +67,9 @@ RC_GTEST_PROP(MostWaiting, IsNoLessWithMoreMicroBatches, ()) {
   }
 }
 
-// As many passes wait again when every chunk of the stage has run backward, where forwards and
-// backwards go by turns: gradients of all chunks are then kept beside them. Of v_min one or two
-// fewer do.
+// If forwards and backwards alternate, equally many passes wait again after every chunk of the
+// stage has run a backward. Gradients of all chunks are then kept at the same time. For v_min it is
+// one or two fewer.
 RC_GTEST_PROP(MostWaiting, ComesAgainWhenAllChunksHaveRunBackward, ()) {
   const int stages = *rc::gen::inRange(2, 9), more = *rc::gen::inRange(0, 40);
   const int virtual_stages = *rc::gen::inRange(2, 5), group = *rc::gen::inRange(0, 5);

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = ParameterPass::Kind;
 
-// The first `count` chunks that entries from `begin` on compute with; a pair brings both of its.
+// The first `count` chunks used by entries from `begin` on; a pair adds both of its chunks.
 std::vector<int> NextChunks(const std::vector<ScheduleEntry>& entries, std::size_t begin,
                             std::size_t count) {
   std::vector<int> next;

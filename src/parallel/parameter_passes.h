@@ -2,17 +2,17 @@
 
 #include "src/parallel/pipeline_schedule.h"
 
-// When sharded parameters are gathered and freed, and gradients reduced, between the passes of a
-// schedule, as torch.distributed.pipelining puts it in (torch/distributed/pipelining/schedules.py,
-// _add_unshard_reshard and _add_reduce_grad). Of schedules that have no such entries yet.
+// Inserts gathers and frees of sharded parameters and reductions of gradients between a schedule's
+// passes, like torch.distributed.pipelining (torch/distributed/pipelining/schedules.py,
+// _add_unshard_reshard and _add_reduce_grad). Only for schedules without such entries.
 namespace stepcast::parallel {
 
-// A chunk's gradients are reduced behind its last micro-batch's backward.
+// Reduces a chunk's gradients after its last micro-batch's backward.
 PipelineSchedule WithReductions(PipelineSchedule schedule);
 
-// Before each pass the parameters of the next `active` chunks that the stage computes with are
-// gathered, first those needed first; those of other chunks are freed before, and at the end all.
-// Three by default: a forward, a backward, and one that is being gathered.
+// Before each pass, gathers the parameters of the next `active` chunks that the stage computes
+// with, in the order of need, after freeing those of other chunks. All are freed at the end.
+// Default three: for a forward, a backward, and one being gathered.
 PipelineSchedule WithUnshards(PipelineSchedule schedule, int active = 3);
 
 }  // namespace stepcast::parallel

@@ -18,15 +18,15 @@ namespace {
 
 using Kind = ParameterPass::Kind;
 
-// One chunk a stage: it stays gathered for the step.
+// One chunk per stage: it stays gathered for the step.
 TEST(ParameterPasses, OfOneChunk) {
   EXPECT_EQ(Print(WithReductions(WithUnshards(OneForwardOneBackward(2, 2)))),
             "stage 0: unshard F0 F1 B0 B1 reduce reshard\n"
             "stage 1: unshard F0 B0 F1 B1 reduce reshard\n");
 }
 
-// Four chunks, of which three are gathered at a time. Before F0.1 the next ones are 1, 2 and 3: 0
-// is freed for 3; before F0.2 they are 2, 3 and, in backward, 1; before B0.2 2, 1 and 0.
+// Four chunks, of which three are gathered at a time. Before F0.1 the next ones are 1, 2 and 3, so
+// 0 is freed for 3. Before F0.2 they are 2, 3 and, in backward, 1. Before B0.2 they are 2, 1 and 0.
 TEST(ParameterPasses, ThreeChunksAtATime) {
   EXPECT_EQ(Print(WithReductions(WithUnshards(BreadthFirst(1, 1, 4)))),
             "stage 0 holds 0 1 2 3: unshard.0 unshard.1 unshard.2 F0.0 reshard.0 unshard.3 F0.1 "
@@ -34,8 +34,8 @@ TEST(ParameterPasses, ThreeChunksAtATime) {
             "reshard.1 B0.0 reduce.0 reshard.0\n");
 }
 
-// Whatever the schedule: every pass computes with gathered parameters, three chunks are gathered at
-// most (four with a pair that brings two), and each chunk's gradients are reduced once, behind its
+// For every schedule: all passes compute with gathered parameters, at most three chunks are
+// gathered (four with a pair that adds two), and each chunk's gradients are reduced once, after its
 // last backward.
 RC_GTEST_PROP(ParameterPasses, AreThereWhenTheyAreNeeded, ()) {
   const NamedSchedule& named =

@@ -9,7 +9,7 @@
 namespace stepcast::parallel {
 namespace {
 
-// Stage s holds chunk s, and has no entries yet.
+// A schedule without entries in which stage s has chunk s.
 PipelineSchedule OneChunkEach(int stages, int micro_batches) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1, "a schedule has stages and micro-batches");
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
@@ -19,7 +19,7 @@ PipelineSchedule OneChunkEach(int stages, int micro_batches) {
   return schedule;
 }
 
-// Stage s holds chunks s, s + P, s + 2P, ... in the order of the layers.
+// A schedule without entries in which stage s has chunks s, s + P, s + 2P, ... in layer order.
 PipelineSchedule LoopedChunks(int stages, int micro_batches, int virtual_stages) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1 && virtual_stages >= 1,
                  "a schedule has stages, chunks and micro-batches");
@@ -110,8 +110,8 @@ PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches,
   if (group == 0) group = stages;
   const int rest = micro_batches % group;
   STEPCAST_CHECK(rest == 0 || rest >= stages, "the last group of micro-batches fills the pipeline");
-  // In which order a stage runs the passes of one direction: a micro-batch, and how many chunks
-  // come before it.
+  // The order in which a stage runs the passes of one direction: a micro-batch, and the number of
+  // chunks before it.
   std::vector<std::pair<int, int>> order;
   for (int first = 0; first < micro_batches; first += group) {
     const int end = std::min(first + group, micro_batches);

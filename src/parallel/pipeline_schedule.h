@@ -6,22 +6,22 @@
 #include <variant>
 #include <vector>
 
-// Pipeline schedules as data: for each stage of a pipeline, the list of what it computes, in order.
+// Pipeline schedules as data: for each stage, the list of its passes, in order.
 //
-// The model's layers are cut into *chunks*, numbered in the order of the layers: chunk 0 has the
-// first ones. A *stage* (the ranks at one coordinate of the pipeline axis) holds one chunk or
-// several. Sends and receives are not in a schedule: they follow from which stage holds the
-// neighbouring chunk. Durations are not in it either (schedule_check.h).
+// The model's layers are divided into *chunks*, numbered in layer order: chunk 0 has the first
+// layers. A *stage* (the ranks at one coordinate of the pipeline axis) has one or several chunks.
+// Sends and receives are not listed: they follow from the stages of neighboring chunks. Durations
+// are not included either (schedule_check.h).
 namespace stepcast::parallel {
 
 enum class Task : std::uint8_t {
   kForward,
-  kBackward,        // of inputs and weights together
-  kBackwardInput,   // gradients of inputs alone: what the previous chunk waits for
-  kBackwardWeight,  // gradients of weights, after those of inputs
+  kBackward,        // for inputs and weights together
+  kBackwardInput,   // input gradients only, which the previous chunk waits for
+  kBackwardWeight,  // weight gradients, after the input gradients
 };
 
-// Of a micro-batch through a chunk nothing is left to do.
+// Whether the task is a micro-batch's last one in a chunk.
 constexpr bool EndsBackward(Task task) {
   return task == Task::kBackward || task == Task::kBackwardWeight;
 }
@@ -34,16 +34,16 @@ struct Action {
   friend bool operator==(const Action&, const Action&) = default;
 };
 
-// A forward and a backward pass (whole, or of inputs) of two micro-batches, issued operation by
-// operation in turns, so that one computes while the other communicates (Megatron-Core's combined
-// 1F1B, DualPipe).
+// A forward and a backward pass (whole, or for inputs) of two micro-batches, issued in turns
+// operation by operation, so that one computes while the other communicates (Megatron-Core's
+// combined 1F1B, DualPipe).
 struct OverlappedPair {
   Action forward;
   Action backward{Task::kBackward, 0, 0};
   friend bool operator==(const OverlappedPair&, const OverlappedPair&) = default;
 };
 
-// What a chunk's sharded parameters and gradients do between passes.
+// An operation on a chunk's sharded parameters or gradients between passes.
 struct ParameterPass {
   enum class Kind : std::uint8_t {
     kUnshard,          // gather the parameters
@@ -62,7 +62,7 @@ std::vector<Action> ActionsOf(const ScheduleEntry& entry);
 
 struct PipelineSchedule {
   struct Stage {
-    std::vector<int> chunks;  // that it holds
+    std::vector<int> chunks;  // the chunks on this stage
     std::vector<ScheduleEntry> entries;
     friend bool operator==(const Stage&, const Stage&) = default;
   };
@@ -71,46 +71,46 @@ struct PipelineSchedule {
   friend bool operator==(const PipelineSchedule&, const PipelineSchedule&) = default;
 };
 
-// How many chunks the model is cut into: one more than the highest that a stage holds.
+// The number of chunks of the model: one more than the highest on any stage.
 int Chunks(const PipelineSchedule& schedule);
 
-// Whether some backward comes in two passes, of inputs and of weights.
+// Whether some backward has two passes, for inputs and for weights.
 bool SplitsBackward(const PipelineSchedule& schedule);
 
-// [chunk][micro-batch]: the stage that runs these passes, -1 where none does. With two copies of
-// the model in opposite directions (DualPipe) a chunk's micro-batches run on two stages.
+// [chunk][micro-batch]: the stage that runs these passes, -1 if none. With two copies of the model
+// in opposite directions (DualPipe), a chunk's micro-batches run on two stages.
 std::vector<std::vector<int>> StagesOfPasses(const PipelineSchedule& schedule);
 
 // One stage, each micro-batch forward and backward before the next: gradient accumulation.
 PipelineSchedule Sequential(int micro_batches);
 
-// All forwards, then all backwards, both from the first micro-batch on (arXiv 1811.06965; order of
-// backwards as torch.distributed.pipelining and Megatron-LM have it). With one micro-batch: naive
-// model parallelism.
+// All forwards, then all backwards, both starting with the first micro-batch (arXiv 1811.06965; the
+// order of backwards is that of torch.distributed.pipelining and Megatron-LM). With one
+// micro-batch: naive model parallelism.
 PipelineSchedule GPipe(int stages, int micro_batches);
 
 // PipeDream-Flush, Megatron-LM's schedule without interleaving (arXiv 2104.04473, figure 4): stage
-// s runs P-1-s forwards ahead, then one forward and one backward by turns.
+// s runs P-1-s forwards ahead, then alternates one forward and one backward.
 PipelineSchedule OneForwardOneBackward(int stages, int micro_batches);
 
-// The same with several chunks a stage: stage s holds chunks s, s + P, s + 2P, ... (Megatron-LM,
-// arXiv 2104.04473, figure 4, below; core/pipeline_parallel/schedules.py). Micro-batches go in
-// groups of G, the last of which may be smaller: the first chunk's passes of a group, then the
-// second's, ...; backwards in the same order from the last chunk on. Stage s runs
-// 2 (P-1-s) + (v-1) G forwards ahead. Requires that the last group is whole or has P micro-batches
-// at least: else a stage waits for what it would run only later. `group`: G; 0: P.
+// The same with several chunks per stage: stage s has chunks s, s + P, s + 2P, ... (Megatron-LM,
+// arXiv 2104.04473, figure 4, below; core/pipeline_parallel/schedules.py). Micro-batches run in
+// groups of G, of which the last may be smaller: the first chunk's passes of a group, then the
+// second's, and so on; backwards in the same order, starting with the last chunk. Stage s runs 2
+// (P-1-s) + (v-1) G forwards ahead. Requires that the last group is complete or has at least P
+// micro-batches; otherwise a stage would wait for a pass that it runs only later. `group`: G; 0: P.
 PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches, int virtual_stages,
                                                   int group = 0);
 
 // Breadth-first pipelines (arXiv 2211.05953; torch.distributed.pipelining's ScheduleLoopedBFS),
 // with the chunks of interleaving: all forwards of a stage's first chunk, then all of its second,
-// ...; backwards from the last chunk on.
+// and so on; backwards start with the last chunk.
 PipelineSchedule BreadthFirst(int stages, int micro_batches, int virtual_stages);
 
-// Each backward and the forward behind it as a pair that overlaps: Megatron-Core's combined 1F1B
-// (core/pipeline_parallel/combined_1f1b.py). A stage then has one more micro-batch in flight before
-// its first pair, as Megatron-Core's has. Of Sequential and InterleavedOneForwardOneBackward, where
-// the two do not depend on one another; stages with one chunk each would wait in turns.
+// Turns each backward and the forward after it into an overlapping pair: Megatron-Core's combined
+// 1F1B (core/pipeline_parallel/combined_1f1b.py). As there, a stage has one more micro-batch in
+// flight before its first pair. Only for Sequential and InterleavedOneForwardOneBackward, where the
+// two passes are independent; stages with one chunk each would wait for each other.
 PipelineSchedule Combined(PipelineSchedule schedule);
 
 }  // namespace stepcast::parallel

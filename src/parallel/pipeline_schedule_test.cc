@@ -52,8 +52,8 @@ TEST(PipelineScheduleTest, SequentialIsTheLoopOfGradientAccumulation) {
   EXPECT_EQ(Print(Sequential(3)), "stage 0: F0 B0 F1 B1 F2 B2\n");
 }
 
-// Megatron-Core, combined_1f1b_schedule_for_no_pipelining: F0, then each backward with the forward
-// of the next micro-batch.
+// Megatron-Core, combined_1f1b_schedule_for_no_pipelining: F0, then each backward with the next
+// micro-batch's forward.
 TEST(PipelineScheduleTest, CombinedGradientAccumulation) {
   EXPECT_EQ(Print(Combined(Sequential(3))), "stage 0: F0 F1+B0 F2+B1 B2\n");
   EXPECT_EQ(Print(Combined(Sequential(1))), "stage 0: F0 B0\n");
@@ -61,7 +61,7 @@ TEST(PipelineScheduleTest, CombinedGradientAccumulation) {
 
 // Interleaved, a stage runs one more forward ahead than without pairs, 2 (P-1-s) + (v-1) P + 1
 // (core/pipeline_parallel/schedules.py, get_pp_rank_microbatches), and both have the same passes in
-// the same order. Whatever the shape, no stage waits for what would come later.
+// the same order. No shape deadlocks.
 RC_GTEST_PROP(PipelineScheduleTest, CombinedSchedulesRun, ()) {
   const int stages = *rc::gen::inRange(2, 7), chunks = *rc::gen::inRange(2, 4);
   const int micro_batches = stages * *rc::gen::inRange(1, 4);
@@ -94,8 +94,8 @@ RC_GTEST_PROP(PipelineScheduleTest, CombinedSchedulesRun, ()) {
 }
 
 // Megatron-LM, core/pipeline_parallel/schedules.py, by hand for P = 4, v = 2, groups of 4: stage 0
-// runs 2 (4-1-0) + (2-1) 4 = 10 forwards ahead. Of each group of four micro-batches first the first
-// chunk's passes, then the second's; backwards from the last chunk on.
+// runs 2 (4-1-0) + (2-1) 4 = 10 forwards ahead. Each group of four micro-batches runs the first
+// chunk's passes, then the second's; backwards start with the last chunk.
 TEST(PipelineScheduleTest, InterleavedOfFourStagesWithTwoChunks) {
   const PipelineSchedule schedule = InterleavedOneForwardOneBackward(4, 8, 2);
   EXPECT_EQ(schedule.stages[1].chunks, (std::vector<int>{1, 5}));
@@ -132,8 +132,8 @@ TEST(PipelineScheduleTest, InterleavedInLargerGroups) {
             "F3.3 B2.1 F4.3 B3.3 B4.3 B3.1 B4.1\n");
 }
 
-// Whatever the groups are, stages never wait for each other in a circle, messages keep their order,
-// and larger groups keep as many micro-batches or more.
+// For any groups: stages do not deadlock, messages keep their order, and larger groups keep at
+// least as many micro-batches.
 RC_GTEST_PROP(PipelineScheduleTest, GroupsOfAnySizeRun, ()) {
   const int stages = *rc::gen::inRange(1, 7), virtual_stages = *rc::gen::inRange(1, 5);
   const int group = stages + *rc::gen::inRange(0, 5);

@@ -12,7 +12,7 @@
 #include "src/base/check.h"
 
 namespace stepcast::parallel {
-// A graph whose nodes and edges have labels: what is known of them.
+// A graph with labels on nodes and edges.
 struct LabelledGraph {
   struct Edge {
     int a = 0;
@@ -23,19 +23,18 @@ struct LabelledGraph {
   std::vector<Edge> edges;           // both ways
 };
 
-// The coarsest stable colouring: nodes of one colour have the same label and, for each colour and
-// edge label, the same number of such neighbours. Colours are numbered in the order of their first
-// nodes. (Colour refinement, also called the 1-dimensional Weisfeiler-Leman algorithm; the classes
-// are the coarsest equitable partition. Rounds until nothing changes, each in the time that looking
-// at all edges takes; some ten where all is a few edges from all.)
+// The coarsest stable coloring: nodes of one color have the same label and, for each color and edge
+// label, the same number of such neighbors. Colors are numbered by first node. (Color refinement,
+// also called the 1-dimensional Weisfeiler-Leman algorithm; the classes are the coarsest equitable
+// partition. It runs rounds over all edges until nothing changes, some ten if all nodes are within
+// a few edges of each other.)
 std::vector<int> StableColours(const LabelledGraph& graph);
 
 namespace {
 
-// What a node sees: its own colour, and the labels and colours at the other ends of its edges. Of
-// those, which come in any order, a sum of 128 bits of hashes stands for all: that two nodes of
-// some hundred thousand that see different things have the same is as likely as a fault of the
-// memory.
+// A node's view: its color, and the labels and colors at the other ends of its edges. The latter
+// have no order, so a 128-bit sum of hashes represents them. Among some hundred thousand nodes, a
+// collision is as unlikely as a memory fault.
 struct View {
   std::uint64_t colour = 0;
   std::array<std::uint64_t, 2> seen{};
@@ -110,7 +109,7 @@ std::vector<int> StableColours(const LabelledGraph& graph) {
 
 namespace {
 
-// What a node of the graph is, so that a rank and a link never have one colour.
+// The kind of a graph node, so that a rank and a link never have the same color.
 enum class NodeKind : std::int64_t { kRank, kMeeting, kLink };
 
 }  // namespace
@@ -155,7 +154,7 @@ Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Mee
   }
   const std::vector<int> colours = StableColours(graph);
 
-  // A colour's number among those of its kind, in the order of first nodes.
+  // The number of a colour among those of its kind, in the order of first nodes.
   const auto renumbered = [&](int begin, int end) {
     std::map<int, int> numbers;
     std::vector<int> result;

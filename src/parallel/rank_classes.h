@@ -6,41 +6,42 @@
 
 #include "src/parallel/group_layout.h"
 
-// Ranks that may stand for one another.
+// Classes of ranks that can represent one another.
 namespace stepcast::parallel {
 
-// Ranks that do something together, and what that puts on links that others may use, too: a group
-// its collectives, two ranks the messages from one to the other.
+// A joint activity of ranks, and the load that it puts on links shared with others: the collectives
+// of a group, or the messages from one rank to another.
 struct Meeting {
   struct Edge {
-    int to = 0;              // a rank; a link, by any number
-    std::int64_t label = 0;  // the rank's part in it; the load, in any unit: equal loads are equal
+    int to = 0;  // a rank; or a link, by any number
+    // the rank's role; or the load on the link, in any unit: equal loads have equal labels
+    std::int64_t label = 0;
   };
-  std::int64_t label = 0;  // what is known to tell it from others
+  std::int64_t label = 0;  // known differences from other meetings
   std::vector<Edge> ranks{};
   std::vector<Edge> links{};
 };
 
-// One for each group, layout after layout, each in the order of GroupLayout::Groups. The label is
-// the layout's number.
+// One meeting for each group, layout after layout, each in the order of GroupLayout::Groups. The
+// label is the layout's index.
 std::vector<Meeting> GroupMeetings(std::span<const GroupLayout> layouts);
 
 struct Classes {
-  // [class] Its ranks, ascending. The lowest stands for all; classes are in the order of these.
+  // [class] its ranks, ascending. The lowest represents the class; classes are ordered by it.
   std::vector<std::vector<int>> ranks;
   std::vector<int> class_of;  // [rank]
-  // Meetings of one colour have ranks of the same classes, and load links of the same colours
-  // alike.
+  // Meetings of one color have ranks of the same classes, and put equal loads on links of the same
+  // colors.
   std::vector<int> meeting_colours;  // [meeting]
   std::vector<int> link_colours;     // [link]
 };
 
-// The coarsest stable colouring of ranks, of where they meet, and of shared links. All ranks of a
-// class are in meetings of the same colours, and those on links of the same colours with the same
-// loads; so what happens to one of them, when links are divided max-min fairly, happens to all, and
-// one of each class may be simulated, with multiplicities: a link of a colour carries the same from
-// meetings of each colour. `rank_labels`: [rank] what is known to tell ranks apart: the label
-// that the plan gives it, the kind of its device. `link_labels`: [link], as a bandwidth.
+// The coarsest stable coloring of ranks, meetings and shared links. All ranks of a class are in
+// meetings of the same colors, which put equal loads on links of the same colors. With max-min fair
+// sharing, all ranks of a class therefore behave alike. One rank of each class can be simulated,
+// with multiplicities: a link of one color carries the same from meetings of each color.
+// `rank_labels`: [rank] known differences between ranks: the plan's label, the kind of device.
+// `link_labels`: [link] known differences, such as bandwidth.
 Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Meeting> meetings,
                   std::span<const std::int64_t> link_labels);
 

@@ -25,7 +25,7 @@ struct LinkUse {
   std::int64_t load = 0;
 };
 
-// Four GPUs a node, one card for two of them: `cards[node]` in any unit.
+// Four GPUs per node, one card for two of them: `cards[node]` in any unit.
 struct Sample {
   std::vector<std::int64_t> labels;
   std::vector<GroupLayout> layouts;
@@ -44,7 +44,7 @@ struct Sample {
   }
 };
 
-// Hybrid sharding over nodes of `gpus` that share `cards` cards each; replicas cross them.
+// Hybrid sharding over nodes of `gpus` GPUs that share `cards` cards; replicas cross nodes.
 Sample HybridSharding(int nodes, int gpus, int cards) {
   Sample sample;
   const RankGrid grid({{Axis::kShardOuter, gpus}, {Axis::kReplica, nodes}});
@@ -88,8 +88,8 @@ TEST(RankClasses, AnUnevenCardSplitsTheRanks) {
   EXPECT_EQ(classes.ranks[1], (std::vector<int>{3, 7}));
 }
 
-// A slow device is a class; those that shard with it are another; the others, which meet it only by
-// way of these, a third.
+// A slow device is a class; the ranks that shard with it are another; the others, which meet it
+// only through those, are a third.
 TEST(RankClasses, ASlowDeviceSplitsThoseThatMeetIt) {
   Sample sample = HybridSharding(3, 2, 2);
   sample.labels[0] = 1;
@@ -101,8 +101,8 @@ TEST(RankClasses, ASlowDeviceSplitsThoseThatMeetIt) {
   EXPECT_EQ(classes.ranks[3], (std::vector<int>{3, 5}));
 }
 
-// Messages from each rank to the next but one: a link that the first of them crosses alone tells
-// all ranks of its chain apart, and those of the other chain stay alike.
+// Messages from each rank to the next but one. A link that only the first rank crosses
+// distinguishes all ranks of its chain; those of the other chain stay alike.
 TEST(RankClasses, MessagesTellTheirEndsApart) {
   const std::vector<std::int64_t> ranks(6, 0);
   std::vector<Meeting> meetings;
@@ -171,7 +171,7 @@ RC_GTEST_PROP(RankClasses, ColoursAreStableAndClassesPartition, ()) {
   for (const auto& [colour, loads] : carried) RC_ASSERT(loads.size() == 1U);
 }
 
-// Max-min fair rates: all rise together; those on a full link stop. `use[link][activity]`.
+// Max-min fair rates: all rise together, and those on a full link stop. `use[link][activity]`.
 std::vector<double> FairRates(const std::vector<std::vector<double>>& use,
                               const std::vector<double>& capacity, std::size_t activities) {
   std::vector<double> rates(activities, 0);
@@ -208,8 +208,8 @@ std::vector<double> FairRates(const std::vector<std::vector<double>>& use,
   return rates;
 }
 
-// All groups run at once. One activity for each colour of groups on one link for each colour of
-// links gets the rates that all groups get on all links.
+// All groups run at once. One activity per color of groups, on one link per color of links, gets
+// the rates that all groups get on all links.
 RC_GTEST_PROP(RankClasses, FlowOnClassesIsFlowOnAllRanks, ()) {
   const Sample sample = AnySample();
   const Classes classes = ClassesOf(sample);

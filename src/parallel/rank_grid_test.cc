@@ -109,8 +109,8 @@ RC_GTEST_PROP(RankGridTest, FactoringAnAxisLeavesItsGroups, ()) {
   RC_ASSERT(factored.Layout(Axis::kReplica) == whole.Layout(Axis::kReplica));
 }
 
-// The two grids of a plan with experts: each rank is where its coordinates say on both, pipeline
-// groups are the same ranks, and the degrees of either multiply to all ranks.
+// The two grids of a plan with experts: each rank has its coordinates in both, pipeline groups are
+// the same ranks, and the degrees of each multiply to all ranks.
 RC_GTEST_PROP(GridsTest, ExpertsFoldTheRanksOfAPipelineStage, ()) {
   const auto degree = [](int most) { return *rc::gen::inRange(1, most); };
   const int expert_tensor = degree(4), expert = degree(5), expert_data = degree(4);

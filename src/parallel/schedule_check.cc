@@ -75,7 +75,7 @@ std::vector<EntryAt> RunOrder(const PipelineSchedule& schedule,
   std::vector<EntryAt> order;
   std::vector<int> done(schedule.stages.size());  // [stage] entries that have run
   const auto has_run = [&](const EntryAt& at) { return at.entry < done[AsIndex(at.stage)]; };
-  // Stages by turns, each as far as it comes, until none can go on.
+  // Stages take turns, each as far as it can go, until none can.
   for (bool running = true; running;) {
     running = false;
     for (int stage = 0; stage < static_cast<int>(schedule.stages.size()); ++stage) {
@@ -94,7 +94,7 @@ std::vector<EntryAt> RunOrder(const PipelineSchedule& schedule,
 namespace {
 
 constexpr int kTasks = 4;
-// More are not looked for.
+// Limit on reported mistakes.
 constexpr std::size_t kMostMistakes = 20;
 
 std::size_t Index(int number) { return static_cast<std::size_t>(number); }
@@ -117,7 +117,7 @@ class Checker {
   }
 
  private:
-  // Numbers may be far larger than lists are long, so tables hold what there is.
+  // Numbers may far exceed the lists' lengths, so tables only hold the existing ones.
   struct Passes {  // of a micro-batch at a chunk
     std::array<int, kTasks> count{};
     int stage = -1;
@@ -127,7 +127,7 @@ class Checker {
   const ScheduleEntry& At(const EntryAt& at) const {
     return schedule_.stages[Index(at.stage)].entries[Index(at.entry)];
   }
-  // "F3", or "F3 of chunk 7" where the stage's number does not say which.
+  // Returns "F3", or "F3 of chunk 7" if the stage's number does not determine the chunk.
   std::string Name(const Action& action, int stage) const {
     const bool told = schedule_.stages[Index(stage)].chunks == std::vector<int>{action.chunk};
     return told ? Print(action, action.chunk)
@@ -215,8 +215,8 @@ class Checker {
     ++passes.count[static_cast<std::size_t>(action.task)];
   }
 
-  // The stage that should have the pass: where the micro-batch's others are, else the first that
-  // holds the chunk.
+  // The stage that should have the pass: the one with the micro-batch's other passes, else the
+  // first that holds the chunk.
   int Home(int chunk, const Passes& passes) const {
     if (passes.stage >= 0) return passes.stage;
     for (int stage = 0; stage < stages(); ++stage) {
@@ -254,7 +254,7 @@ class Checker {
     const ScheduleDependencies dependencies(schedule_);
     std::vector<int> done(Index(stages()));
     for (const EntryAt& at : RunOrder(schedule_, dependencies)) ++done[Index(at.stage)];
-    // What a stage that cannot go on waits for is not done, so its stage cannot go on either.
+    // A blocked stage waits for an entry of another stage, which is therefore blocked too.
     const auto awaited = [&](int stage) {
       for (const EntryAt& needed : dependencies.Of({stage, done[Index(stage)]})) {
         if (needed.entry >= done[Index(needed.stage)]) return needed;
@@ -317,7 +317,7 @@ std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedul
     Action action;  // that takes it
     int entry = -1;
   };
-  // By sender, receiver and direction: in the order of the one, and of the other.
+  // By sender, receiver and direction: in the sender's order, and in the receiver's.
   std::map<std::tuple<int, int, bool>, std::vector<Taken>> sent, taken;
   for (int stage = 0; stage < static_cast<int>(schedule.stages.size()); ++stage) {
     const std::vector<ScheduleEntry>& entries = schedule.stages[Index(stage)].entries;
@@ -380,7 +380,7 @@ std::vector<WaitingPasses> MostWaiting(const PipelineSchedule& schedule) {
     int all = 0, highest_all = -1;
     for (const ScheduleEntry& entry : stage.entries) {
       const std::vector<Action> actions = ActionsOf(entry);
-      // Of a pair the backward first: its forward need not have kept anything yet.
+      // The backward of a pair first: its forward need not have kept anything yet.
       for (auto action = actions.rbegin(); action != actions.rend(); ++action) {
         int& own = now[static_cast<std::size_t>(action->chunk)];
         if (action->task == Task::kForward) {

@@ -64,7 +64,7 @@ TEST(ScheduleCheckTest, MicroBatchesOutsideTheStep) {
   EXPECT_EQ(mistakes[0].sentence, "there is no micro-batch 1: they are 1, from 0");
 }
 
-// Numbers beyond what the lists hold cost no time.
+// Large numbers cost no time.
 TEST(ScheduleCheckTest, TheFirstMistakesOfMany) {
   const std::vector<std::string> mistakes = Mistakes("stage 0: F999999999 B999999999\n");
   ASSERT_EQ(mistakes.size(), 20U);
@@ -85,7 +85,7 @@ TEST(ScheduleCheckTest, InFlightInAPair) {
   EXPECT_EQ(MostInFlight(*schedule), std::vector<int>{2});
 }
 
-// Leaving any entry out, or writing it twice, is a mistake.
+// Omitting any entry, or duplicating it, is a mistake.
 RC_GTEST_PROP(ScheduleCheckTest, EveryEntryCounts, ()) {
   const int stages = *rc::gen::inRange(1, 6);
   const int micro_batches = *rc::gen::inRange(1, 8);
@@ -101,7 +101,7 @@ RC_GTEST_PROP(ScheduleCheckTest, EveryEntryCounts, ()) {
   RC_ASSERT(CheckSchedule(schedule).size() == 1U);
 }
 
-// With two neighbours of a list exchanged, a schedule runs or has one mistake, a cycle.
+// After exchanging two adjacent entries, a schedule runs or has one mistake, a cycle.
 RC_GTEST_PROP(ScheduleCheckTest, ExchangedEntriesRunOrFormACycle, ()) {
   PipelineSchedule schedule =
       OneForwardOneBackward(*rc::gen::inRange(1, 6), *rc::gen::inRange(1, 8));

@@ -46,7 +46,7 @@ MicroBatchRange RepeatedIn(const std::vector<ScheduleEntry>& entries, int micro_
       if (micro_batch == micro_batches - 1) end = std::min(end, i);
     });
   }
-  // The last micro-batch that is over before `end`, and the one a period before it.
+  // The last micro-batch that has ended before `end`, and the one a period before it.
   int last = micro_batches - 1;
   while (last >= 0 && last_pass[static_cast<std::size_t>(last)] >= end) --last;
   if (last < period) return {};

@@ -4,8 +4,8 @@
 
 #include "src/parallel/pipeline_schedule.h"
 
-// Where a schedule repeats: between the micro-batches that fill a pipeline and those that drain it
-// every stage runs the same passes again and again, each time for later micro-batches.
+// The repeating part of a schedule: between the micro-batches that fill a pipeline and those that
+// drain it, every stage runs the same passes again and again, each time for later micro-batches.
 namespace stepcast::parallel {
 
 // Micro-batches [first, end) of a stage.
@@ -16,11 +16,10 @@ struct MicroBatchRange {
   friend bool operator==(const MicroBatchRange&, const MicroBatchRange&) = default;
 };
 
-// [stage] the micro-batches whose last pass lies in the stretch of the stage's passes in which each
-// is the pass one period of `period` micro-batches before it, for a micro-batch later by so many.
-// The stretch has no pass of the schedule's first and last micro-batch, which frameworks treat in
-// ways of their own. The ranges are whole numbers of periods, and end as late as can be; a stage
-// without such a stretch has an empty one.
+// [stage] the micro-batches whose last pass is in the repeating part of the stage's passes. There,
+// each pass equals the one a period earlier, for a micro-batch `period` later. The part excludes
+// passes of the schedule's first and last micro-batch, which frameworks treat specially. The ranges
+// are whole periods and end as late as possible; a stage without repetition has an empty range.
 std::vector<MicroBatchRange> RepeatedMicroBatches(const PipelineSchedule& schedule, int period);
 
 }  // namespace stepcast::parallel

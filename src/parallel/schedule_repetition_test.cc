@@ -23,13 +23,13 @@ TEST(RepeatedMicroBatches, OfAPipelineLieBetweenFillingAndDraining) {
             std::vector<MicroBatchRange>({{1, 5}, {1, 6}, {1, 7}}));
 }
 
-// All forwards come before all backwards: the last micro-batch's before the first one's backward.
+// All forwards precede all backwards, so nothing repeats.
 TEST(RepeatedMicroBatches, OfGPipeThereAreNone) {
   const auto ranges = RepeatedMicroBatches(GPipe(2, 8), 1);
   EXPECT_EQ(ranges, std::vector<MicroBatchRange>({{0, 0}, {0, 0}}));
 }
 
-// Groups of two micro-batches go through a stage's two chunks: the period is the group.
+// Groups of two micro-batches run through a stage's two chunks: the period is the group.
 TEST(RepeatedMicroBatches, OfInterleavedChunksAreWholeGroups) {
   const auto ranges = RepeatedMicroBatches(InterleavedOneForwardOneBackward(2, 12, 2), 2);
   for (const MicroBatchRange& range : ranges) {
@@ -39,8 +39,8 @@ TEST(RepeatedMicroBatches, OfInterleavedChunksAreWholeGroups) {
   }
 }
 
-// A longer schedule is a shorter one with more of what repeats: the ranges grow by as many
-// micro-batches as it has more.
+// A longer schedule is a shorter one with more repetitions: the ranges grow by the additional
+// micro-batches.
 TEST(RepeatedMicroBatches, GrowWithTheSchedule) {
   for (const NamedSchedule& named : NamedSchedules()) {
     if (named.name != "1f1b" && named.name != "interleaved_1f1b" && named.name != "zb_h1" &&

@@ -21,7 +21,7 @@ struct ParameterWord {
   ParameterPass::Kind kind;
   std::string_view word;
 };
-// Of micro-batches and chunks.
+// Largest number of a micro-batch or chunk.
 constexpr int kHighestNumber = 999'999'999;
 
 constexpr ParameterWord kParameterWords[] = {{ParameterPass::Kind::kUnshard, "unshard"},
@@ -34,7 +34,7 @@ std::string ActionText(const Action& action, int stage_chunk) {
   return text;
 }
 
-// A number from 0 at the beginning of the text, taken off it.
+// Removes a non-negative number from the start of the text and returns it.
 std::optional<int> TakeNumber(std::string_view& text) {
   int number = 0;
   if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
@@ -44,7 +44,8 @@ std::optional<int> TakeNumber(std::string_view& text) {
   return number;
 }
 
-// ".4" at the beginning of the text, taken off it; without it the stage's only chunk.
+// Removes ".4" from the start of the text and returns it; without it, returns the stage's only
+// chunk.
 std::optional<int> TakeChunk(std::string_view& text, int stage_chunk) {
   if (!text.starts_with('.')) {
     return stage_chunk >= 0 ? std::optional<int>(stage_chunk) : std::nullopt;
@@ -140,7 +141,7 @@ class Parser {
     schedule_.stages.push_back(std::move(stage));
   }
 
-  // "stage 1" or "stage 1 holds 1 4".
+  // Reads "stage 1" or "stage 1 holds 1 4".
   bool ReadHead(std::string_view head, std::vector<int>& chunks) const {
     const auto take = [&](std::string_view word) {
       while (head.starts_with(' ')) head.remove_prefix(1);

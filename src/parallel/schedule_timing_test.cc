@@ -34,8 +34,8 @@ TEST(ScheduleTimingTest, EachEntryStartsWhenWhatItNeedsIsDone) {
   EXPECT_EQ(timing.idle, (std::vector<std::int64_t>{3, 3}));
 }
 
-// The zero-bubble idea: with the weights' part moved into the drain, stage 0 waits for 2 slots of
-// gradients of inputs and not for 4 of whole backwards: its idle time is (P-1)(F+B-W) = 1.
+// The zero-bubble idea: with the weight part moved into the drain, stage 0 waits for 2 slots of
+// input gradients instead of 4 slots of whole backwards. Its idle time is (P-1)(F+B-W) = 1.
 TEST(ScheduleTimingTest, WeightsPartsFillTheBubble) {
   const ScheduleTiming timing =
       Time(Read("stage 0: F0 F1 I0 W0 I1 W1\nstage 1: F0 I0 F1 I1 W0 W1\n"), PassDurations{});

@@ -21,8 +21,8 @@ TEST(ZeroBubbleSchedulesTest, H1OfFourStagesAndEightMicroBatches) {
             "stage 3: F0 I0 F1 I1 F2 I2 F3 I3 W0 F4 I4 W1 F5 I5 W2 F6 I6 W3 F7 I7 W4 W5 W6 W7\n");
 }
 
-// Stage 0 as the paper draws it: seven forwards until the first gradient arrives; the last stage
-// puts weights' parts off until seven micro-batches are in flight.
+// Stage 0 as drawn in the paper: seven forwards until the first gradient arrives. The last stage
+// defers weight parts until seven micro-batches are in flight.
 TEST(ZeroBubbleSchedulesTest, H2OfFourStagesAndEightMicroBatches) {
   EXPECT_EQ(Print(ZeroBubbleH2(4, 8)),
             "stage 0: F0 F1 F2 F3 F4 F5 F6 I0 W0 F7 I1 W1 I2 W2 I3 W3 I4 W4 I5 W5 I6 W6 I7 W7\n"
@@ -79,9 +79,9 @@ TEST(ZeroBubbleSchedulesTest, DualPipeVOfFourStagesAndEightMicroBatches) {
             "I6.3 I7.4 I7.3 W6.4 W6.3 W7.4 W7.3\n");
 }
 
-// arXiv 2401.10241, table 2, where no gradient of weights takes longer than a forward or a gradient
-// of inputs: (P-1)(F+B-W), B and W the halves of backward, and 1F1B's most activations. In the
-// steady state: once every stage has a weights' part to put off.
+// arXiv 2401.10241, table 2, if weight gradients take no longer than a forward or input gradients:
+// (P-1)(F+B-W), with B and W the parts of backward, and 1F1B's peak of activations. In the steady
+// state: once every stage has a weight part to defer.
 RC_GTEST_PROP(ZeroBubbleSchedulesTest, TheBubbleOfH1, ()) {
   const int stages = *rc::gen::inRange(1, 10);
   const int micro_batches = 2 * stages + *rc::gen::inRange(0, 12);
@@ -98,9 +98,9 @@ RC_GTEST_PROP(ZeroBubbleSchedulesTest, TheBubbleOfH1, ()) {
   for (const int in_flight : MostInFlight(schedule)) RC_ASSERT(in_flight == stages);
 }
 
-// The same table: (P-1)(F+B-2W) between the first stage's first pass and its last, since none waits
-// for the others before the next step; the stages behind it wait for as much less as there are of
-// them before. 2P-1 micro-batches in flight.
+// The same table: (P-1)(F+B-2W) between the first stage's first pass and its last, because none
+// waits for the others before the next step. Each later stage waits less, in proportion to the
+// stages before it. 2P-1 micro-batches are in flight.
 RC_GTEST_PROP(ZeroBubbleSchedulesTest, TheBubbleOfH2, ()) {
   const int stages = *rc::gen::inRange(1, 10);
   const int micro_batches = 4 * stages + *rc::gen::inRange(0, 12);
@@ -121,8 +121,8 @@ RC_GTEST_PROP(ZeroBubbleSchedulesTest, TheBubbleOfH2, ()) {
   for (const int in_flight : MostInFlight(schedule)) RC_ASSERT(in_flight == 2 * stages - 1);
 }
 
-// AMD-AGI's Primus tabulates (P-1) / (P-1 + 6 M) of a step where all passes of a chunk take as
-// long: a bubble of P-1 such passes. In flight: P micro-batches of both chunks.
+// AMD-AGI's Primus tabulates (P-1) / (P-1 + 6 M) of a step with equal passes of a chunk: a bubble
+// of P-1 such passes. In flight: P micro-batches of both chunks.
 RC_GTEST_PROP(ZeroBubbleSchedulesTest, TheBubbleOfV, ()) {
   const int stages = *rc::gen::inRange(1, 10);
   const int micro_batches = 2 * stages + *rc::gen::inRange(0, 12);
@@ -160,7 +160,8 @@ RC_GTEST_PROP(ZeroBubbleSchedulesTest, TheBubbleOfDualPipe, ()) {
   for (const int in_flight : MostInFlight(schedule)) RC_ASSERT(in_flight == dual.stages + 1);
 }
 
-// deepseek-ai/DualPipe: DualPipe's on half as many devices, which hold two chunks of its stages.
+// deepseek-ai/DualPipe: DualPipe's bubble on half as many devices, which hold two of its stages'
+// chunks.
 RC_GTEST_PROP(ZeroBubbleSchedulesTest, TheBubbleOfDualPipeV, ()) {
   const Dual dual;
   const int devices = dual.stages / 2;

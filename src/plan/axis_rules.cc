@@ -1,4 +1,4 @@
-// The grid of ranks, and the schedule of a pipeline.
+// Rules about the grid of ranks and a pipeline's schedule.
 #include <cstdint>
 #include <numeric>
 #include <string>
@@ -242,7 +242,7 @@ class AxisRules : public Rules {
     }
   }
 
-  // What goes with a schedule, and what does not.
+  // Rules about a schedule together with other settings.
   void CheckWithSchedule(const RequestedSchedule& schedule) {
     const model::Checkpointing checkpointing =
         request_.activation_checkpointing.value_or(model::Checkpointing::kNone);
@@ -320,7 +320,7 @@ class AxisRules : public Rules {
                           "account_for_loss_in_pipeline_split blocks alone are counted"));
   }
 
-  // " and the head", where equal parts count it as a block.
+  // Returns " and the head", where equal parts count it as a block.
   static const char* CountedEnds(const Request& request) {
     const bool embedding = request.account_for_embedding_in_pipeline_split.value_or(false);
     const bool head = request.account_for_loss_in_pipeline_split.value_or(false);

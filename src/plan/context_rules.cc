@@ -1,4 +1,4 @@
-// Ranks that have parts of each sequence.
+// Rules about context parallelism.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -58,7 +58,7 @@ class ContextRules : public Rules {
     }
   }
 
-  // Megatron-Core exchanges tokens for heads before a recurrent layer and back behind it.
+  // Megatron-Core exchanges tokens for heads before a recurrent layer, and back after it.
   void CheckRecurrent() {
     if (facts_.recurrent.empty()) return;
     if (facts_.recurrent_by_channel) {

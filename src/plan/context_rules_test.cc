@@ -67,7 +67,7 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
   ExpectEach(cases);
 }
 
-// What the model says.
+// Limits that come from the model.
 TEST(ContextRules, KnowWhatModelsCannotBeDivided) {
   Request request = Legal();
   request.context = 4;

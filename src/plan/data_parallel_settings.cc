@@ -15,7 +15,7 @@ using Count = CountSetting<Given, DataParallel>;
 constexpr std::int64_t kMostUnits = 1'000'000;
 constexpr std::int64_t kMostRanks = 10'000'000;
 
-// Why messages and gathers that virtual stages bring do nothing.
+// Reason why messages and gathers of virtual stages have no effect; empty if they have.
 std::string_view WithoutVirtualStages(const Plan& plan) {
   if (plan.parallelism.virtual_stages <= 1) return "without parallelism.virtual_stages";
   return plan.data_parallel.overlap_param_gather ? "" : "without overlap_param_gather";

@@ -3,34 +3,36 @@
 #include <cstdint>
 #include <optional>
 
-// DeepSpeed's ZeRO settings: the mapping `data_parallel.deepspeed`, by the names and with the
-// defaults of its configuration (deepspeed/runtime/zero/config.py @ 1b88ac36). Sizes are numbers of
-// elements, as there.
+// DeepSpeed's ZeRO settings: the mapping `data_parallel.deepspeed`, with the names and defaults of
+// its configuration (deepspeed/runtime/zero/config.py @ 1b88ac36). Sizes are numbers of elements,
+// as there.
 namespace stepcast::plan {
 
-// Where states go that the device does not keep.
+// Destination of states that are not kept on the device.
 enum class OffloadDevice : std::uint8_t { kNone, kCpu, kNvme };
 const char* Name(OffloadDevice device);  // "none", "cpu", "nvme"
 
 struct DeepSpeed {
-  // Stages 1 to 3: gradients that are reduced together.
+  // Stages 1 to 3: number of gradient elements reduced together.
   std::int64_t reduce_bucket_size = 500'000'000;
-  // Stages 1 and 2: false reduces each bucket as a whole where it lies. (True is an all-reduce,
-  // too: of a copy, of which each rank then takes what it owns.) Stage 3: false all-reduces.
+  // Stages 1 and 2: false reduces each bucket as a whole in place. (True is also an all-reduce, of
+  // a copy, from which each rank takes the elements that it owns.) Stage 3: false all-reduces.
   bool reduce_scatter = true;
-  // Stages 1 and 2: neighbouring tensors go to different owners.
+  // Stages 1 and 2: consecutive tensors go to different owners.
   bool round_robin_gradients = false;
   // Stage 3.
-  std::int64_t prefetch_bucket_size = 50'000'000;      // most elements asked for ahead
+  std::int64_t prefetch_bucket_size = 50'000'000;      // largest number of elements requested ahead
   std::int64_t param_persistence_threshold = 100'000;  // tensors up to this size stay gathered
-  std::int64_t max_live_parameters = 1'000'000'000;    // nothing is prefetched beyond
-  std::int64_t max_reuse_distance = 1'000'000'000;     // kept if used again within this distance
-  std::int64_t sub_group_size = 1'000'000'000;         // updated at a time, of a rank's elements
+  std::int64_t max_live_parameters = 1'000'000'000;    // nothing is prefetched beyond this
+  // parameters used again within this distance stay gathered
+  std::int64_t max_reuse_distance = 1'000'000'000;
+  std::int64_t sub_group_size = 1'000'000'000;  // elements of a rank that are updated at a time
   // ZeRO++ (Wang et al. 2023, arXiv 2306.10209).
-  std::int64_t hpz_partition_size = 1;  // ranks that share a second copy; 1: there is none
+  std::int64_t hpz_partition_size = 1;  // ranks that share a second copy; 1: no second copy
   bool quantized_weights = false;
   bool quantized_gradients = false;
-  // ZeRO-Offload and ZeRO-Infinity: optimizer states and update; parameters (stage 3).
+  // ZeRO-Offload and ZeRO-Infinity. The first moves the optimizer's states and its update, the
+  // second the parameters (stage 3).
   OffloadDevice offload_optimizer = OffloadDevice::kNone;
   OffloadDevice offload_param = OffloadDevice::kNone;
 
@@ -41,7 +43,7 @@ struct DeepSpeed {
   friend bool operator==(const DeepSpeed&, const DeepSpeed&) = default;
 };
 
-// What was said of them.
+// The settings as given.
 struct DeepSpeedRequest {
   std::optional<std::int64_t> reduce_bucket_size, prefetch_bucket_size, param_persistence_threshold,
       max_live_parameters, max_reuse_distance, sub_group_size, hpz_partition_size;
@@ -49,7 +51,7 @@ struct DeepSpeedRequest {
   std::optional<OffloadDevice> offload_optimizer, offload_param;
 };
 
-// One setting: its key in the file, where it is kept, and the stages at which it does something.
+// One setting: its key in the file, its members, and the stages at which it has an effect.
 template <typename T>
 struct DeepSpeedSetting {
   const char* key;

@@ -1,4 +1,4 @@
-// The experts of a mixture: which ranks may share them out, and what goes with them.
+// Rules about the experts of a mixture: which ranks may divide them, and what they require.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,8 +32,8 @@ class ExpertRules : public Rules {
   std::int64_t ranks() const { return request_.expert.value_or(1); }
   std::int64_t parts() const { return ExpertTensorOf(request_, facts_.experts > 0); }
 
-  // A layer list may say what its ranks exchange along the expert axis. What the model is may not
-  // be known: then nothing is said of it.
+  // A layer list may state what its ranks exchange along the expert axis. If the model is unknown,
+  // nothing is checked.
   void CheckWithoutExperts() {
     if (!facts_.has_ends) {
       CheckFramework();

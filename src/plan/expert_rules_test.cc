@@ -50,7 +50,7 @@ TEST(ExpertRules, ExpertsAreSharedOutAmongDivisorsOfTheRanksOfAStage) {
   EXPECT_TRUE(Check(folded, EightExperts()).empty());
 }
 
-// Behind the products of parts of experts every rank has the whole bias.
+// After the products of divided experts, every rank would add the whole bias.
 TEST(ExpertRules, BiasesOfExpertsAreNotDivided) {
   Facts biased = EightExperts();
   biased.expert_biases = true;
@@ -228,7 +228,7 @@ TEST(ExpertRules, PassesInTurnsHaveMegatronCoresConditions) {
   }
 }
 
-// Its passes run in turns as a transformer's do.
+// Its passes run in turns like a transformer's.
 TEST(ExpertRules, ALayerListHasThemToo) {
   Facts listed = EightExperts();
   listed.experts = 0;

@@ -9,133 +9,129 @@
 #include "src/model/recomputation.h"
 #include "src/plan/framework.h"
 
-// How a framework does what frameworks do in different ways: values that the rest of the code reads
-// in the place of the framework's name. Those of each framework are in src/plan/frameworks, in a
-// header of its name; what it decides by a plan's other settings is beside it (framework_policy.h).
-// Its name, stages and axes are in framework.h.
+// How a framework does things that frameworks do differently. Other code reads these values instead
+// of the framework's name. Each framework's values are in src/plan/frameworks/frameworks.h.
+// Decisions that depend on a plan are in framework_policy.h; name, stages and axes in framework.h.
 namespace stepcast::plan {
 
-// Who runs a pipeline's passes and messages (lowering/stage_messages.h).
+// How a pipeline's passes and messages are run (lowering/stage_messages.h).
 enum class PipelineEngine : std::uint8_t {
-  kBatches,    // batches of sends and receives between passes, or beside them
-  kTorch,      // torch.distributed.pipelining: actions, with sends beside and no waiting host
-  kDeepSpeed,  // deepspeed/runtime/pipe: one message at a time, each rank's part of it gathered
+  kBatches,    // batches of sends and receives between passes, or overlapped with them
+  kTorch,      // torch.distributed.pipelining: actions, with overlapped sends and no host waits
+  kDeepSpeed,  // deepspeed/runtime/pipe: one message at a time; divided messages are gathered
 };
 
-// How a pipeline's stages get their layers, where parallelism.stage_layers does not say.
+// How layers are divided into pipeline stages if parallelism.stage_layers is not given.
 enum class StageSplit : std::uint8_t {
-  kEqual,      // as many blocks each
+  kEqual,      // equal numbers of blocks
   kByWeights,  // each takes blocks until it has its part of the weights (nanotron)
-  kWithEnds,   // embedding and head count as blocks, parts differ by one (torchtitan)
+  kWithEnds,   // embedding and head count as blocks, and parts differ by at most one (torchtitan)
 };
 
-// Whose Muon updates matrices (lowering/update.h).
+// The implementation of Muon that updates matrices (lowering/update.h).
 enum class MuonKernels : std::uint8_t {
   kNone,
   kTorch,     // torch.optim.Muon
-  kMegatron,  // Megatron-LM's --optimizer muon, of the emerging_optimizers package
-  kDion,      // the package dion's, which puts sharded matrices together by all-to-alls
+  kMegatron,  // Megatron-LM's --optimizer muon, from the emerging_optimizers package
+  kDion,      // the package dion, which assembles sharded matrices by all-to-alls
 };
 
-// Where gradients are between backward and the update.
+// Storage of gradients between backward and the update.
 enum class GradientStore : std::uint8_t {
   kTensors,         // autograd's tensors, to which later micro-batches add
-  kMainBuffers,     // buffers in training.gradient_dtype, there from the start
-  kUnitsAsWritten,  // whole gradients of a unit have the type that backward writes
-  kUnitsAsReduced,  // whole gradients of a unit have the type that they are reduced in
-  kPartitions,      // parts of them from stage 1 on
-  kAccumulators,    // FP32 accumulators beside the parameters' gradients
+  kMainBuffers,     // permanent buffers in training.gradient_dtype
+  kUnitsAsWritten,  // whole gradients of a unit, in the type that backward writes
+  kUnitsAsReduced,  // whole gradients of a unit, in the type that is reduced
+  kPartitions,      // partitioned from stage 1 on
+  kAccumulators,    // FP32 accumulators in addition to the parameters' gradients
 };
 
-// Who scales the loss of training in FP16 (lowering/gradient_clipping.h).
+// The loss scaler of FP16 training (lowering/gradient_clipping.h).
 enum class LossScaler : std::uint8_t {
   kNone,
-  kGradScaler,  // torch.amp.GradScaler: of FP32 parameters under autocast
-  kMegatron,    // megatron/core/optimizer/grad_scaler.py: the host reads what was found
+  kGradScaler,  // torch.amp.GradScaler: for FP32 parameters under autocast
+  kMegatron,    // megatron/core/optimizer/grad_scaler.py: the host reads the overflow flag
 };
 
-// Which code updates parameters whose optimizer is on the host (lowering/host_offload.h).
+// The code that updates parameters whose optimizer is on the host (lowering/host_offload.h).
 enum class HostOptimizer : std::uint8_t {
-  kTorch,     // torch.optim's, on CPU tensors
-  kMegatron,  // the same, of which AdamW alone is fused
+  kTorch,     // torch.optim's optimizers on CPU tensors
+  kMegatron,  // the same, with only AdamW fused
   kDeepSpeed  // deepspeed.ops.adam.DeepSpeedCPUAdam
 };
 
-// How the framework's recipes write layers, where the plan's settings do not say it.
+// How the framework's recipes implement layers, if the plan's settings do not say.
 struct LayerStyle {
-  // Linear layers are torch.nn.Linear, though the layers are Megatron-LM's.
+  // Linear layers are torch.nn.Linear, although the layers are Megatron-LM's.
   bool torch_linear = false;
-  // Transformer Engine chooses the attention kernel: cuDNN's on Blackwell.
+  // Transformer Engine chooses the attention kernel; on Blackwell, cuDNN's.
   bool transformer_engine_attention = false;
-  // Sequences are divided into parts by PyTorch's tensor parallelism, which shares out the tokens
-  // of each sequence and not those of a micro-batch.
+  // Sequence parallelism is PyTorch's, which divides the tokens of each sequence instead of those
+  // of a micro-batch.
   bool divides_sequences = false;
-  // Tensor-parallel ranks that are more than the key-value heads share them.
+  // If there are more tensor-parallel ranks than key-value heads, ranks share heads.
   bool shares_heads = false;
-  // Norms and rotary positions that neither the plan nor `compile` says: kEager stands for
-  // PyTorch's own, whose norm is one kernel since 2.9.
+  // Default implementation of norms and rotary positions without `compile`. kEager: PyTorch's own,
+  // whose norm is one kernel since 2.9.
   model::Implementation norm = model::Implementation::kEager;
   model::Implementation rotary = model::Implementation::kEager;
   model::Fp8Scaling fp8_scaling = model::Fp8Scaling::kDelayed;
-  // The overlap with tensor parallelism's collectives that it has beside none; kNone: it has no
-  // such setting.
+  // The supported overlap with tensor-parallel collectives; kNone: there is no such setting.
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   model::ContextMethod context_method = model::ContextMethod::kRing;
   // Context parallelism is torch.distributed.tensor.experimental's: a ring, or gathered keys and
   // values.
   bool torch_context = false;
-  // Of mixtures: experts are divided among tensor-parallel ranks unless expert_tensor says
-  // otherwise; products of experts; router and permutation are one kernel each; the router computes
-  // in FP32.
+  // Mixtures: whether experts are divided among tensor-parallel ranks unless expert_tensor is
+  // given; the products of experts; whether router and permutation are one kernel each; whether the
+  // router computes in FP32.
   bool divides_experts = false;
   model::ExpertProducts expert_products = model::ExpertProducts::kGrouped;
   bool fused_router = false, fused_permutation = false, fp32_router = false;
-  // Whose a mixture's layer is, unless experts.implementation says otherwise; and where ranks share
-  // experts out: none: the same.
+  // Default of experts.implementation, and the default if ranks divide the experts; none: the same.
   model::ExpertImplementation experts = model::ExpertImplementation::kMegatron;
   std::optional<model::ExpertImplementation> shared_out_experts{};
 };
 
 struct FrameworkStyle {
-  Version first_torch{};  // the first release of PyTorch that has it
+  Version first_torch{};  // the first PyTorch release that has the framework
   PipelineEngine engine = PipelineEngine::kBatches;
   StageSplit stage_split = StageSplit::kEqual;
-  // Has an optimizer that takes states of 16 bits and remainders of master weights.
+  // Has an optimizer that supports 16-bit states and remainders of master weights.
   bool precision_aware_optimizer = false;
-  // Why master weights and moments are FP32 there; null: they need not be.
+  // Why master weights and moments must be FP32; null: they need not be.
   const char* fp32_states = nullptr;
-  bool lamb = false;  // trains with LAMB
-  // Trains with optimizers of other libraries: AdamW of 8 bits; Lion and Adafactor.
+  bool lamb = false;  // supports LAMB
+  // Supports optimizers of other libraries: 8-bit AdamW; Lion and Adafactor.
   bool adamw_8bit = false, lion_and_adafactor = false;
   MuonKernels muon = MuonKernels::kNone;
-  // Each parameter can be updated and its gradient freed as soon as the gradient is reduced.
+  // Can update each parameter, and free its gradient, as soon as the gradient is reduced.
   bool optimizer_in_backward = false;
-  // What its optimizer has of a parameter is a vector: a flat parameter or part of one, or of a
-  // flat partition (FSDP1, DeepSpeed's ZeRO).
+  // Its optimizer sees parameters as vectors: a flat parameter or part of one, or part of a flat
+  // partition (FSDP1, DeepSpeed's ZeRO).
   bool flattens = false;
   // Parameters are DTensors, which kernels of other libraries cannot read (fully_shard).
   bool distributed_tensors = false;
   LossScaler loss_scaler = LossScaler::kNone;
   HostOptimizer host_optimizer = HostOptimizer::kTorch;
   GradientStore gradients = GradientStore::kTensors;
-  // Gradients have been cast to FP32 when they are clipped.
+  // Gradients are already FP32 when they are clipped.
   bool clips_in_fp32 = false;
-  // Casts weights of FP32 to the type of the computation wherever they are used (torch.autocast).
+  // Casts FP32 weights to the compute type at each use (torch.autocast).
   bool autocast = false;
-  // `compile` makes one graph of the model, and not one of each block.
+  // `compile` makes one graph of the whole model instead of one per block.
   bool compiles_whole_model = false;
-  // Layers of mixtures are divided among ranks, too.
+  // Also divides layers of mixtures among ranks.
   bool divides_mixtures = false;
-  // Adapters beside layers that ranks divide; frozen parameters that ranks share out at stage 3.
+  // Supports adapters of divided layers; supports sharding of frozen parameters at stage 3.
   bool divides_adapters = false;
   bool shards_frozen = false;
-  // CUDA_DEVICE_MAX_CONNECTIONS as its recipes set it, on which the order of its kernels depends;
-  // 0: they leave it alone.
+  // CUDA_DEVICE_MAX_CONNECTIONS in its recipes, which affects the order of kernels; 0: not set.
   std::int64_t connections = 0;
 
   LayerStyle layers{};
-  // Whose layers a model has that is divided among ranks by tensor parallelism or into stages;
-  // none: its own.
+  // Whose layers the model has if tensor parallelism divides it or a pipeline splits it into
+  // stages; none: the framework's own.
   std::optional<Framework> divided_layers{};
 };
 

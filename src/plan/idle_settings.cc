@@ -28,7 +28,7 @@ bool ScalesLoss(const Plan& plan) {
 
 namespace {
 
-// The plan as it would be if FP16 were BF16.
+// The plan with BF16 instead of FP16.
 Plan WithoutFp16(Plan plan) {
   Training& training = plan.training;
   for (DataType* type :
@@ -39,8 +39,7 @@ Plan WithoutFp16(Plan plan) {
   return plan;
 }
 
-// Nothing is done for FP16 that is not done for BF16: no scaling of the loss, no search for
-// overflows. Both have 16 bits.
+// Whether FP16 behaves like BF16: no loss scaling and no overflow check. Both have 16 bits.
 bool TakesFp16AsBf16(const Plan& plan) {
   if (ScalesLoss(plan)) return false;
   const FrameworkStyle& style = StyleOf(plan.data_parallel.framework);
@@ -48,7 +47,7 @@ bool TakesFp16AsBf16(const Plan& plan) {
          (plan.data_parallel.zero_stage > 0 && plan.training.parameter_dtype != DataType::kFp16);
 }
 
-// PyTorch's frameworks cast between BF16 and FP16 in kernels of their own.
+// PyTorch's frameworks cast between BF16 and FP16 in separate kernels.
 bool CastsBetweenTypesOf16Bits(const Plan& plan) {
   if (!TraitsOf(plan.data_parallel.framework).of_pytorch) return false;
   const Training& training = plan.training;
@@ -147,7 +146,7 @@ class Search {
     return std::holds_alternative<OwnSetting<Given>>(setting.type);
   }
 
-  // The plan without what was said of the setting; none where the rest cannot stand without it.
+  // The plan without the given values of the setting; none if the rest is invalid without them.
   template <typename Given, typename Kept>
   std::optional<Plan> Otherwise(const Setting<Given, Kept>& setting) const {
     Request request = request_;
@@ -160,7 +159,7 @@ class Search {
     return plan;
   }
 
-  // The plans differ in how layers are computed, and for this model that is no difference.
+  // Whether two plans that compute layers differently have the same layers for this model.
   bool HasSameLayers(const Plan& other) {
     const model::WorkOptions own = WorkOptionsOf(plan_), others = WorkOptionsOf(other);
     if (own == others ||

@@ -10,14 +10,14 @@
 
 namespace stepcast::plan {
 
-// Whether the loss is scaled and gradients are searched for overflows (LossScaler). PyTorch's
-// GradScaler takes FP32 gradients alone (torch/amp/grad_scaler.py, _unscale_grads_).
+// Whether the loss is scaled and gradients are checked for overflow (LossScaler). PyTorch's
+// GradScaler requires FP32 gradients (torch/amp/grad_scaler.py, _unscale_grads_).
 bool ScalesLoss(const Plan& plan);
 
-// Sentences about settings that the request gives other values than their defaults, and that do
-// nothing in the complete plan: their rows say why (Setting::idle), or the model's layers run the
-// same kernels as by default. The request must be legal on `devices`, and `plan` what Complete
-// makes of it. It builds the model's layers once for each setting of layers that the request has.
+// Warnings about settings that differ from their defaults but have no effect in the complete plan.
+// The reason comes from the setting's row (Setting::idle), or the model's layers run the same
+// kernels as by default. The request must be legal on `devices`, and `plan` its completion. Builds
+// the model's layers once for each given setting of layers.
 std::vector<std::string> IdleSettings(const Request& request, const Plan& plan,
                                       const model::Model& model, std::int64_t devices,
                                       const ModelBlocks& blocks);

@@ -24,7 +24,7 @@ Request RequestOf(Framework framework, int stage) {
   return request;
 }
 
-// Of Llama 3.1 8B, whose norms are RMSNorms, on 8 devices.
+// For Llama 3.1 8B, whose norms are RMSNorms, on 8 devices.
 Sentences IdleOf(const Request& request) {
   const model::Model model = model::Build("llama", model::Llama31With8B());
   return IdleSettings(request, Complete(request, 8), model, 8, ModelBlocks());

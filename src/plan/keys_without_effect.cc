@@ -1,4 +1,4 @@
-// Settings that are given and change nothing: warnings, not mistakes.
+// Given settings that change nothing: warnings, not errors.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,7 +31,7 @@ void AppendDeepSpeedKeysWithoutEffect(const Request& request, std::vector<std::s
   append(kDeepSpeedOffload);
 }
 
-// Types, and how values are scaled in 8 bits.
+// Types, and scaling in 8 bits.
 void AppendTypesWithoutEffect(const Request& request, std::vector<std::string>& sentences) {
   if (request.tp_only_amax_red.value_or(false) &&
       (*request.precision != DataType::kFp8 ||
@@ -162,7 +162,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
         "training.dispatch has no effect with training.compile: one call launches a block's "
         "kernels");
   }
-  // Without a bucket size there are no buckets of which one could be the first.
+  // Without a bucket size there are no buckets, and no first one.
   const bool sized = request.bucket_size && std::holds_alternative<Bytes>(*request.bucket_size);
   const bool default_size =
       !request.bucket_size && request.overlap.value_or(true) && *request.zero_stage <= 2;

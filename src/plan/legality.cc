@@ -157,20 +157,21 @@ class Checker : public Rules {
                                                         : WithMoreNodes(*request_.data * replica)));
   }
 
-  // How many nodes have so many ranks' devices, where all have as many.
+  // A hint with the number of nodes that together have `ranks` devices; empty if that is no whole
+  // number.
   std::string WithMoreNodes(std::int64_t ranks) const {
     if (!facts_.node_devices || ranks % *facts_.node_devices != 0) return "";
     return fmt::format("; or take as many nodes as that needs: --set cluster.nodes={}",
                        ranks / *facts_.node_devices);
   }
 
-  // How a plan may have fewer devices than there are; a flat cluster has as many as it says.
+  // A hint to leave devices idle; empty for a flat cluster, which has as many devices as it states.
   std::string LeavingSomeIdle() const {
     if (!facts_.node_devices) return "";
     return "; or leave the other GPUs idle: --set cluster.devices=plan";
   }
 
-  // The ZeRO stages of the framework.
+  // Checks the ZeRO stage of the framework.
   void CheckStage() {
     if (!request_.framework) return;
     const FrameworkTraits& traits = TraitsOf(*request_.framework);
@@ -282,7 +283,7 @@ class Checker : public Rules {
     if (request_.blocks_per_checkpoint.value_or(1) > 1) CheckCheckpoints(checkpointing, blocks);
   }
 
-  // The blocks between a checkpoint's first and its last are made again as a whole.
+  // Blocks between a checkpoint's first and last one are recomputed as a whole.
   void CheckCheckpoints(model::Checkpointing checkpointing, const model::Share& blocks) {
     const auto refuse = [&](const char* code, std::string_view rule, const char* hint) {
       Add("training.blocks_per_checkpoint", code,
@@ -384,7 +385,7 @@ std::vector<std::string> TypesNotOfFramework(const Request& request) {
     type.reset();
     left_out.emplace_back(key);
   };
-  // Parameters first: what gradients and states may be follows from them.
+  // Parameters first: the allowed types of gradients and states follow from theirs.
   leave_out("training.parameter_dtype", types.parameter_dtype);
   leave_out("training.gradient_dtype", types.gradient_dtype);
   leave_out("training.reduce_dtype", types.reduce_dtype);

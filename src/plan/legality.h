@@ -8,36 +8,35 @@
 #include "src/plan/facts.h"
 #include "src/plan/request.h"
 
-// Which plans can exist: the rules that tie a plan's settings to each other, to the model and to
-// the cluster. Whether a plan fits in memory is not a rule but a result.
+// The rules that decide whether a plan can exist. They relate its settings to each other, to the
+// model and to the cluster. Fitting in memory is not a rule but a result of the forecast.
 namespace stepcast::plan {
 
-// A micro-batch has at most this many tokens, and at most so many pairs of tokens attend to each
-// other in it on each of the ranks that divide its sequences; a step has at most so many
-// micro-batches, and of a model's layers and tensors at most so many passes. Beyond real runs, and
-// near enough that no count of operations or bytes leaves 64 bits and no step program outgrows the
-// memory.
+// Limits of a plan: tokens of a micro-batch; pairs of attending tokens in it, per rank that divides
+// its sequences; micro-batches of a step; passes over the model's layers, and over its tensors.
+// They exceed real runs, but keep counts of operations and bytes within 64 bits and step programs
+// within memory.
 inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
 inline constexpr std::int64_t kMostTokenPairs = std::int64_t{1} << 44;
 inline constexpr std::int64_t kMostMicroBatches = 2048;
 inline constexpr std::int64_t kMostLayerPasses = std::int64_t{1} << 17;
 inline constexpr std::int64_t kMostTensorPasses = std::int64_t{1} << 22;
 
-// Everything that is wrong with the request, in the order of the scenario file's keys. Values that
-// are missing from the request are the reader's business, not violations.
+// All errors of the request, in the order of the scenario file's keys. Missing required values are
+// reported by the reader, not here.
 std::vector<Violation> Check(const Request& request, const Facts& facts);
 
-// The types of a request ("training.parameter_dtype") that its framework and stage cannot have
-// beside its precision, in the order in which they must be left out until the rest is legal: a
-// recipe of another framework's, to be completed by this one's defaults. Empty: all may stay.
+// The data types in the request ("training.parameter_dtype") that its framework and stage do not
+// support with its precision. The keys are in the order in which to remove them until the rest is
+// legal; the framework's defaults then apply. Empty: all are supported.
 std::vector<std::string> TypesNotOfFramework(const Request& request);
 
-// Sentences about what was requested and does nothing. The request must be legal.
+// Warnings about given settings without effect. The request must be legal.
 std::vector<std::string> KeysWithoutEffect(const Request& request);
-// And of what does nothing to a model of this architecture.
+// The same for settings without effect on a model of this architecture.
 std::vector<std::string> KeysWithoutEffectOn(const Request& request,
                                              const model::Architecture& architecture);
-// Nor to a layer list, whose times and activations are given.
+// The same for layer lists, whose times and activations are given.
 std::vector<std::string> KeysWithoutEffectOnLayerLists(const Request& request);
 
 }  // namespace stepcast::plan

@@ -9,10 +9,10 @@
 #include "gtest/gtest.h"
 #include "src/plan/legality.h"
 
-// For tests of rules.
+// Helpers for tests of rules.
 namespace stepcast::plan {
 
-// A legal request, which each case changes.
+// A legal request. Each case changes it.
 inline Request Legal() {
   Request request;
   request.sequence_length = 1024;
@@ -37,7 +37,7 @@ inline Facts EightDevices() {
   return facts;
 }
 
-// A change after which the request breaks one rule.
+// A change that makes the request break one rule.
 struct Case {
   std::function<void(Request&)> change;
   std::string key;

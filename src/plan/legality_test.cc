@@ -38,7 +38,7 @@ Request DeepSpeedAt(int stage) {
   return request;
 }
 
-// FP32 accumulation exists at stages 1 and 3; nothing else is kept in another type.
+// FP32 accumulation exists at stages 1 and 3; no other gradients have a different type.
 TEST(Check, DeepSpeedAccumulatesInFp32AtStagesOneAndThree) {
   for (int stage = 0; stage <= 3; ++stage) {
     Request request = DeepSpeedAt(stage);
@@ -563,7 +563,7 @@ TEST(Check, FindsSeveralAtOnce) {
                                              "plan.shard-group"}));
 }
 
-// 2^22 tokens attend to each other in 2^44 pairs, 2^24 tokens over 16 ranks in as many on each.
+// 2^22 tokens have 2^44 attending pairs; 2^24 tokens over 16 ranks have as many on each rank.
 TEST(Check, LimitsTheLengthOfASequence) {
   Request request = Legal();
   request.micro_batch_size = 1;
@@ -669,7 +669,7 @@ TEST(Check, LimitsThePassesThroughTensors) {
   EXPECT_EQ(violations[0].code, "plan.too-many-micro-batches");
 }
 
-// Megatron-LM's validate_args.
+// From Megatron-LM's validate_args.
 TEST(Legality, MegatronTakesOneConnectionBeforeBlackwell) {
   Request request = Legal();
   request.framework = Framework::kMegatron;
@@ -691,7 +691,7 @@ TEST(Legality, MegatronTakesOneConnectionBeforeBlackwell) {
   EXPECT_EQ(KeysWithoutEffect(request).size(), 1u);
 }
 
-// Transformer Engine has cuDNN's kernel with sinks, and none of FlashAttention's.
+// Transformer Engine supports sinks in cuDNN's kernel, and in none of FlashAttention's.
 TEST(Legality, MegatronRunsTheAttentionThatTransformerEngineHas) {
   using model::Attention;
   Request request = Legal();
@@ -734,8 +734,8 @@ TEST(KeysWithoutEffect, NamesKeyFrameworkAndStage) {
                 "data_parallel.first_bucket_size has no effect without bucket_size"}));
 }
 
-// FSDP's recipe, and what remains of it elsewhere: ddp keeps parameters in FP32 and reduces as they
-// are; deepspeed and megatron compute in what they keep.
+// FSDP's recipe, and what remains of it in other frameworks: ddp keeps FP32 parameters and reduces
+// without a cast; deepspeed and megatron compute in the stored type.
 TEST(TypesNotOfFramework, LeavesOutWhatAFrameworkCannotHave) {
   Request recipe;
   recipe.precision = DataType::kBf16;

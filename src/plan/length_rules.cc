@@ -10,7 +10,7 @@
 #include "src/plan/legality.h"
 #include "src/plan/legality_rules.h"
 
-// Lengths of samples: what they cannot go with, and that every rule holds at each of them.
+// Rules about sample lengths: what they exclude, and that every rule holds for each length.
 namespace stepcast::plan {
 namespace {
 
@@ -64,8 +64,8 @@ class LengthRules : public Rules {
                        model::MeanLengthOfTokens(lengths)));
   }
 
-  // The largest part of a sequence, in whole multiples, that is no longer than that; else the
-  // smallest.
+  // The largest multiple of `multiple` that divides a sequence and is no longer than the mean; if
+  // there is none, the smallest such part.
   std::int64_t DividingLength(double mean, std::int64_t multiple) const {
     const std::int64_t sequence = *request_.sequence_length;
     std::int64_t found = sequence;
@@ -94,7 +94,7 @@ class LengthRules : public Rules {
              "write batching: packed, or parallelism.pipeline: 1");
       return;
     }
-    // Rules hold for each length.
+    // The rules apply to each length.
     for (const model::SampleLength& length : lengths) {
       if (length.tokens == longest) continue;
       Request alike = request_;
@@ -109,7 +109,7 @@ class LengthRules : public Rules {
     }
   }
 
-  // Whether the same rule is broken whatever the length.
+  // Whether the same rule is broken for every length.
   bool AtLongest(const Violation& broken) {
     if (!at_longest_) {
       Request alike = request_;

@@ -1,4 +1,4 @@
-// What adapters and frozen parameters go with.
+// Rules about adapters and frozen parameters.
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-// What a loss goes with that never has all logits.
+// Rules about losses that never hold all logits.
 #include <cstdint>
 
 #include "fmt/format.h"
@@ -53,7 +53,7 @@ class LossRules : public Rules {
   }
 
  private:
-  // Each part is four kernels of a step program.
+  // Each part takes four kernels of a step program.
   void CheckChunk() {
     constexpr std::int64_t kMostParts = 1 << 14;
     if (!request_.loss_chunk) return;

@@ -6,9 +6,8 @@
 #include "src/base/data_type.h"
 #include "src/model/expert_parallel.h"
 
-// The section `experts`: how a framework runs the experts of a mixture. Keys, values and
-// documentation are rows of settings.h. How many ranks share the experts out is
-// `parallelism.expert`.
+// The section `experts`: how a framework runs the experts of a mixture. settings.h has keys, values
+// and documentation. `parallelism.expert` is the number of ranks that divide the experts.
 namespace stepcast::plan {
 
 struct Mixture {
@@ -17,25 +16,25 @@ struct Mixture {
   model::ExpertProducts products = model::ExpertProducts::kGrouped;
   DataType dispatch_dtype = DataType::kBf16;  // of rows on their way to experts
   DataType router_dtype = DataType::kBf16;
-  // A token's experts are on so many nodes at most; 0: on any.
+  // The largest number of nodes that a token's experts may be on; 0: no limit.
   std::int64_t node_limit = 0;
   bool fused_router = true;
   bool fused_permutation = true;
   bool fused_rows = false;
-  // Rows that the experts of the rank with most of them get, over the mean of all ranks.
+  // Rows of the rank with the most rows, relative to the mean over all ranks.
   double imbalance = 1;
-  // An expert takes so many times the mean of its rows at most, and drops the others; and always
-  // has room for as many, which it computes whether or not they are there.
+  // The largest number of rows of an expert, relative to the mean; further rows are dropped. With
+  // pad_to_capacity every expert always computes this many rows, including empty ones.
   std::optional<double> capacity_factor{};
   bool pad_to_capacity = false;
-  // With DeepSpeed's layer an expert has room for so many of each rank's rows at least.
+  // DeepSpeed's layer: the smallest number of rows per expert for each rank's tokens.
   std::int64_t min_capacity = 4;
-  // Forward and backward of two micro-batches run in turns, so that the exchanges of the one run
-  // beside the kernels of the other (parallel::Combined); and products of weights' gradients are
-  // put behind the exchanges that do not need them.
+  // Forward and backward of two micro-batches run in turns, so that one's exchanges overlap the
+  // other's kernels (parallel::Combined). delay_weight_gradients moves weight-gradient products
+  // after exchanges that do not need them.
   bool overlap_communication = false;
   bool delay_weight_gradients = false;
-  // Shared experts run beside the exchanges, on a stream of their own.
+  // Shared experts run on a separate stream during the exchanges.
   bool overlap_shared_experts = false;
   friend bool operator==(const Mixture&, const Mixture&) = default;
 };

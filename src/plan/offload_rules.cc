@@ -1,4 +1,4 @@
-// States in the memory of the host.
+// Rules about states in host memory.
 #include <string_view>
 
 #include "fmt/format.h"
@@ -34,7 +34,7 @@ class OffloadRules : public Rules {
         "add node.host with memory and memory_bandwidth to the topology");
   }
 
-  // What ranks of other axes have in the node's memory is not modelled.
+  // Data that ranks of other axes keep in a node's memory is not modelled.
   void CheckOtherAxes(const char* key) {
     if (request_.ranks_per_replica() == 1) return;
     Add(fmt::format("data_parallel.{}", key), "plan.axis-not-supported-with",

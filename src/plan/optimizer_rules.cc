@@ -1,4 +1,4 @@
-// Optimizers: which framework has which, and what each needs.
+// Rules about optimizers: which frameworks support each, and its requirements.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -43,8 +43,8 @@ class OptimizerRules : public Rules {
   }
 
  private:
-  // torchtune/training/memory.py, torchtitan/components/optimizer.py: the step is a hook of each
-  // parameter, of which no other gradient is there.
+  // torchtune/training/memory.py, torchtitan/components/optimizer.py: each parameter's step runs in
+  // a hook, when no other gradient exists.
   void CheckInBackward() {
     if (!request_.optimizer_in_backward.value_or(false)) return;
     const auto refuse = [&](const char* key, std::string rule, const char* hint) {
@@ -106,7 +106,7 @@ class OptimizerRules : public Rules {
            fmt::format("write framework: {}, or optimizer: adamw", frameworks));
   }
 
-  // Its rates need the norm of each tensor, which no rank has where tensors are divided.
+  // LAMB's learning rates need each tensor's norm, which no rank has where tensors are divided.
   void CheckLamb() {
     if (request_.framework && !StyleOf(*request_.framework).lamb) {
       Refuse(kOptimizer,
@@ -142,7 +142,7 @@ class OptimizerRules : public Rules {
     }
   }
 
-  // Adafactor's means and norms of DTensors are collectives of each tensor.
+  // Adafactor's means and norms of DTensors need collectives for each tensor.
   void CheckLionAndAdafactor() {
     if (!request_.framework || StyleOf(*request_.framework).lion_and_adafactor) return;
     const bool lion = request_.optimizer == Optimizer::kLion;
@@ -154,7 +154,7 @@ class OptimizerRules : public Rules {
     RefuseFramework(rule, FrameworksWith(&FrameworkStyle::lion_and_adafactor));
   }
 
-  // What each of those that have it needs is a rule of its own (frameworks/).
+  // Each framework that has Muon has rules of its own for it (frameworks/).
   void CheckMuon() {
     if (!request_.framework) return;
     const FrameworkStyle& style = StyleOf(*request_.framework);
@@ -191,7 +191,7 @@ class OptimizerRules : public Rules {
     }
   }
 
-  // What wrappers around PyTorch's optimizers keep is not modelled for these.
+  // States kept by wrappers around PyTorch's optimizers are not modelled for these optimizers.
   void CheckStates() {
     const bool pytorch = request_.framework && TraitsOf(*request_.framework).of_pytorch;
     if (pytorch && request_.master_weights.value_or(MasterWeights::kNone) != MasterWeights::kNone) {

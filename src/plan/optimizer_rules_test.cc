@@ -17,7 +17,7 @@ Request With(Optimizer optimizer, Framework framework) {
   return request;
 }
 
-// Which framework has which optimizer, by source.
+// Which framework supports which optimizer, by source.
 TEST(OptimizerRules, FrameworksHaveTheirOptimizers) {
   using enum Framework;
   const std::pair<Optimizer, std::vector<Framework>> had[] = {

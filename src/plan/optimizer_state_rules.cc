@@ -1,4 +1,4 @@
-// Master weights and moments: what an optimizer can keep, and which framework has such a one.
+// Rules about master weights and moments, by optimizer and framework.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -45,7 +45,7 @@ class OptimizerStateRules : public Rules {
         std::move(hint));
   }
 
-  // What no optimizer can do.
+  // Rules for all optimizers.
   bool CheckParameters() {
     if (request_.master_weights == MasterWeights::kFp16Remainder &&
         parameters_ != DataType::kBf16) {
@@ -69,11 +69,11 @@ class OptimizerStateRules : public Rules {
     return false;
   }
 
-  // Kernels that read and write states in types of their own are fused ones of AdamW: Apex's and
-  // Transformer Engine's FusedAdam. Chains of kernels work in the type of what they update,
-  // PyTorch's fused one likewise; LAMB's have FP32 values.
+  // Kernels that read and write states of other types are fused ones of AdamW: Apex's and
+  // Transformer Engine's FusedAdam. Chains of kernels, and PyTorch's fused kernel, work in the type
+  // of the updated values. LAMB's kernels have FP32 values.
   void CheckFusion() {
-    // Those choose their own types (optimizer_rules.cc).
+    // Optimizers with kernels of their own choose their own types (optimizer_rules.cc).
     if (HasOwnKernels(*request_.optimizer)) return;
     const bool remainders = states_.master_weights == MasterWeights::kFp16Remainder;
     const bool adamw = request_.optimizer == Optimizer::kAdamW;
@@ -105,8 +105,8 @@ class OptimizerStateRules : public Rules {
     }
   }
 
-  // PyTorch's optimizers update tensors of the host; those that have types of their own are kernels
-  // of the device.
+  // Updates on the host use PyTorch's optimizers; optimizers with types of their own only have
+  // kernels of the device.
   void CheckHost() {
     if (HasOwnKernels(*request_.optimizer)) return;
     if (!request_.cpu_offload.value_or(false)) return;
@@ -134,7 +134,7 @@ class OptimizerStateRules : public Rules {
   }
 
   // megatron/training/arguments.py, megatron/core/optimizer/optimizer_config.py: the
-  // precision-aware optimizer is Adam, distributed, beside parameters of 16 bits;
+  // precision-aware optimizer is the distributed Adam, with parameters of 16 bits.
   // HybridDeviceOptimizer has FP32 tensors.
   void CheckPrecisionAware() {
     if (Short() && states_.master_weights == MasterWeights::kNone) {

@@ -142,7 +142,7 @@ TEST(OptimizerStateRules, LetThroughWhatOptimizersHave) {
   });
 }
 
-// A search that takes a recipe to another framework leaves out what that one does not have.
+// A search that moves a recipe to another framework drops unsupported settings.
 TEST(OptimizerStateRules, RecipesLeaveOutWhatAFrameworkDoesNotHave) {
   Request request = Legal();
   request.master_weights = MasterWeights::kNone;

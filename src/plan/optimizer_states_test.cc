@@ -38,8 +38,8 @@ Bytes Moments(const Plan& plan, int tensor, std::int64_t elements) {
   return MomentBytes(plan, OptimizerTensorOf(plan, Example(), tensor, elements));
 }
 
-// bitsandbytes: a byte for each of two moments and an FP32 scale for 256 of them; embeddings and
-// small tensors in FP32.
+// bitsandbytes: one byte for each of two moments and an FP32 scale per 256; embeddings and small
+// tensors in FP32.
 TEST(MomentBytes, OfBitsandbytes) {
   const Plan plan = PlanOf(Framework::kDdp, Optimizer::kAdamW8bit);
   EXPECT_EQ(Moments(plan, 1, 2'097'152), Bytes(2 * (2'097'152 + 4 * 8192)));
@@ -50,8 +50,8 @@ TEST(MomentBytes, OfBitsandbytes) {
   EXPECT_EQ(Moments(plan, 4, 4097), Bytes(2 * (4097 + 4 * 17)));
 }
 
-// torchao: embeddings, too, with a table for each moment; a tensor that is no whole number of
-// blocks stays in the parameters' type.
+// torchao: also for embeddings, with a table for each moment; a tensor that is not a whole number
+// of blocks stays in the parameters' type.
 TEST(MomentBytes, OfTorchao) {
   const Plan plan = PlanOf(Framework::kFsdp2, Optimizer::kAdamW8bit, DataType::kBf16);
   EXPECT_EQ(Moments(plan, 0, 512'000), Bytes(2 * (512'000 + 4 * 2000 + 1024)));
@@ -59,7 +59,7 @@ TEST(MomentBytes, OfTorchao) {
   EXPECT_EQ(Moments(plan, 1, 4100), Bytes(2 * 2 * 4100));
 }
 
-// Flat parameters have no embeddings, unless the optimizer has the original ones.
+// Flat parameters hide embeddings, unless the optimizer sees the original parameters.
 TEST(MomentBytes, OfFlatParameters) {
   Plan plan = PlanOf(Framework::kFsdp1, Optimizer::kAdamW8bit);
   EXPECT_EQ(Moments(plan, -1, 8192), Bytes(2 * (8192 + 4 * 32)));
@@ -68,8 +68,8 @@ TEST(MomentBytes, OfFlatParameters) {
   EXPECT_EQ(Moments(plan, 0, 8192), Bytes(2 * 4 * 8192));
 }
 
-// Sums of rows and of columns: 4 (4,096 + 512) instead of 4 x 4,096 x 512; of a batch of matrices
-// those of each.
+// Sums of rows and of columns: 4 (4,096 + 512) instead of 4 x 4,096 x 512; in a batch of matrices,
+// for each matrix.
 TEST(MomentBytes, OfAdafactor) {
   Plan plan = PlanOf(Framework::kDdp, Optimizer::kAdafactor);
   EXPECT_EQ(Moments(plan, 1, 2'097'152), Bytes(4 * (4096 + 512)));
@@ -94,7 +94,7 @@ TEST(OptimizerStateBytes, CountsMasterWeights) {
   EXPECT_EQ(OptimizerStateBytes(plan, matrix), Bytes(8 * 2'097'152));
 }
 
-// What a rank has of a DTensor are rows, or matrices of a batch.
+// A rank's part of a DTensor consists of rows, or of matrices of a batch.
 TEST(OptimizerTensorOf, SeesRowsOfShards) {
   const Plan plan = PlanOf(Framework::kFsdp2, Optimizer::kMuon);
   const OptimizerTensor rows = OptimizerTensorOf(plan, Example(), 1, 1024 * 512);

@@ -12,7 +12,7 @@ using Given = ParallelismRequest;
 using Switch = SwitchSetting<Given, Parallelism>;
 using Count = CountSetting<Given, Parallelism>;
 
-// Generous: no machine is larger. The product of all five degrees stays inside 64 bits.
+// A generous limit: no machine is larger. The product of all five degrees fits in 64 bits.
 constexpr std::int64_t kMostRanks = 10'000'000;
 constexpr std::int64_t kMostOfAnAxis = 10'000;
 constexpr std::int64_t kMostVirtualStages = 64;
@@ -94,7 +94,7 @@ std::vector<ParallelismSetting> Rows() {
       {.key = "expert_tensor",
        .type = Count{&Given::expert_tensor, &Parallelism::expert_tensor, 1, kMostOfAnAxis},
        .uses = {Of(Framework::kMegatron)},
-       // Also 1 where the default would be the tensor-parallel degree.
+       // Shown even if 1, where the default would be the tensor-parallel degree.
        .shown =
            [](const Parallelism& axes) {
              return axes.expert > 1 || axes.expert_tensor > 1 || axes.tensor > 1;

@@ -11,7 +11,8 @@ namespace stepcast::plan {
 
 namespace {
 
-// torch.distributed.pipelining runs a list of actions, which say when gradients are reduced.
+// Whether torch.distributed.pipelining runs a list of actions, which says when gradients are
+// reduced.
 bool RunsActions(const Plan& plan) {
   return StyleOf(plan.data_parallel.framework).engine == PipelineEngine::kTorch;
 }

@@ -73,7 +73,7 @@ Framework LayersOf(const Plan& plan) {
 
 namespace {
 
-// WorkOptions::transposes_attention. Megatron-LM hands its products views of what lies in another
+// WorkOptions::transposes_attention. Megatron-LM passes its products views of tensors in another
 // order.
 bool TransposesAttention(const Plan& plan) {
   const Training& training = plan.training;
@@ -84,8 +84,8 @@ bool TransposesAttention(const Plan& plan) {
           training.attention == model::Attention::kMathFp32);
 }
 
-// Whether the layers are Megatron-LM's with a linear layer of its own, since October 2021; before,
-// and in Megatron-DeepSpeed, it is PyTorch's.
+// Whether the layers are Megatron-LM's with its own linear layer (since October 2021). Before that,
+// and in Megatron-DeepSpeed, the linear layer is PyTorch's.
 bool HasMegatronsLinear(const Plan& plan) {
   return plan.training.async_tensor_model_parallel_allreduce &&
          !StyleOf(plan.data_parallel.framework).layers.torch_linear;
@@ -109,16 +109,16 @@ std::optional<DataType> MainGradientsOf(const Plan& plan) {
   return fused ? std::optional(plan.training.gradient_dtype) : std::nullopt;
 }
 
-// WorkOptions::sums_norm_weights_apart. Megatron-LM's fused norms, which `compile` stands for
-// there, sum up in one kernel.
+// WorkOptions::sums_norm_weights_apart. Megatron-LM's fused norms, which `compile` represents, sum
+// in one kernel.
 bool SumsNormWeightsApart(const Plan& plan) {
   constexpr Version kFusesBoth{2, 10};
   return plan.software.torch < kFusesBoth && !TraitsOf(LayersOf(plan)).megatron_layers;
 }
 
-// Backward of one compiled graph may write over what its forward keeps and nobody else has:
-// "donated buffers" (torch/_functorch/config.py, since 2.6; seen with 2.11). fsdp compiles blocks
-// and the loss apart, for which logits are an input.
+// WorkOptions::donates_logits. The backward of one compiled graph may overwrite values that only
+// its forward keeps: "donated buffers" (torch/_functorch/config.py, since 2.6; seen with 2.11).
+// fsdp compiles blocks and the loss separately, and logits are an input of the loss.
 bool DonatesLogits(const Plan& plan) {
   constexpr Version kDonates{2, 6};
   return plan.training.compile && StyleOf(plan.data_parallel.framework).compiles_whole_model &&
@@ -140,9 +140,9 @@ double LoadOf(const Mixture& mixture) {
                                  : std::min(mixture.imbalance, *mixture.capacity_factor);
 }
 
-// Transformer Engine's attention with sinks up to NVIDIA's container 26.06, over cuDNN's
-// (NVIDIA/TransformerEngine issue 2318): fitted to GPT-OSS 120B in BF16 on 64 GB300 (4.22 s,
-// calibration/published/megatron-bridge-moe.yaml), of which cuDNN's cores would take 0.31 s.
+// Rate of Transformer Engine's attention with sinks up to NVIDIA's container 26.06, relative to
+// cuDNN's (NVIDIA/TransformerEngine issue 2318). Fitted to GPT-OSS 120B in BF16 on 64 GB300 (4.22
+// s, calibration/published/megatron-bridge-moe.yaml), of which cuDNN's cores would take 0.31 s.
 constexpr double kSinksFallback = 0.18;
 
 model::ExpertParallel ExpertsOf(const Plan& plan) {

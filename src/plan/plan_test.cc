@@ -26,7 +26,7 @@ TEST(OptimizerBytesPerParameter, CountsMomentsAndMasterWeights) {
   EXPECT_EQ(OptimizerBytesPerParameter(training), 8);
 }
 
-// Arrays of one type take up what the states do; they are of their own type where they have one.
+// The arrays have the total size of the states, and their type if the states have only one.
 TEST(OptimizerArraysOf, HasTheSizeOfTheStates) {
   for (const DataType parameters : {DataType::kFp32, DataType::kBf16, DataType::kFp16}) {
     for (const MasterWeights master :

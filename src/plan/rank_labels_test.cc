@@ -32,7 +32,7 @@ Plan AnyPlan() {
   return plan;
 }
 
-// The groups along each axis, along all but the pipeline's, and of its first and last ranks.
+// The groups along each axis, along all axes but the pipeline, and of its first and last ranks.
 std::vector<parallel::GroupLayout> LayoutsOf(const Plan& plan) {
   const parallel::Grids grids = GridsOf(plan);
   std::vector<parallel::GroupLayout> layouts;
@@ -61,8 +61,8 @@ TEST(RankLabels, AStageIsALabel) {
   EXPECT_EQ(labels.Of(3), 0U);
 }
 
-// Where devices and links do not differ, nothing but the labels tells ranks apart, and the first
-// rank of each label is in the first of the groups that are alike.
+// Without differences of devices and links, only labels distinguish ranks, and the first rank of
+// each label is in the first of the equivalent groups.
 RC_GTEST_PROP(RankLabels, AColouringFindsTheLabels, ()) {
   const Plan plan = AnyPlan();
   const RankLabels labels(plan);

@@ -13,9 +13,9 @@
 namespace stepcast::plan {
 namespace {
 
-// torch.utils.checkpoint.set_checkpoint_early_stop: on since 2.1, where frameworks use PyTorch's
+// torch.utils.checkpoint.set_checkpoint_early_stop: on since 2.1 for frameworks that use PyTorch's
 // own checkpoints without reentrant autograd; checkpoint_sequential's are reentrant. DeepSpeed and
-// Megatron bring their own, which recompute the whole block.
+// Megatron have their own checkpoints, which recompute the whole block.
 bool StopsRecomputationEarly(const Request& request) {
   return TraitsOf(*request.framework).of_pytorch &&
          request.blocks_per_checkpoint.value_or(1) == 1 &&
@@ -36,21 +36,23 @@ model::Implementation DefaultRotary(const Request& request, bool compile) {
   return compile ? model::Implementation::kCompiled : StyleOf(*request.framework).layers.rotary;
 }
 
-// PyTorch's scaled_dot_product_attention prefers cuDNN's kernel on Hopper and Blackwell where cuDNN
-// is newer than 9.15 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
-// check_prefer_cudnn_attention), which its packages bring since 2.11 (huggingface/transformers pull
-// request 48163; seen on an H100). Of documents of varying lengths it runs FlashAttention's.
+// The attention kernel if none is requested.
+//
+// PyTorch's scaled_dot_product_attention prefers cuDNN's kernel on Hopper and Blackwell if cuDNN is
+// newer than 9.15 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
+// check_prefer_cudnn_attention). Its packages have that since 2.11 (huggingface/transformers pull
+// request 48163; seen on an H100). For documents of varying lengths it runs FlashAttention's.
 // Transformer Engine prefers cuDNN's on both
-// (transformer_engine/pytorch/attention/dot_product_attention/utils.py, get_attention_backend);
-// here on Blackwell alone, because on Hopper published runs differ in what they prefer.
+// (transformer_engine/pytorch/attention/dot_product_attention/utils.py, get_attention_backend).
+// Here it does so only on Blackwell, because published runs on Hopper differ.
 //
 // torchtitan's models with sinks, with values of another size than keys or with chunks run
-// FlexAttention (torchtitan/models/{gpt_oss,deepseek_v3,llama4} @ v0.2.0 to v0.2.2, whose
-// attn_type is "flex"; DeepSeek-V3 and Llama 4 @ b5bcd76, too). PyTorch's
-// scaled_dot_product_attention has no sinks: transformers' GPT-OSS runs its eager code. Transformer
-// Engine's only fused kernel with sinks is cuDNN's since 9.13.1
-// (transformer_engine/common/fused_attn/fused_attn.cpp, nvte_get_fused_attn_backend); packages of
-// PyTorch before 2.11 bring 9.10, and scores are in memory (NVIDIA-NeMo/RL issue 1685).
+// FlexAttention (torchtitan/models/{gpt_oss,deepseek_v3,llama4} @ v0.2.0 to v0.2.2, whose attn_type
+// is "flex"; DeepSeek-V3 and Llama 4 also @ b5bcd76). PyTorch's scaled_dot_product_attention has no
+// sinks, so transformers' GPT-OSS runs its eager code. Transformer Engine's only fused kernel with
+// sinks is cuDNN's since 9.13.1 (transformer_engine/common/fused_attn/fused_attn.cpp,
+// nvte_get_fused_attn_backend). Packages of PyTorch before 2.11 have 9.10, and scores are in memory
+// (NVIDIA-NeMo/RL issue 1685).
 model::Attention DefaultAttention(const Request& request, const ModelBlocks& model) {
   constexpr Version kPrefersCudnn{2, 11};
   const bool recent = request.torch.value_or(Software().torch) >= kPrefersCudnn;
@@ -83,14 +85,14 @@ DataType FrozenType(const Request& request) {
 }
 
 DataType ParameterType(const Request& request) {
-  // Matrix products alone run in 8 bits or in TF32; nothing is kept or reduced in them.
+  // Only matrix products run in 8 bits or in TF32; nothing is kept or reduced in these types.
   return request.parameter_dtype.value_or(ComputeType(request.precision.value_or(DataType::kBf16)));
 }
 
-// torch/optim/adamw.py, sgd.py: states are zeros_like the parameter, and nothing else is kept.
-// LAMB is one that keeps FP32 values (NVIDIA/DeepLearningExamples' lamb_amp_opt, Apex's
-// FusedMixedPrecisionLamb). megatron/core/optimizer/__init__.py: since Transformer Engine 2.1 the
-// precision-aware optimizer keeps remainders beside BF16 parameters.
+// torch/optim/adamw.py, sgd.py: states are zeros_like the parameter, and nothing else is kept. LAMB
+// keeps FP32 values (NVIDIA/DeepLearningExamples' lamb_amp_opt, Apex's FusedMixedPrecisionLamb).
+// megatron/core/optimizer/__init__.py: since Transformer Engine 2.1, the precision-aware optimizer
+// keeps remainders for BF16 parameters.
 OptimizerStates OptimizerStatesOf(const Request& request) {
   const DataType parameters = ParameterType(request);
   const bool short_moments =
@@ -142,7 +144,7 @@ namespace {
 Training CompleteTraining(const Request& request, std::int64_t data, const ModelBlocks& model) {
   Training training;
   for (const TrainingSetting& setting : TrainingSettings()) setting.ApplyGiven(request, training);
-  // Below: defaults that depend on other settings, and notations of their own.
+  // Below: defaults that depend on other settings, and settings with a notation of their own.
   training.gradient_accumulation =
       request.gradient_accumulation
           ? *request.gradient_accumulation
@@ -167,13 +169,13 @@ Training CompleteTraining(const Request& request, std::int64_t data, const Model
   training.attention = request.attention.value_or(DefaultAttention(request, model));
   training.norm = request.norm.value_or(DefaultNorm(request, training.compile));
   training.rotary = request.rotary.value_or(DefaultRotary(request, training.compile));
-  // megatron/training/arguments.py: bias_swiglu_fusion is on.
+  // megatron/training/arguments.py: bias_swiglu_fusion is on by default.
   training.activation_function =
       request.activation_function.value_or(training.compile      ? model::Implementation::kCompiled
                                            : traits.apex_kernels ? model::Implementation::kFused
                                                                  : model::Implementation::kEager);
-  // Code that turns queries and keys operation by operation also copies keys and values for every
-  // head, though PyTorch's scaled_dot_product_attention could do without since 2.5 (enable_gqa):
+  // Code that rotates queries and keys operation by operation also copies keys and values for every
+  // head. PyTorch's scaled_dot_product_attention has not needed that since 2.5 (enable_gqa):
   // torchtitan/models/llama3 (repeat_kv), transformers/models/llama (repeat_kv).
   training.repeat_kv = request.repeat_kv.value_or(model::IsUnfused(training.rotary));
   training.fp8_scaling = request.fp8_scaling.value_or(style.layers.fp8_scaling);
@@ -201,14 +203,14 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
       setting.ApplyGiven(request, data_parallel);
     }
   }
-  // Below: defaults that depend on more than the setting, and notations of their own.
+  // Below: defaults that depend on further settings, and settings with a notation of their own.
   data_parallel.reshard_after_forward =
       request.reshard_after_forward.value_or(ReshardAfterForward(true));
   if (data_parallel.shard_group_size == 0) data_parallel.shard_group_size = data;
   data_parallel.powersgd = Complete(request.powersgd.value_or(PowerSgdRequest()));
   PolicyOf(data_parallel.framework).SetDefaults(request, training, data, data_parallel);
-  // Shards over one rank are no shards, and shards over the whole group are the shards that there
-  // are (torch/distributed/fsdp/_fully_shard/_fsdp_init.py).
+  // Shards over one rank are no shards, and shards over the whole group are the ordinary shards
+  // (torch/distributed/fsdp/_fully_shard/_fsdp_init.py).
   if (const auto* ranks = std::get_if<std::int64_t>(&data_parallel.reshard_after_forward)) {
     if (*ranks == data_parallel.shard_group_size * request.context.value_or(1)) {
       data_parallel.reshard_after_forward = true;
@@ -253,9 +255,9 @@ std::int64_t MicroBatchGroupOf(const Request& request, std::int64_t micro_batche
 
 namespace {
 
-// nanotron/models/base.py (build_model): a stage takes blocks until the weights up to there are
-// more than its part of all of them, the head's among these. Empty: a stage would have no block, or
-// the head come before the last stage.
+// nanotron/models/base.py (build_model): a stage takes blocks until the accumulated weights exceed
+// its part of the total, the head included. Empty: a stage would have no block, or the head would
+// come before the last stage.
 std::vector<std::int64_t> StagesOfEqualWeights(const ModelBlocks& model, std::int64_t stages) {
   const auto of_block = static_cast<double>(model.of_block);
   const double all =
@@ -280,7 +282,7 @@ std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlock
     return StagesOfEqualWeights(model, chunks);
   }
   // torchtitan/distributed/pipeline_parallel.py (generate_llm_fqn_per_model_part): the embedding
-  // counts as a block, norm and head as one, and what is left over goes to the first chunks.
+  // counts as a block, norm and head together as one. The first chunks take the remainder.
   const bool torchtitan = split == StageSplit::kWithEnds;
   const bool ends = torchtitan && model.has_ends;
   const int embedding = request.account_for_embedding_in_pipeline_split.value_or(ends) ? 1 : 0;
@@ -310,8 +312,8 @@ model::ContextMethod ContextMethodOf(const Request& request) {
   return StyleOf(*request.framework).layers.context_method;
 }
 
-// megatron/training/arguments.py: expert_tensor_parallel_size is tensor_model_parallel_size, where
-// it is not given. Other frameworks do not divide experts.
+// megatron/training/arguments.py: expert_tensor_parallel_size defaults to
+// tensor_model_parallel_size. Other frameworks do not divide experts.
 std::int64_t ExpertTensorOf(const Request& request, bool mixture) {
   const bool divides =
       mixture && request.framework && StyleOf(*request.framework).layers.divides_experts;
@@ -327,7 +329,8 @@ model::ExpertImplementation ImplementationOf(const Request& request) {
 
 namespace {
 
-// Ranks that have different experts are neighbours, those with parts of the same ones between them.
+// Number of neighboring expert ranks on one node. Ranks with different experts are neighbors; those
+// with parts of the same experts are between them.
 std::int64_t ExpertNeighbours(const Request& request, std::int64_t parts) {
   const std::int64_t ranks = request.expert.value_or(1);
   if (!request.node_devices ||
@@ -342,7 +345,7 @@ Mixture CompleteMixture(const Request& request, const ModelBlocks& model, std::i
   Mixture mixture;
   mixture.implementation = ImplementationOf(request);
   mixture.products = style.expert_products;
-  // transformers/integrations/moe.py: grouped products where PyTorch has them.
+  // transformers/integrations/moe.py: grouped products if PyTorch has them.
   constexpr Version kHasGroupedProducts{2, 9};
   const bool slots = mixture.implementation == model::ExpertImplementation::kDeepSpeed;
   const bool asks_pytorch = mixture.implementation == model::ExpertImplementation::kTransformers ||
@@ -410,7 +413,7 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
   }
   plan.mixture = CompleteMixture(request, model, plan.parallelism.expert_near);
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
-  // Combined 1F1B needs several.
+  // Combined 1F1B needs several connections.
   const std::int64_t connections =
       plan.mixture.overlap_communication ? 0 : StyleOf(*request.framework).connections;
   plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),

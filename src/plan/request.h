@@ -12,8 +12,8 @@ namespace stepcast::parallel {
 struct NamedSchedule;
 }  // namespace stepcast::parallel
 
-// A plan as the scenario states it: only the given settings. Complete() fills in the rest by the
-// documented defaults; whether it can exist is legality.h.
+// A plan as the scenario states it, with only the given settings. Complete() fills in the
+// documented defaults; legality.h decides whether the plan can exist.
 namespace stepcast::plan {
 
 struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest, MixtureRequest {
@@ -22,81 +22,82 @@ struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest, Mixtu
   std::optional<bool> expandable_segments;
   std::optional<std::int64_t> cuda_device_max_connections;
   std::optional<Version> driver;
-  std::optional<std::int64_t> node_devices;  // of the cluster's smallest node; none: not known
-  std::optional<int> compute_capability;  // of the cluster's GPUs, 90 for an H100; none: not known
+  std::optional<std::int64_t> node_devices;  // of the cluster's smallest node; none: unknown
+  std::optional<int> compute_capability;     // of the cluster's GPUs, 90 for an H100; none: unknown
 };
 
-// What a request says of its pipeline's schedule, with defaults. Without a pipeline every stage is
-// the whole model: one chunk.
+// The requested pipeline schedule, with defaults. Without a pipeline, every stage is the whole
+// model: one chunk.
 struct RequestedSchedule {
   std::string name;
-  const parallel::NamedSchedule* named = nullptr;  // nullptr: a file lists it
-  std::int64_t virtual_stages = 1;                 // chunks a stage
+  const parallel::NamedSchedule* named = nullptr;  // nullptr: from a file
+  std::int64_t virtual_stages = 1;                 // chunks per stage
   bool splits_backward = false;                    // into gradients of inputs and of weights
 };
 RequestedSchedule ScheduleOf(const Request& request);
 
-// The schedule whose stages run micro-batches in groups, chunk by chunk.
+// The schedule whose stages run groups of micro-batches chunk by chunk.
 inline constexpr const char* kInterleaved = "interleaved_1f1b";
-// How many a group of it has (parallel/pipeline_schedule.h) in a step of so many: what the request
-// says, else as many as there are stages; torch.distributed.pipelining, as few more as make
-// max(1, floor(M / P)) equal groups.
+// The number of micro-batches per group (parallel/pipeline_schedule.h) in a step of
+// `micro_batches`: as requested, otherwise the number of stages. For torch.distributed.pipelining,
+// the smallest number from there on that makes max(1, floor(M / P)) equal groups.
 std::int64_t MicroBatchGroupOf(const Request& request, std::int64_t micro_batches);
 
-// What a pipeline's stages share out.
+// The parts of a model that a pipeline divides among its stages.
 struct ModelBlocks {
   std::int64_t count = 1;
   bool has_ends = true;  // there are an embedding and a head
-  // Weights in matrix products, where all blocks have as many; 0: not known.
+  // Weights in matrix products, if all blocks have the same number; 0: unknown.
   std::int64_t of_block = 0, of_head = 0;
   bool mixture = false;  // blocks have experts
-  // Of a mixture whose router chooses groups of experts first (model::Experts); 0: it does not.
+  // For a mixture whose router chooses groups of experts first (model::Experts); 0: it does not.
   std::int64_t expert_groups = 0, groups_per_token = 0;
-  // What not every attention kernel can do: sinks; values of another size than keys; chunks.
+  // Features that not every attention kernel supports: sinks; values of another size than keys;
+  // chunks.
   bool attention_sinks = false, narrow_values = false, attention_chunks = false;
 };
 
-// How many of the model's blocks each of so many chunks has: as requested, or equal parts, in which
-// the embedding and the head count as a block each if the request says so. With fsdp2 parts as
-// torchtitan makes them, which differ by one; with nanotron parts of about as many weights. Empty:
-// they do not divide.
+// The number of the model's blocks in each of `chunks` chunks: as requested, or equal parts, in
+// which the embedding and the head count as blocks if the request says so. fsdp2: torchtitan's
+// parts, which differ by at most one. nanotron: parts with about equal weights. Empty: the blocks
+// do not divide.
 std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlocks& model,
                                         std::int64_t chunks);
 
-// The data-parallel degree: as requested, else the devices over the other axes. Nothing when they
-// do not divide, or neither is known.
+// The data-parallel degree: as requested, otherwise the devices over the other axes. Nothing if
+// they do not divide, or neither is known.
 std::optional<std::int64_t> DataDegree(const Request& request, std::optional<std::int64_t> devices);
 
-// What frozen parameters are kept in, where the precision is known.
+// Storage type of frozen parameters. The precision must be known.
 DataType FrozenType(const Request& request);
-// What a rank keeps trained parameters in.
+// Storage type of trained parameters on a rank.
 DataType ParameterType(const Request& request);
 
-// The model's forward runs under torch.autocast, though the framework has casts of its own.
+// Whether the forward runs under torch.autocast instead of the framework's own casts.
 inline bool RunsAutocast(const Request& request) {
   return request.mixed_precision.value_or(MixedPrecision::kFsdp) == MixedPrecision::kAutocast;
 }
 
-// What the request's optimizer keeps beside parameters, and what its moments are kept in.
+// The optimizer's storage besides parameters, and the type of its moments.
 struct OptimizerStates {
   MasterWeights master_weights = MasterWeights::kFp32;
   DataType type = DataType::kFp32;
 };
 OptimizerStates OptimizerStatesOf(const Request& request);
-// How its update runs. The framework must be known.
+// The implementation of its update. The framework must be known.
 OptimizerImplementation OptimizerImplementationOf(const Request& request);
 
 // The plan with every default filled in. The request must be legal (legality.h) on a cluster of
 // `devices`.
 Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& model = {});
 
-// parallelism.expert_tensor, or the framework's own for a mixture.
+// parallelism.expert_tensor, or the framework's default for a mixture.
 std::int64_t ExpertTensorOf(const Request& request, bool mixture);
 
-// experts.implementation, or the framework's own; of a request that says its framework.
+// experts.implementation, or the framework's default. The framework must be known.
 model::ExpertImplementation ImplementationOf(const Request& request);
 
-// parallelism.context_method, or the framework's own.
+// parallelism.context_method, or the framework's default.
 model::ContextMethod ContextMethodOf(const Request& request);
 
 }  // namespace stepcast::plan

@@ -25,7 +25,7 @@ Request Minimal(Framework framework, int stage) {
   return request;
 }
 
-// What is asked for runs; else what the software takes on the GPU.
+// The requested kernel runs; otherwise the default of the software on the GPU.
 TEST(Complete, AttentionIsWhatTheSoftwareTakesOnTheGpu) {
   using model::Attention;
   const auto attention = [](Framework framework, Version torch, std::optional<int> capability,
@@ -91,9 +91,9 @@ TEST(Complete, EqualStagesCountTheEndsAsBlocks) {
             (std::vector<std::int64_t>{3, 4, 4, 3}));
 }
 
-// nanotron, weights of 100 a block and 250 of the head: 1250 in all. On two stages the first takes
-// blocks until they have more than 625, which are 7. On four the parts end at 312.5, 625 and 937.5:
-// 4, 7 and 10 blocks, and the head alone for the last.
+// nanotron, with weights of 100 per block and 250 for the head: 1250 in all. On two stages, the
+// first takes blocks until they have more than 625, which are 7. On four, the parts end at 312.5,
+// 625 and 937.5: 4, 7 and 10 blocks, and only the head on the last.
 TEST(Complete, StagesOfNanotronHaveAboutAsManyWeights) {
   Request request = Minimal(Framework::kNanotron, 1);
   request.pipeline = 2;
@@ -107,7 +107,7 @@ TEST(Complete, StagesOfNanotronHaveAboutAsManyWeights) {
   EXPECT_TRUE(StageLayersOf(request, {.count = 2, .of_block = 100, .of_head = 900}, 3).empty());
 }
 
-// torchtitan: 10 and two ends on 5 chunks are 3, 3, 2, 2 and 2, of which the ends are one each.
+// torchtitan: 10 blocks and two ends on 5 chunks are 3, 3, 2, 2 and 2, including the ends.
 TEST(Complete, StagesOfTorchtitanDifferByOne) {
   Request request = Minimal(Framework::kFsdp2, 3);
   request.pipeline = 5;
@@ -123,7 +123,7 @@ TEST(Complete, StagesOfTorchtitanDifferByOne) {
   EXPECT_TRUE(plan.data_parallel.accumulate_unsharded);
 }
 
-// torchao's float8 layers have dynamic scales, Transformer Engine's default recipe has delayed
+// torchao's float8 layers have dynamic scales; Transformer Engine's default recipe has delayed
 // ones.
 TEST(Complete, ScalesOfFp8FollowTheFramework) {
   Request request = Minimal(Framework::kFsdp2, 3);
@@ -164,9 +164,9 @@ TEST(Complete, ChoosesTypesByPrecision) {
   EXPECT_EQ(Complete(request, 1).training.gradient_dtype, DataType::kFp32);
 }
 
-// PyTorch's optimizers work on the parameters as they are; LAMB, the textbook and the others have
-// FP32 values. 16-bit moments are Megatron-LM's precision-aware optimizer, with remainders beside
-// bf16 parameters, and gradients that nobody copies.
+// PyTorch's optimizers update the parameters directly; LAMB, the textbook and the others have FP32
+// values. 16-bit moments belong to Megatron-LM's precision-aware optimizer, with remainders for
+// bf16 parameters and without copies of gradients.
 TEST(Complete, KeepsTheMasterWeightsOfTheFramework) {
   const auto states = [](Framework framework, int stage, const auto& change) {
     Request request = Minimal(framework, stage);
@@ -302,7 +302,7 @@ TEST(Complete, BucketsOfTheReferenceDependOnOverlapAndStage) {
   EXPECT_EQ(Complete(request, 8).data_parallel.first_bucket_size, MiB(1));
 }
 
-// torch 2.0 made an explicit bucket_cap_mb hold for the first bucket, too.
+// Since torch 2.0, an explicit bucket_cap_mb also applies to the first bucket.
 TEST(Complete, FirstBucketOfDdpFollowsTheVersion) {
   Request request = Minimal(Framework::kDdp, 0);
   EXPECT_EQ(Complete(request, 8).data_parallel.bucket_size, MiB(25));
@@ -336,7 +336,7 @@ TEST(Complete, SettingsOfFsdp1FollowTheVersion) {
 }
 
 // MixedPrecision's rules are those of FSDP2: gradients are kept in the parameters' type and reduced
-// in the compute type unless said otherwise.
+// in the compute type by default.
 TEST(Complete, TypesOfFsdp1AreThoseOfMixedPrecision) {
   Request request = Minimal(Framework::kFsdp1, 3);
   request.parameter_dtype = DataType::kFp32;
@@ -357,7 +357,7 @@ TEST(Complete, Stage2OfFsdp2KeepsParametersWhole) {
   EXPECT_EQ(Complete(Minimal(Framework::kFsdp2, 3), 8).data_parallel.shard_group_size, 8);
 }
 
-// Another value than the setting's default; nothing where the setting has a notation of its own.
+// Gives a value other than the setting's default. False if the setting has its own notation.
 bool GiveAnother(const DataParallelSetting& setting, const DataParallel& defaults,
                  Request& request) {
   return std::visit(
@@ -414,8 +414,8 @@ RC_GTEST_PROP(Complete, KeepsTheBatchEquation, ()) {
             training.micro_batch_size * training.gradient_accumulation * devices);
 }
 
-// Of what not every kernel can do: torchtitan compiles FlexAttention; Transformer Engine has
-// cuDNN's kernel with sinks from the release that brings it; others compute scores in memory.
+// Features that not every kernel supports: torchtitan compiles FlexAttention; Transformer Engine
+// uses cuDNN's kernel with sinks from the release that has it; others compute scores in memory.
 TEST(Complete, AttentionIsWhatTheModelCanTake) {
   using model::Attention;
   const auto attention = [](Framework framework, Version torch, const ModelBlocks& blocks,

@@ -14,36 +14,34 @@
 #include "src/model/architecture.h"
 #include "src/plan/framework.h"
 
-// A setting of a plan as a row of a table: how it is written, where it is kept, which frameworks
-// have it and at which ZeRO stages it does something, what documents say of it. The reader, the rule
-// that refuses settings of other frameworks, the warnings about settings without effect, the
-// resolved scenario and the tables of docs/formats.md follow
-// from the rows (settings.h,
-// settings.h, settings.h).
+// A setting of a plan as a row of a table: its notation, its members, the frameworks that have it,
+// the ZeRO stages at which it has an effect, and its documentation. The rows (settings.h) drive the
+// reader, the rule that refuses settings of other frameworks, the warnings about settings without
+// effect, the resolved scenario and the tables of docs/formats.md.
 //
-// `Given` holds what was said, as members of type std::optional; `Kept` what holds.
+// `Given` is the request, with members of type std::optional; `Kept` the complete settings.
 namespace stepcast::plan {
 
 struct Plan;
 
-// How a framework has a setting.
+// How a framework supports a setting.
 struct SettingUse {
   Framework framework = Framework::kReference;
-  // ZeRO stages at which it does something; first beyond last: it is taken and does nothing.
+  // ZeRO stages at which it has an effect; first > last: accepted without effect.
   int first_stage = 0, last_stage = 3;
   const char* note = "";  // for documents: "with overlap"
 
   bool HasEffect(int stage) const { return stage >= first_stage && stage <= last_stage; }
 };
 
-// The framework has it at the stages from first to last.
+// The framework has the setting at stages first to last.
 SettingUse At(Framework framework, int first, int last, const char* note = "");
-// At every stage.
+// The framework has it at every stage.
 SettingUse Of(Framework framework, const char* note = "");
-// What is one framework's way: `reference` takes it, and the textbook has none.
+// A setting specific to one framework: `reference` accepts it without effect.
 SettingUse TakenByReference();
 
-// All of them. Empty: every framework has the setting, at every stage.
+// The frameworks that have a setting. Empty: every framework, at every stage.
 class SettingUses {
  public:
   SettingUses();
@@ -58,7 +56,7 @@ class SettingUses {
   std::vector<SettingUse> uses_;
 };
 
-// How a value is written, and where it is kept.
+// The notation of a value, and its members.
 template <typename Given, typename Kept>
 struct SwitchSetting {
   std::optional<bool> Given::*given;
@@ -69,17 +67,18 @@ struct CountSetting {
   std::optional<std::int64_t> Given::*given;
   std::int64_t Kept::*kept;
   std::int64_t least, most;
-  std::int64_t example = 0;  // a usual value, for hints; 0: any value may be usual
+  std::int64_t example = 0;  // a usual value, for hints; 0: none
 };
 template <typename Given, typename Kept>
 struct WordSetting {
   std::vector<std::string_view> words;
   bool (*is_given)(const Given& given);
-  void (*give)(Given& given, std::optional<std::size_t> word);  // its position
+  // its index in `words`; none: not given
+  void (*give)(Given& given, std::optional<std::size_t> word);
   void (*apply)(const Given& given, Kept& kept);                // requires that it is given
   std::string_view (*name)(const Kept& kept);
 };
-// A notation of its own, which the reader and the resolved scenario have by its key.
+// A special notation. The reader and the resolved scenario handle it by key.
 template <typename Given>
 struct OwnSetting {
   bool (*is_given)(const Given& given);
@@ -95,25 +94,27 @@ struct Setting {
   const char* key;  // "bucket_size"
   SettingType<Given, Kept> type;
   bool required = false;
-  // It says what is trained, or what is measured, and not how: plans with another value answer
-  // another question, so a search keeps it. Required settings are of the task, too.
+  // The setting defines the job (what is trained or measured), not how it runs. Plans with
+  // different values answer different questions, so a search keeps the value. Required settings
+  // also define the job.
   bool of_task = false;
   // No default: gcc 12 fails on one of this type in a template.
   SettingUses uses;
-  // Layer lists have given times and activations: it does nothing to them.
+  // No effect on layer lists, whose times and activations are given.
   bool of_architectures = false;
-  // Nor to an architecture that lacks something: which ones have it (null: all), and its name.
+  // Predicate of the architectures that it affects (null: all), and the name of what the others
+  // lack.
   bool (*had_by)(const model::Architecture& architecture) = nullptr;
   std::string_view needed = "";
-  // The degree of `parallelism` without which (1) it does nothing; empty: there is none.
+  // The degree of `parallelism` that must exceed 1 for it to have an effect; empty: none.
   std::string_view without = "";
-  // Why it does nothing in a complete plan, "with framework reference"; empty: it does something.
-  // Null: it does something in every plan of the frameworks that have it.
+  // Reason why it has no effect in a complete plan, such as "with framework reference"; empty: it
+  // has one. Null: it has an effect in every plan of the frameworks that have it.
   std::string_view (*idle)(const Plan& plan) = nullptr;
-  // Whether the resolved scenario has it; null: wherever it has an effect.
+  // Whether the resolved scenario shows it; null: whenever it has an effect.
   bool (*shown)(const Kept& kept) = nullptr;
   const char* values;         // for documents, in Markdown
-  const char* default_value;  // likewise
+  const char* default_value;  // for documents, in Markdown
 
   bool IsGiven(const Given& request) const {
     return std::visit(
@@ -127,7 +128,7 @@ struct Setting {
         type);
   }
 
-  // As if it had not been said.
+  // Removes the value from the request.
   void TakeBack(Given& request) const {
     std::visit(
         [&](const auto& setting) {
@@ -142,7 +143,7 @@ struct Setting {
         type);
   }
 
-  // Puts what was said in the place of the default: switches, counts and words.
+  // Replaces the default by the given value: switches, counts and words.
   void ApplyGiven(const Given& request, Kept& plan) const {
     if (!IsGiven(request)) return;
     std::visit(
@@ -186,7 +187,7 @@ auto OwnNotation() {
                            [](Given& request) { (request.*given).reset(); }};
 }
 
-// nullptr: there is none of this name.
+// nullptr: there is no row with this key.
 template <typename Rows>
 auto FindSetting(const Rows& rows, std::string_view key) -> decltype(&rows[0]) {
   for (const auto& setting : rows) {

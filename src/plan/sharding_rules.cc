@@ -1,4 +1,4 @@
-// Buckets, shards and hooks of data parallelism.
+// Rules about buckets, shards and hooks of data parallelism.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -60,7 +60,7 @@ class ShardingRules : public Rules {
                                                   ? request_.shard_group_size
                                                   : DataDegree(request_, facts_.devices);
     if (!shard) return;
-    // Ranks that have parts of a sequence share the states as well.
+    // Ranks with parts of a sequence also share the states.
     const std::int64_t context = request_.context.value_or(1);
     if (*shard * context % ranks != 0) {
       Add("data_parallel.reshard_after_forward", "plan.reshard",
@@ -69,7 +69,8 @@ class ShardingRules : public Rules {
           "use a divisor, such as the GPUs of a node, or true or false");
       return;
     }
-    // The parts are of neighbouring ranks, which with tensor parallelism have other layers' parts.
+    // The parts belong to neighbouring ranks, which with tensor parallelism have parts of different
+    // layers.
     if (request_.tensor.value_or(1) == 1 || ranks == *shard * context) return;
     Add("data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
         fmt::format("parts that are kept after forward are modelled among neighbouring ranks, "

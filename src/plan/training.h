@@ -12,31 +12,31 @@
 #include "src/model/recomputation.h"
 #include "src/model/sample_lengths.h"
 
-// The section `training`: what was said, and what holds. Keys, values and documentation are rows of
-// settings.h.
+// The section `training`: the request as given, and the complete settings. settings.h has keys,
+// values and documentation.
 namespace stepcast::plan {
 
-// What hosts do for a training step beside starting kernels.
+// The host's work in a training step besides launching kernels.
 
 // `training.data_loading`: torch.utils.data.DataLoader.
 struct DataLoading {
-  Time time;                   // that one process takes to make a rank's micro-batch
-  std::int64_t workers = 0;    // processes of a rank; 0: its own
+  Time time;                   // time of one process to make a rank's micro-batch
+  std::int64_t workers = 0;    // processes per rank; 0: the rank's own process
   std::int64_t prefetch = 2;   // micro-batches that each worker makes ahead
-  bool pin_memory = true;      // the copy to the device does not hold the host up
-  std::optional<Bytes> bytes;  // of a micro-batch; not set: two 64-bit integers a token
+  bool pin_memory = true;      // the host does not wait for the copy to the device
+  std::optional<Bytes> bytes;  // of a micro-batch; not set: two 64-bit integers per token
   friend bool operator==(const DataLoading&, const DataLoading&) = default;
 };
 
-// When the training goes on: after the state is in storage, or after it is in the host's memory.
+// When training continues: once the state is in storage, or once it is in host memory.
 enum class CheckpointMode : std::uint8_t { kSync, kAsync };
 const char* Name(CheckpointMode mode);  // "sync"
 
-// `training.checkpoint_saving`: what a step bears of it, on average over many steps.
+// `training.checkpoint_saving`: a step's part of its cost, averaged over many steps.
 struct CheckpointSaving {
   std::int64_t every = 1000;  // steps
   CheckpointMode mode = CheckpointMode::kSync;
-  Bandwidth bandwidth;  // of a node to its storage
+  Bandwidth bandwidth;  // from a node to its storage
   friend bool operator==(const CheckpointSaving&, const CheckpointSaving&) = default;
 };
 
@@ -46,49 +46,48 @@ enum class Optimizer : std::uint8_t {
   // Layer-wise rates by the norms of whole tensors (You et al. 2019, arXiv 1904.00962), as Apex's
   // FusedLAMB computes it.
   kLamb,
-  // AdamW with moments in 8 bits (Dettmers et al. 2021, arXiv 2110.02861): bitsandbytes' or, for
-  // tensors that are DTensors, torchao's.
+  // AdamW with 8-bit moments (Dettmers et al. 2021, arXiv 2110.02861), from bitsandbytes or, for
+  // DTensors, from torchao.
   kAdamW8bit,
   // The sign of a momentum (Chen et al. 2023, arXiv 2302.06675), as bitsandbytes computes it.
   kLion,
-  // Second moments of a matrix as sums of its rows and columns (Shazeer and Stern 2018,
-  // arXiv 1804.04235), as transformers computes it.
+  // Second moments of a matrix as sums of rows and columns (Shazeer and Stern 2018, arXiv
+  // 1804.04235), as computed by transformers.
   kAdafactor,
-  // Matrices of blocks move by an orthogonalised momentum (Jordan 2024; Liu et al. 2025,
-  // arXiv 2502.16982), everything else by AdamW.
+  // Matrices of blocks move by an orthogonalized momentum (Jordan 2024; Liu et al. 2025, arXiv
+  // 2502.16982); AdamW updates everything else.
   kMuon,
 };
-// Whether every parameter has as many moments as any other, of one type; optimizer_states.h has
-// the law of the others.
+// Whether every parameter has the same number of moments, of one type. For the other optimizers see
+// optimizer_states.h.
 constexpr bool HasEqualMoments(Optimizer optimizer) {
   return optimizer != Optimizer::kAdamW8bit && optimizer != Optimizer::kAdafactor &&
          optimizer != Optimizer::kMuon;
 }
-// Whether the update is kernels of the optimizer's own library, tensor by tensor, so that there is
+// Whether the update uses kernels of the optimizer's own library, tensor by tensor. There is then
 // no choice of OptimizerImplementation.
 constexpr bool HasOwnKernels(Optimizer optimizer) {
   return optimizer == Optimizer::kAdamW8bit || optimizer == Optimizer::kLion ||
          optimizer == Optimizer::kAdafactor;
 }
-// Moments of each parameter, which an update reads and writes beside it; of an optimizer that has
-// equal ones.
+// Moments per parameter, read and written by an update. Only for optimizers with equal moments.
 constexpr std::int64_t MomentsOf(Optimizer optimizer) {
   return optimizer == Optimizer::kSgd || optimizer == Optimizer::kLion ? 1 : 2;
 }
-// What an optimizer keeps beside parameters of 16 bits so that small changes are not lost: nothing;
-// a copy of each in FP32; or the 16 bits that FP32 has beyond BF16, which together with the
-// parameter are that copy (Transformer Engine's FusedAdam, store_param_remainders).
+// Storage of an optimizer besides 16-bit parameters so that small changes are not lost: nothing; an
+// FP32 copy of each; or the 16 bits of FP32 that BF16 lacks, which with the parameter form that
+// copy (Transformer Engine's FusedAdam, store_param_remainders).
 enum class MasterWeights : std::uint8_t { kNone, kFp32, kFp16Remainder };
-// How the framework runs the update: one kernel over all tensors, the multi-tensor chain that needs
-// a temporary copy of them all, or that chain for one tensor after the other.
+// How the framework runs the update: one kernel over all tensors, the multi-tensor chain with a
+// temporary copy of all tensors, or that chain for one tensor after the other.
 enum class OptimizerImplementation : std::uint8_t { kFused, kForeach, kSingle };
 
-// Where the training loop reads a value from the device (a loss, a norm, a counter of steps), so
-// that the host waits until all that was issued on the compute stream is done: nowhere, at the end
-// of each step, before each update, or after the backward of each micro-batch. kPhase: until all
-// streams are done, after every forward, every backward and the update, as timers do that
-// synchronise (DeepSpeed's wall_clock_breakdown, Megatron-LM before 3.0). kLaunch: until what was
-// launched is done, after every kernel, copy and collective (CUDA_LAUNCH_BLOCKING=1).
+// The points at which the training loop reads a value from the device (a loss, a norm, a step
+// counter), so that the host waits for all work issued on the compute stream. They are: nowhere, at
+// the end of each step, before each update, or after the backward of each micro-batch. kPhase:
+// waits for all streams after every forward, every backward and the update, like synchronizing
+// timers (DeepSpeed's wall_clock_breakdown, Megatron-LM before 3.0). kLaunch: waits after every
+// kernel, copy and collective (CUDA_LAUNCH_BLOCKING=1).
 enum class HostWaits : std::uint8_t { kNever, kStep, kUpdate, kMicroBatch, kPhase, kLaunch };
 
 const char* Name(Optimizer optimizer);
@@ -96,9 +95,9 @@ const char* Name(OptimizerImplementation implementation);
 const char* Name(MasterWeights master_weights);
 const char* Name(HostWaits waits);
 
-// How sequences are made of samples that differ in length: several samples fill a sequence; each is
-// a sequence of its own, and those of a micro-batch are padded to the longest of them; or, beside
-// that, samples of about one length are trained together, so that none is padded.
+// How sequences are made from samples of different lengths: several samples fill a sequence; each
+// is a sequence, padded to the longest of its micro-batch; or, in addition, samples of similar
+// length are trained together, so that none is padded.
 enum class Batching : std::uint8_t { kPacked, kPadded, kByLength };
 const char* Name(Batching batching);
 
@@ -108,10 +107,10 @@ struct Lengths {
   friend bool operator==(const Lengths&, const Lengths&) = default;
 };
 
-// Of cuBLAS, with `deterministic`: CUBLAS_WORKSPACE_CONFIG=:4096:8.
+// cuBLAS's workspace with `deterministic`: CUBLAS_WORKSPACE_CONFIG=:4096:8.
 inline constexpr Bytes kDeterministicWorkspace = Bytes(8 * (4 << 20));
 
-// Defaults that hold whatever the framework are those written here.
+// The defaults here hold for all frameworks.
 struct Training {
   std::int64_t sequence_length = 0;
   std::int64_t micro_batch_size = 0;
@@ -121,16 +120,16 @@ struct Training {
   DataType parameter_dtype = DataType::kBf16;
   DataType gradient_dtype = DataType::kBf16;
   DataType reduce_dtype = DataType::kBf16;
-  MasterWeights master_weights = MasterWeights::kFp32;  // beside parameters of 16 bits
+  MasterWeights master_weights = MasterWeights::kFp32;  // for 16-bit parameters
   DataType optimizer_state_dtype = DataType::kFp32;     // of the moments
   Optimizer optimizer = Optimizer::kAdamW;
   OptimizerImplementation optimizer_implementation = OptimizerImplementation::kFused;
   bool optimizer_in_backward = false;  // lowering/sharded_state.h
   model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
-  model::RecomputedModules recompute_modules{};  // by selective recomputation
-  model::Share checkpointed_blocks{};            // which part of the blocks that holds for
-  std::int64_t blocks_per_checkpoint = 1;        // blocks under one checkpoint
-  bool activation_offload = false;  // what blocks keep waits for backward in the host's memory
+  model::RecomputedModules recompute_modules{};  // for selective recomputation
+  model::Share checkpointed_blocks{};      // the blocks that activation_checkpointing applies to
+  std::int64_t blocks_per_checkpoint = 1;  // blocks under one checkpoint
+  bool activation_offload = false;         // activations of blocks wait for backward in host memory
   model::Attention attention = model::Attention::kFlash;
   bool checkpoint_early_stop = false;  // full recomputation: model::WorkOptions
   model::Loss loss = model::Loss::kEager;
@@ -141,39 +140,40 @@ struct Training {
   model::Implementation rotary = model::Implementation::kFused;
   model::Implementation activation_function = model::Implementation::kEager;
   bool repeat_kv = false;          // model::WorkOptions
-  bool sinks_fallback = false;     // plan.cc
-  std::int64_t masked_tokens = 0;  // likewise
-  // Of samples, where they are not as long as a sequence; `document_length` is short for packed
-  // ones of one length.
+  bool sinks_fallback = false;     // see plan.cc
+  std::int64_t masked_tokens = 0;  // model::WorkOptions
+  // Sample lengths, if they differ from the sequence length. `document_length` is shorthand for
+  // packed samples of one length.
   std::optional<Lengths> lengths{};
   std::int64_t document_length = 0;
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   model::Fp8Scaling fp8_scaling = model::Fp8Scaling::kDelayed;
   bool tp_only_amax_red = false;                      // megatron: lowering/passes.h
   bool async_tensor_model_parallel_allreduce = true;  // megatron: WorkOptions::sums_beside_weights
-  std::int64_t make_vocab_size_divisible_by = 128;    // megatron: a rank's words
-  model::Lora lora{};                                 // adapters, if it has a rank
-  // Follows from the rest: kernels compute in fewer bits than parameters have, and no framework
-  // casts these (ddp; fsdp1 where mixed_precision says so).
+  std::int64_t make_vocab_size_divisible_by = 128;    // megatron: multiple for a rank's vocabulary
+  model::Lora lora{};                                 // adapters, if its rank is not 0
+  // Derived: kernels compute in fewer bits than parameters have, and the framework does not cast
+  // them (ddp; fsdp1 if mixed_precision says so).
   bool autocast = false;
-  // The largest norm of all gradients together: they are scaled down to it before the update.
+  // Largest norm of all gradients together; larger gradients are scaled down before the update.
   std::optional<double> gradient_clipping;
   bool deterministic = false;  // lowering/step_parts.h
   std::optional<DataLoading> data_loading;
   std::optional<CheckpointSaving> checkpoint_saving;
   bool step_barrier = false;   // measure one step between barriers instead of the steady interval
-  Dispatch dispatch;           // of the framework; zero: launches alone
-  bool dispatch_known = true;  // false: no source says it, and forecasts leave it out
+  Dispatch dispatch;           // host time of the framework's code; zero: only launches
+  bool dispatch_known = true;  // false: no source states it, and forecasts omit it
   friend bool operator==(const Training&, const Training&) = default;
 
-  // Sequences are of samples' lengths: micro-batches differ in theirs, up to `sequence_length`.
+  // Whether sequences have the samples' lengths, so that micro-batches differ, up to
+  // `sequence_length`.
   bool has_padded_lengths() const { return lengths && lengths->batching != Batching::kPacked; }
-  // What fills sequences; empty: a sequence is one document.
+  // Lengths of the documents that fill sequences; empty: a sequence is one document.
   model::SampleLengths documents() const;
 };
 
-// Whether Transformer Engine's layers compute: where its norms do, where it casts to 8 or 4 bits,
-// or where its user buffers overlap.
+// Whether Transformer Engine's layers are used: for their norms, for casts to 8 or 4 bits, or for
+// user buffers.
 bool HasTransformerEngine(const Training& training);
 
 struct TrainingRequest {
@@ -214,7 +214,7 @@ struct TrainingRequest {
   std::optional<bool> tp_only_amax_red;
   std::optional<bool> async_tensor_model_parallel_allreduce;
   std::optional<std::int64_t> make_vocab_size_divisible_by;
-  std::optional<model::Lora> lora;  // frozen_dtype stands by itself
+  std::optional<model::Lora> lora;  // except frozen_dtype, which is separate
   std::optional<DataType> frozen_dtype;
   std::optional<bool> step_barrier;
   std::optional<bool> deterministic;

@@ -13,7 +13,7 @@ using Given = TrainingRequest;
 using Switch = SwitchSetting<Given, Training>;
 using Count = CountSetting<Given, Training>;
 
-// Generous: no machine is larger, and products of them stay inside 64 bits.
+// Generous limits: no machine is larger, and their products fit in 64 bits.
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
 constexpr std::int64_t kMostSequences = 1'000'000'000;
 constexpr std::int64_t kMostBlocks = 1'000'000;
@@ -42,13 +42,13 @@ bool Gathers(const Training& training) { return training.masked_tokens > 0; }
 bool PacksAlike(const Training& training) { return training.document_length > 0; }
 bool HasLengths(const Training& training) { return training.lengths.has_value(); }
 bool Adapts(const Training& training) { return training.lora.adapts(); }
-// Whole blocks, or operations of them: their last product may be left out.
+// Whether whole blocks or operations are recomputed: their last product may be left out.
 bool Recomputes(const Training& training) {
   return training.activation_checkpointing == model::Checkpointing::kFull ||
          training.activation_checkpointing == model::Checkpointing::kSelectiveOp;
 }
 
-// DeepSpeed's stage 3 ends each backward and each step with a host that waits for the device.
+// DeepSpeed's stage 3 ends each backward and each step with a host wait for the device.
 bool WaitsAnyway(const Plan& plan) {
   return StyleOf(plan.data_parallel.framework).gradients == GradientStore::kPartitions &&
          plan.data_parallel.zero_stage == 3;
@@ -71,7 +71,7 @@ std::string_view WhyNoHostWaits(const Plan& plan) {
              ? "with framework deepspeed at stage 3, whose host waits there in any case"
              : "";
 }
-// Stages of a pipeline end their steps one after the other.
+// Pipeline stages end their steps at different times.
 std::string_view WhyNoStepBarrier(const Plan& plan) {
   if (plan.parallelism.pipeline > 1) return "";
   if (TraitsOf(plan.data_parallel.framework).textbook) {

@@ -2,13 +2,13 @@
 
 #include <string_view>
 
-// What earlier releases modelled and this one does not. A file that asks for it is told so by name.
+// Features of earlier releases that were removed. A file that uses one gets an error that names it.
 namespace stepcast::plan {
 
 struct Withdrawn {
   std::string_view path;  // "data_parallel.framework"
-  std::string_view word;  // the value that has gone; empty: the key itself has
-  const char* what;       // what it was, in the plural
+  std::string_view word;  // the removed value; empty: the key itself was removed
+  const char* what;       // description, in the plural
   const char* hint;
 };
 

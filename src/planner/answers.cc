@@ -17,7 +17,7 @@
 namespace stepcast::planner {
 namespace {
 
-// So that the ends of keys and lines are where they seem to be.
+// Escapes characters that would end a key or a line.
 void AppendEscaped(std::string& text, std::string_view part, bool key) {
   const std::string_view special = key ? "\n\\=" : "\n\\";
   for (;;) {
@@ -116,11 +116,11 @@ using messaging::ByteWriter;
 
 enum class Question : std::uint8_t { kScreen, kScreenMembers, kSharpen, kSimulate };
 
-// First bounds take microseconds: so many families are one piece of work.
+// Number of families per work item, because first bounds take microseconds.
 constexpr std::int64_t kBlock = 64;
 
-// The blocks in an order that goes through the whole space again and again in long steps, so that
-// those which have been looked at when a search is ended are of all kinds.
+// Orders blocks in long steps through the whole space, again and again. If a search stops early,
+// the blocks seen so far come from all regions.
 class BlockOrder {
  public:
   explicit BlockOrder(std::int64_t blocks) : blocks_(blocks) {
@@ -146,14 +146,14 @@ std::int64_t FamiliesOf(const SearchProblem& problem) {
   return problem.families.empty() ? problem.plans
                                   : static_cast<std::int64_t>(problem.families.size());
 }
-// The first plan of a family, and one behind the last family's last.
+// The first plan of a family; for the index after the last family, the number of plans.
 std::int64_t FirstOf(const SearchProblem& problem, std::int64_t family) {
   if (problem.families.empty()) return family;
   const auto at = static_cast<std::size_t>(family);
   return at < problem.families.size() ? problem.families[at] : problem.plans;
 }
 
-// Of a plan alone in its family what is known of plans.
+// A family with a single plan is screened as that plan.
 Screened ScreenFamily(const SearchProblem& problem, std::int64_t family) {
   const std::int64_t first = FirstOf(problem, family);
   if (FirstOf(problem, family + 1) - first == 1) return problem.screen(first);

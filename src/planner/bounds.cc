@@ -29,10 +29,10 @@
 #include "src/program/program.h"
 
 namespace stepcast::planner {
-// 128 bits in 32 hexadecimal digits of all that times and memory of a program depend on: streams,
-// operations by what they take and use, issue costs, events, buffers, and the order of everything.
-// Names, labels, and which kernel takes a time do not count. Equal for equal contents, and as good
-// as never for two that happen to differ.
+// 128 bits, as 32 hexadecimal digits, of everything that a program's times and memory depend on:
+// streams, operations with their demands and uses, issue costs, events, buffers, and all orders.
+// Names, labels and kernel identities do not count. Equal for equal contents; different contents
+// practically never collide.
 std::string DigestOf(const program::Program& program, const Repeated& repeated,
                      const cost::Prices& prices);
 
@@ -40,10 +40,10 @@ namespace {
 
 using program::Instruction;
 
-// Two chains of 64 bits with different odd factors; each step is a bijection of the chain for a
-// given number and of the number for a given chain (multiplication by an odd number, and a rotation
-// and shift that mix high bits into low ones), so that two contents that differ in one number
-// differ in both chains.
+// Two chains of 64 bits with different odd factors. Each step is a bijection of the chain for a
+// given number, and of the number for a given chain (multiplication by an odd number, and a
+// rotation and shift that mix high bits into low ones). Contents that differ in one number differ
+// in both chains.
 class Mixer {
  public:
   void Add(std::uint64_t number) {
@@ -159,7 +159,7 @@ std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedul
     Bytes saved;
     for (const parallel::ScheduleEntry& entry : stage.entries) {
       std::vector<parallel::Action> actions = parallel::ActionsOf(entry);
-      // Where a pair's passes run in turns, the forward comes by what the backward lets go of.
+      // If the passes of a pair take turns, the forward uses the memory that the backward frees.
       std::reverse(actions.begin(), actions.end());
       for (const parallel::Action& action : actions) {
         const ChunkWork& chunk = chunks[static_cast<std::size_t>(action.chunk)];
@@ -167,7 +167,7 @@ std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedul
           saved += chunk.saved;
           peak = std::max(peak, saved);
         } else if (action.task != Task::kBackwardWeight) {
-          // The second part of a backward keeps some of it: left out.
+          // The second part of a backward keeps some of the saved tensors; this is neglected.
           saved -= chunk.saved;
           peak = std::max(peak, saved + chunk.backward);
         }
@@ -194,8 +194,8 @@ struct MicroBatch {
   std::vector<ChunkWork> chunks;  // likewise, in the order of the layers
 };
 
-// What MicroBatch depends on: nothing else of a scenario may come into it. Shared inputs stand for
-// themselves while the key holds them.
+// Everything that MicroBatch depends on; it must not use anything else of a scenario. Shared inputs
+// are compared by identity while the key holds them.
 struct PricedWorkKey {
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
@@ -208,7 +208,7 @@ struct PricedWorkKey {
   }
 };
 
-// And what has no order.
+// The part of the key that has no order.
 struct WorkSettings {
   plan::Training training;
   plan::Parallelism parallelism;
@@ -230,13 +230,12 @@ WorkSettings SettingsOf(const Scenario& scenario) {
   return settings;
 }
 
-// The passes of a layer: forward; backward with recomputation; and the two parts of a backward that
-// is split, for inputs and for weights.
+// The passes of a layer: forward; backward with recomputation; and the two parts of a split
+// backward, for inputs and for weights.
 constexpr std::size_t kPasses = 4;
 using PassTimes = std::array<Time, kPasses>;
 
-// For each of the works, the time that its kernels take in each pass, by themselves and one after
-// the other.
+// For each work, the uncontended time of its kernels in each pass, one after the other.
 Result<std::vector<PassTimes>> TimesOf(const Scenario& scenario,
                                        const std::vector<model::LayerWork>& works) {
   const auto passes_of = [](const model::LayerWork& work) {
@@ -246,7 +245,7 @@ Result<std::vector<PassTimes>> TimesOf(const Scenario& scenario,
          {&work.backward_input.operations, nullptr},
          {&work.backward_weight.operations, nullptr}}};
   };
-  // Collectives inside of layers and kernels of a second lane run beside those of the first.
+  // Collectives inside layers, and kernels of a second lane, run beside those of the first lane.
   const auto for_each_kernel = [&](const auto& pass, const auto& visit) {
     for (const std::vector<model::Operation>* operations : pass) {
       if (operations == nullptr) continue;
@@ -284,9 +283,9 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
   for (const model::LayerWork& work : works) {
     saved.push_back(work.BytesOf(model::Lifetime::kSaved));
   }
-  // Stages wait for each other: no step is shorter than the work of the one with most to do. Of a
-  // micro-batch by itself: backward of a layer runs while what it and those before it saved is
-  // there; what blocks saved may be on the host, in part even then.
+  // Stages wait for each other, so no step is shorter than the work of the busiest stage. For one
+  // micro-batch: the backward of a layer runs while the tensors saved by it and by the layers
+  // before it exist. Those saved by blocks may be on the host, at least in part.
   const bool offloads = scenario.plan.training.activation_offload;
   MicroBatch result;
   const std::int64_t stages = scenario.plan.parallelism.pipeline;
@@ -312,7 +311,7 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
                 works[w].BytesOf(model::Lifetime::kRecomputed);
         if (offloads && part.model().layers[layer].kind == model::LayerKind::kBlock) continue;
         does.saved += saved[w];
-        // In two parts, the first runs beside all that is saved.
+        // With backward in two parts, the first part runs beside all that is saved.
         const Bytes transient =
             options.splits_backward
                 ? std::min(works[w].backward_transient, works[w].backward_input.transient)
@@ -340,8 +339,9 @@ int FirstRankOf(const plan::Plan& plan, std::size_t stage) {
   return labels.FirstRank(static_cast<std::size_t>(label - distinct.begin()));
 }
 
-// How many micro-batches a stage's program is looked at with: three groups, each as large as those
-// of the schedule or as the pipeline is long, and as many as the plan has beside whole groups.
+// The number of micro-batches in the program used for a stage's bound: three groups, each as large
+// as the schedule's groups or the pipeline's length, plus the plan's micro-batches beyond whole
+// groups.
 std::int64_t MicroBatchesLookedAt(const plan::Plan& plan) {
   const plan::Parallelism& axes = plan.parallelism;
   constexpr std::int64_t kGroups = 3;
@@ -349,10 +349,10 @@ std::int64_t MicroBatchesLookedAt(const plan::Plan& plan) {
   return kGroups * group + plan.training.gradient_accumulation % group;
 }
 
-// Whether a stage speaks for others: the first and the last stage do, and of those between that
-// have the same layers the earliest. Settings of data parallelism treat the others of the same
-// layers alike, so that two plans which differ in such settings alone run alike where the programs
-// of these stages do.
+// Whether a stage represents others: the first and last stage do, and the earliest of the other
+// stages with the same layers. Settings of data parallelism affect stages with the same layers
+// alike, so two plans that differ only in such settings behave alike if the programs of these
+// stages do.
 bool SpeaksForOthers(const MicroBatch& micro_batch, const parallel::PipelineSchedule& schedule,
                      std::size_t stage) {
   if (stage == 0 || stage + 1 == schedule.stages.size()) return true;
@@ -387,7 +387,7 @@ struct Bounds::Kept {
   FirstBounds first;
   cost::PriceCache prices;
   std::optional<Scenario> shorter;  // of the present plan
-  // By what is quick to compare, then by the settings themselves.
+  // Ordered by keys that compare quickly, then by the settings themselves.
   std::map<PricedWorkKey, std::vector<std::pair<WorkSettings, Result<MicroBatch>>>> works;
   // Valid until the next call.
   Result<const MicroBatch*> WorkOf(const Scenario& scenario);
@@ -406,8 +406,8 @@ Bounds::Bounds(Bounds&&) noexcept = default;
 Bounds& Bounds::operator=(Bounds&&) noexcept = default;
 
 Result<const MicroBatch*> Bounds::Kept::WorkOf(const Scenario& scenario) {
-  // A profile that is completed for each scenario has a new address each time: nothing of it is
-  // found again.
+  // A profile that is completed for each scenario has a new address each time, so its entries are
+  // never found again.
   constexpr std::size_t kMostKept = 4096;
   if (works.size() >= kMostKept) works.clear();
   const WorkSettings settings = SettingsOf(scenario);
@@ -426,7 +426,7 @@ Result<Bound> Bounds::OfKernels(const Scenario& scenario) {
   const std::int64_t count = scenario.plan.training.gradient_accumulation;
   Bound bound;
   bound.step_time = micro_batch.kernels * count;
-  // Of other accumulators two micro-batches tell nothing.
+  // For gradients stored in other ways, two micro-batches do not tell whether gradients are kept.
   const plan::GradientStore store = plan::StyleOf(scenario.plan.data_parallel.framework).gradients;
   const bool keeps = store == plan::GradientStore::kMainBuffers ||
                      (count > 1 && store == plan::GradientStore::kTensors);
@@ -453,7 +453,7 @@ Result<Bounds::Kept::OfSchedule> Bounds::Kept::LookAtSchedule(
   }
   OfSchedule result{.step_time = PipelineStepTime(schedule, chunks)};
   const std::vector<Bytes> activations = ActivationsInFlight(schedule, chunks);
-  // Before the first backward has ended only buffers that are always there hold gradients.
+  // Before the first backward has ended, only permanent buffers hold gradients.
   const bool keeps = plan::StyleOf(scenario.plan.data_parallel.framework).gradients ==
                          plan::GradientStore::kMainBuffers ||
                      KeepsGatheredGradients(scenario);
@@ -479,10 +479,10 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
     SayWhetherItFits(scenario, static_cast<int>(communicators), result.bound);
   };
   raise(found->step_time, found->memory, plan::GradientRanks(scenario.plan) > 1 ? 1 : 0);
-  // Where nodes are of several kinds, a stage's program depends on the kind that runs it.
+  // With nodes of several kinds, a stage's program depends on the kind that runs it.
   if (!result.bound.fits || !scenario.other_nodes.empty()) return result;
-  // Programs are looked at with as many micro-batches as fill and drain the pipeline, and some
-  // between.
+  // Programs are examined with as many micro-batches as fill and drain the pipeline, and a few
+  // more.
   const std::int64_t fewer = MicroBatchesLookedAt(scenario.plan);
   const Scenario& looked_at =
       fewer < scenario.plan.training.gradient_accumulation
@@ -492,7 +492,7 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
   const std::vector<model::LayerWork> works =
       model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan));
   std::vector<program::Program> programs;  // of the stages that speak for others
-  // A forecast reports the memory of one rank, which may have the fewest communicators.
+  // A forecast reports the memory of one rank, which may be one with the fewest communicators.
   std::size_t communicators = SIZE_MAX;
   Bytes peak;
   for (const std::size_t stage : found->speak) {
@@ -506,7 +506,7 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
   if (!result.bound.fits) return result;
   const bool analytic = scenario.network == scenario::Fidelity::kAnalytic;
   for (std::size_t i = 0; i < programs.size(); ++i) {
-    // The stage that begins a step must have ended the step before it.
+    // The stage that begins a step must have ended the step before.
     const bool begins = found->speak[i] == StageOfFirstChunk(schedule);
     if (!(digest && analytic) && !begins) continue;
     const auto prices = kept_->prices.Price(programs[i], looked_at, works);
@@ -523,7 +523,7 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
 Result<Bounds::OfItsProgram> Bounds::LookAtProgram(const Scenario& scenario, bool digest) {
   auto kernels = OfKernels(scenario);
   if (!kernels) return tl::unexpected(std::move(kernels.error()));
-  // A program by itself says nothing of the stages that it waits for.
+  // A single program says nothing about the stages that it waits for.
   if (scenario.plan.parallelism.pipeline > 1) return OfPipeline(scenario, *kernels, digest);
   const auto [program, repeated] = LowerShort(scenario);
   const auto prices = cost::Price(program, scenario);

@@ -27,7 +27,8 @@ training: {sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 1,
 data_parallel: {zero_stage: 0, framework: reference}
 )";
 
-// Embeddings of its own, so that all frameworks may cut it into stages; heads for every division.
+// With untied embeddings, so that all frameworks can split it into stages, and heads for every
+// division.
 constexpr const char* kDecoder = R"(
 stepcast: 1
 model: {kind: transformer, family: llama, num_hidden_layers: 8, hidden_size: 1024,
@@ -38,7 +39,7 @@ training: {sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 1,
 data_parallel: {zero_stage: 0, framework: reference}
 )";
 
-// Given layers, whose communication is hidden, in part or not at all.
+// Given layers, whose communication is hidden completely, partly or not at all.
 constexpr const char* kLayers = R"(
 stepcast: 1
 model:
@@ -164,8 +165,7 @@ Case AnyPlan() {
   return any;
 }
 
-// By how much the sharper bound falls short of forecasts, for the record: bounds that held but said
-// nothing would pass the law.
+// How far the sharper bound is below forecasts. Trivial bounds would hold but be useless.
 struct Tightness {
   int plans = 0;
   double time = 0, memory = 0;  // sums of bound over forecast
@@ -233,10 +233,8 @@ TEST(BoundsTest, NoForecastIsBetter) {
   EXPECT_GE(tightness.memory / tightness.plans, 0.85);
 }
 
-// A plan whose states are shared out among others than those of the plan before it, all else the
-// same; and one whose stages have other chunks.
-// Stage 1 computes gradients of weights while the next step's first micro-batch is on its way: what
-// stage 0 takes for it does not come on top of what stage 1 has to do.
+// Stage 1 computes weight gradients while the next step's first micro-batch is in flight, so stage
+// 0's time for it is not added to stage 1's work.
 TEST(BoundsTest, GradientsOfWeightsFillTheBeginOfTheNextStep) {
   scenario::InputCache cache;
   const auto scenario = scenario::LoadText(R"(
@@ -255,6 +253,8 @@ data_parallel: {framework: reference, zero_stage: 0, shard_group_size: 2}
             forecast::Forecaster().Evaluate(*scenario)->step_time);
 }
 
+// A plan whose states are sharded among other ranks than the previous plan's, all else equal; and a
+// plan whose stages have other chunks.
 TEST(BoundsTest, WhatIsKeptOfOnePlanIsNotTakenForAnother) {
   scenario::InputCache cache;
   Bounds bounds;
@@ -273,8 +273,8 @@ TEST(BoundsTest, WhatIsKeptOfOnePlanIsNotTakenForAnother) {
   }
 }
 
-// What the search leaves out as the same (plan_problem.cc): FSDP that puts off to the end of a step
-// what belongs at the end of its only micro-batch.
+// Plans that the search drops as duplicates (plan_problem.cc): FSDP that defers its communication
+// to the end of a step with a single micro-batch.
 TEST(SamePlansTest, NothingIsPutOffWithOneMicroBatch) {
   scenario::InputCache cache;
   for (const char* framework : {"fsdp1", "fsdp2"}) {
@@ -301,8 +301,7 @@ TEST(SamePlansTest, NothingIsPutOffWithOneMicroBatch) {
   }
 }
 
-// Where a pipeline's program frees nothing late, its bound of memory is what the forecast has: the
-// stage's program says it.
+// If a pipeline's program has no deferred frees, the memory bound equals the forecast's memory.
 TEST(Bounds, OfAPipelineHaveItsMemoryWhereNothingIsFreedLate) {
   for (const char* set : {"parallelism.pipeline=2", "parallelism.pipeline=4"}) {
     scenario::InputCache cache;
@@ -318,7 +317,7 @@ TEST(Bounds, OfAPipelineHaveItsMemoryWhereNothingIsFreedLate) {
   }
 }
 
-// What a plan keeps on the host is not on the device: FSDP's states, Megatron-LM's optimizer.
+// Offloaded states are not on the device: FSDP's states, Megatron-LM's optimizer.
 TEST(Bounds, CountNothingThatIsOnTheHost) {
   const std::vector<std::vector<std::string>> plans = {
       {"data_parallel.framework=fsdp1", "data_parallel.zero_stage=3",
@@ -341,7 +340,7 @@ TEST(Bounds, CountNothingThatIsOnTheHost) {
   }
 }
 
-// Nodes of several kinds: stages are on either, whose kernels take workspaces of their own.
+// Several kinds of nodes: stages are on either kind, whose kernels have different workspaces.
 TEST(Bounds, OfStagesOnNodesOfSeveralKindsHold) {
   scenario::InputCache cache;
   const auto scenario = scenario::LoadText(

@@ -30,11 +30,11 @@ namespace {
 using model::Operation;
 using scenario::Scenario;
 
-// What one layer's work takes and keeps.
+// Time and memory of one layer's work.
 struct LayerFigures {
-  // Its kernels, each alone, one after the other; and no less than that, with the collectives that
-  // kernels wait for. `trailing`: from the last kernel until what the next layer waits for is
-  // there.
+  // `kernels`: the sum of its kernels' uncontended times. `span`: at least that, with the
+  // collectives that kernels wait for. `trailing`: time from the last kernel until the next layer's
+  // inputs are complete.
   struct Pass {
     Time kernels, span, trailing;
   };
@@ -43,13 +43,13 @@ struct LayerFigures {
   bool continues_checkpoint = false;
 };
 
-// Of a micro-batch: each distinct layer's, and which of them each layer is.
+// For a micro-batch: the figures of each distinct layer, and each layer's index among them.
 struct WorkFigures {
   std::vector<LayerFigures> layers;
   std::vector<int> of_layer;
 };
 
-// What these figures depend on beside the inputs that are shared.
+// The inputs of these figures besides the shared ones.
 struct WorkKey {
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
@@ -57,8 +57,8 @@ struct WorkKey {
   plan::Framework framework{};
   Version torch{};
   std::int64_t ranks = 1;
-  // Parallelism::tensor, context, context_inner, expert, expert_near and expert_tensor: where the
-  // ranks that share layers stand.
+  // Parallelism::tensor, context, context_inner, expert, expert_near and expert_tensor: they
+  // determine where the ranks of a layer are.
   std::array<std::int64_t, 6> groups{};
   model::WorkOptions options;
 
@@ -69,7 +69,7 @@ struct WorkKey {
   friend bool operator<(const WorkKey& a, const WorkKey& b) { return a.Tie() < b.Tie(); }
 };
 
-// What ranks have of the model's tensors, by layer: a tensor counts where it is used first.
+// A rank's tensors by layer; a tensor counts at its first use.
 struct ParameterFigures {
   std::vector<lowering::GroupElements> trained;
   std::vector<Bytes> frozen;
@@ -105,7 +105,7 @@ ParameterFigures ParametersOf(const Scenario& scenario) {
   return figures;
 }
 
-// Prices, in the order of the works' passes, of kernels and of the collectives inside of layers.
+// Prices of kernels and of collectives inside layers, in the order of the works' passes.
 class PassPricer {
  public:
   PassPricer(const Scenario& scenario, const std::vector<model::LayerWork>& works,
@@ -135,7 +135,7 @@ class PassPricer {
   }
 
  private:
-  // Collectives are; messages between two ranks wait for both, and are left out.
+  // Collectives are priced. Messages between two ranks wait for both of them and are left out.
   bool IsPriced(const model::GroupOperation& operation) const {
     return scenario_.network == scenario::Fidelity::kAnalytic &&
            operation.collective != CollectiveKind::kSendRecv;
@@ -156,7 +156,7 @@ class PassPricer {
     }
   }
 
-  // The communicator of these axes, and the place of its stream among those of collectives.
+  // The communicator of these axes, and the index of its stream among streams of collectives.
   program::Index GroupOf(parallel::AxisSet axes) {
     const auto known = std::find(axes_.begin(), axes_.end(), axes);
     const auto index = static_cast<program::Index>(known - axes_.begin());
@@ -170,9 +170,9 @@ class PassPricer {
     return index;
   }
 
-  // Operations start when their stream is free and what they wait for is there: no later than when
-  // other work is in their way. Collectives have a stream for each set of axes. A lane's kernels
-  // share the device with all others, so that together they take no less than one after the other.
+  // An operation starts when its stream is free and its inputs are complete, which is no later than
+  // with other work in its way. Collectives have one stream per set of axes. The kernels of a lane
+  // share the device with all others, so their total time is at least their sum.
   LayerFigures::Pass Walk(std::initializer_list<const std::vector<Operation>*> lists) {
     LayerFigures::Pass pass;
     std::array<Time, 256> lanes{};
@@ -187,7 +187,7 @@ class PassPricer {
           begin = std::max(begin, ends[static_cast<std::size_t>(other)]);
         }
         if (operation.group) {
-          // It begins when the kernels before it are done.
+          // It begins when the kernels before it have ended.
           ends[i] = std::max(begin, lanes[0]);
           if (IsPriced(*operation.group)) {
             Time& stream = streams[GroupOf(operation.group->axes)];
@@ -205,7 +205,7 @@ class PassPricer {
         const double compute = demand.share[static_cast<std::size_t>(cost::Resource::kCompute)];
         if (compute >= 1) all_kernels += demand.work;
       }
-      // What the list leaves is there when the collectives that made it are done.
+      // Values left to the next kernel are complete when the collectives that made them have ended.
       for (const model::ValueUse& value : model::LeftToTheNextKernel(*list)) {
         for (std::size_t i = 0; i < list->size(); ++i) {
           const auto& group = (*list)[i].group;
@@ -228,7 +228,7 @@ class PassPricer {
   std::size_t next_kernel_ = 0, next_collective_ = 0;
 };
 
-// Figures of layers that threads have worked out, for all threads of the process.
+// Figures of layers, shared by all threads of the process.
 class SharedWorks {
  public:
   using Entry = std::shared_ptr<const Result<WorkFigures>>;
@@ -238,11 +238,11 @@ class SharedWorks {
     const auto found = works_.find(key);
     return found == works_.end() ? nullptr : found->second;
   }
-  // Whichever of two threads comes first: both have worked out the same.
+  // Two threads may add the same entry: both have computed equal values, and the first one is kept.
   void Add(WorkKey key, Entry works) {
     const std::unique_lock lock(mutex_);
-    // A profile that is completed for each scenario has a new address each time: nothing of it is
-    // found again.
+    // A profile that is completed for each scenario has a new address each time, so its entries are
+    // never found again.
     constexpr std::size_t kMostKept = 65'536;
     if (works_.size() >= kMostKept) works_.clear();
     works_.emplace(std::move(key), std::move(works));
@@ -279,8 +279,8 @@ class FirstBounds::Kept {
     const std::int64_t count = scenario.plan.training.gradient_accumulation;
     const plan::GradientStore store =
         plan::StyleOf(scenario.plan.data_parallel.framework).gradients;
-    // Of other accumulators two micro-batches tell nothing; in a pipeline nor does one, before
-    // whose end only buffers that are always there hold gradients.
+    // For gradients stored in other ways, two micro-batches do not tell whether gradients are kept.
+    // In a pipeline one does not either: before its end only permanent buffers hold gradients.
     const bool keeps =
         store == plan::GradientStore::kMainBuffers ||
         (axes.pipeline == 1 && count > 1 && store == plan::GradientStore::kTensors) ||
@@ -306,7 +306,7 @@ class FirstBounds::Kept {
       }
       bound.step_time =
           std::max(bound.step_time, ends_[static_cast<std::size_t>(stage)] + own * count);
-      // Stages alike need no more than the one before.
+      // A stage equal to the one before needs no more memory.
       if (stage > 0 && has.trained == before && activations <= activations_before) continue;
       before = has.trained;
       activations_before = activations;
@@ -364,8 +364,8 @@ class FirstBounds::Kept {
     return found->second;
   }
 
-  // Which chunk of all a stage's one is: counted from the first stage again and again, or, where
-  // there are two that meet in the last stage, back to the first.
+  // The index among all chunks of a stage's chunk: chunks go round the stages from first to last.
+  // If two legs meet in the last stage, the second leg goes back to the first stage.
   static std::size_t ChunkAt(const plan::Parallelism& axes, std::int64_t stage,
                              std::int64_t chunk) {
     const parallel::NamedSchedule* const named = parallel::FindSchedule(axes.schedule);
@@ -374,7 +374,7 @@ class FirstBounds::Kept {
                                          : chunk * axes.pipeline + stage);
   }
 
-  // Collectives that passes wait for count where passes run one after the other.
+  // Collectives that passes wait for count only if passes run one after the other.
   static bool CountsSpans(const Scenario& scenario) {
     const plan::Parallelism& axes = scenario.plan.parallelism;
     return !axes.splits_backward && !scenario.plan.mixture.overlap_communication &&
@@ -399,7 +399,7 @@ class FirstBounds::Kept {
         const LayerFigures& layer = works.layers[static_cast<std::size_t>(works.of_layer[l])];
         chunk.forward += spans ? layer.forward.span : layer.forward.kernels;
         chunk.backward += spans ? layer.backward.span : layer.backward.kernels;
-        // What the last layer of a pass leaves is waited for elsewhere.
+        // Values left by the last layer of a pass are waited for elsewhere.
         if (spans && l + 1 < chunk.end) chunk.forward += layer.forward.trailing;
         if (spans && l > chunk.first) chunk.backward += layer.backward.trailing;
         again = (layer.continues_checkpoint ? again : Bytes()) + layer.recomputed;
@@ -408,8 +408,8 @@ class FirstBounds::Kept {
         chunk.backward_peak = std::max(chunk.backward_peak, chunk.saved + again + layer.transient);
       }
     }
-    // Before a stage's first pass and behind its last one. Where a backward has two parts a stage
-    // has gradients of weights to do until the next step's first pass comes.
+    // Time before a stage's first pass and after its last one. With backward in two parts, a stage
+    // computes weights' gradients until the next step's first pass.
     ends_.assign(static_cast<std::size_t>(axes.pipeline), Time());
     if (axes.splits_backward) return;
     for (std::size_t stage = 1; stage < ends_.size(); ++stage) {
@@ -418,21 +418,21 @@ class FirstBounds::Kept {
     }
   }
 
-  // The bytes that are saved for passes which wait for their backward while the backward of one of
-  // the stage's chunks runs, and which chunk that is.
+  // Bytes saved for passes that wait for their backward while the backward of one of the stage's
+  // chunks runs, and that chunk's index.
   struct Waiting {
     std::int64_t chunk = 0;
     Bytes saved;
   };
 
-  // Where it is known how many wait.
+  // Returns nothing for schedules whose number of waiting passes is unknown.
   Waiting WaitingAt(const Scenario& scenario, std::int64_t stage) {
     const plan::Parallelism& axes = scenario.plan.parallelism;
     if (axes.pipeline == 1) return {};
     const parallel::NamedSchedule* const named = parallel::FindSchedule(axes.schedule);
     if (named == nullptr || named->two_copies) return {};
     if (named->splits_backward) return WaitingInParts(scenario, *named, stage);
-    // The first backward is the last chunk's, and then most micro-batches are on their way.
+    // The first backward is that of the last chunk; at that time most micro-batches wait.
     const std::int64_t count = scenario.plan.training.gradient_accumulation;
     const std::int64_t last = axes.virtual_stages - 1;
     const auto saved = [&](std::int64_t chunk) {
@@ -457,8 +457,8 @@ class FirstBounds::Kept {
     return {last, std::max<std::int64_t>(ahead, 0) * least};
   }
 
-  // Of a schedule with backward in two parts. The schedule is built for a few micro-batches; with
-  // more of them no fewer passes wait (named_schedules_test).
+  // For a schedule with backward in two parts. The schedule is built for a few micro-batches; with
+  // more of them at least as many passes wait (named_schedules_test).
   Waiting WaitingInParts(const Scenario& scenario, const parallel::NamedSchedule& named,
                          std::int64_t stage) {
     const plan::Parallelism& axes = scenario.plan.parallelism;
@@ -481,10 +481,10 @@ class FirstBounds::Kept {
   }
 
   std::map<ParameterKey, ParameterFigures> parameters_;
-  // By schedule, stages, micro-batches and virtual stages: MostWaiting.
+  // Results of MostWaiting by schedule, stages, micro-batches and virtual stages.
   std::map<std::tuple<std::string, int, int, int>, std::vector<parallel::WaitingPasses>> waiting_;
   cost::PriceCache prices_;
-  // Of the present plan.
+  // Figures of the present plan.
   std::vector<ChunkFigures> chunks_;
   std::vector<Time> ends_;  // [stage]
 };

@@ -16,7 +16,7 @@ using scenario::Scenario;
 
 constexpr std::string_view kTrainingSection = "training.";
 
-// The scenario's training with another word for a setting; as it is where the setting has no words.
+// The scenario's training with another word for a setting; unchanged if the setting has no words.
 plan::Training TrainingWith(const Scenario& scenario, const plan::TrainingSetting& setting,
                             std::string_view value) {
   plan::Training training = scenario.plan.training;
@@ -59,7 +59,7 @@ std::vector<std::string> GivenSettings(const Scenario& scenario, const WrittenVa
   add_rows("experts", plan::MixtureSettings());
   add_rows("training", plan::TrainingSettings());
   add_rows("data_parallel", plan::DataParallelSettings());
-  // Of the mapping each setting by itself.
+  // Report each setting of the mapping by itself.
   std::erase(given, "data_parallel.deepspeed");
   const auto add_deepspeed = [&](const auto& settings) {
     for (const auto& setting : settings) {

@@ -1,4 +1,4 @@
-// Goals, and what they make of plans.
+// How goals rate plans.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -101,7 +101,7 @@ constexpr LayoutKey kKeys[] = {
      TakeNumber<&Layout::expert_tensor>, Always},
 };
 
-// Of a micro-batch of one sequence; whether one of several can exist is another question.
+// Layouts are checked with one sequence per micro-batch; other sizes are checked separately.
 constexpr std::int64_t kOneSequence = 1;
 
 }  // namespace
@@ -180,7 +180,7 @@ Request LayoutRules::RequestOf(const Layout& layout) const {
       request.listed_schedule = question_.scenario.plan.parallelism.listed;
     }
     request.virtual_stages = layout.virtual_stages;
-    // Groups of any size that is legal: one of all micro-batches is, if any is.
+    // Groups of any legal size. If any size is legal, one group of all micro-batches is.
     const std::int64_t micro_batches =
         *base_.global_batch_size / std::max<std::int64_t>(layout.data, 1);
     if (layout.schedule == plan::kInterleaved && GroupsMicroBatches() &&
@@ -212,7 +212,7 @@ bool LayoutRules::KeepsStageLayers(const Layout& layout) const {
          !layout.counts_loss;
 }
 
-// Of layouts alone: rules about other settings are looked at where those are chosen.
+// Only rules about layouts; rules about other settings are checked where those are chosen.
 std::vector<Violation> LayoutRules::Broken(const Request& request, bool on_devices) const {
   std::vector<Violation> broken = plan::Check(request, on_devices ? facts_ : anywhere_);
   std::erase_if(broken, [&](const Violation& violation) {
@@ -256,7 +256,7 @@ bool LayoutRules::Overlaps(const Layout& layout) const {
   if (own == model::TensorOverlap::kNone || !layout.sequence_parallel) return false;
   Request request = RequestOf(layout);
   request.tensor_overlap = own;
-  // So many sequences divide however ranks divide tokens.
+  // This number of sequences divides evenly for all layouts.
   constexpr std::int64_t kMany = 64;
   request.micro_batch_size = kMany;
   const std::vector<Violation> broken = plan::Check(request, anywhere_);
@@ -269,7 +269,7 @@ bool LayoutRules::Allowed(ParallelKind kind) const {
   return std::find(question_.kinds.begin(), question_.kinds.end(), kind) != question_.kinds.end();
 }
 
-// Where a key's default is not that of Layout.
+// Sets keys whose default is not that of Layout.
 void LayoutRules::SetFrameworksDefault(const LayoutKey& row, Layout& layout) const {
   const std::string_view key = row.key;
   if (key == "parallelism.context_method") layout.context_method = plan::ContextMethodOf(base_);
@@ -280,7 +280,7 @@ void LayoutRules::SetFrameworksDefault(const LayoutKey& row, Layout& layout) con
   }
 }
 
-// The values of the table, for one key after the other; as they are where the key does nothing.
+// Expands layouts by the table's values for one key after the other; keys without effect stay.
 std::vector<Layout> LayoutRules::With(std::vector<Layout> layouts,
                                       std::initializer_list<const char*> keys) const {
   for (const char* key : keys) {
@@ -288,7 +288,7 @@ std::vector<Layout> LayoutRules::With(std::vector<Layout> layouts,
     const SearchRow* const searched = FindSearchRow(key, question_.framework, question_.stage);
     const auto given = question_.given->find(key);
     const bool is_degree = fmt::format("parallelism.{}", Name(row.kind)) == key;
-    // The times of a layer list hold for its own degrees, whatever may be divided.
+    // The times of a layer list hold only for its own degrees.
     const bool keeps_own = !facts_.has_ends && row.kind != ParallelKind::kPipeline;
     std::vector<Layout> with;
     for (Layout& layout : layouts) {

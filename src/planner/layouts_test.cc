@@ -71,7 +71,7 @@ class LayoutsTest : public testing::Test {
   scenario::InputCache cache_;
 };
 
-// Everything that loads is there, and nothing else: the rules of layouts are those of scenarios.
+// All loadable layouts are listed, and no others: the rules of layouts are those of scenarios.
 TEST_F(LayoutsTest, AreThoseThatScenariosCanHave) {
   std::set<std::string> legal;
   for (const Layout& layout : Legal(kDense, {{"parallelism.context", {"1"}}})) {

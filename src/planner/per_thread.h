@@ -9,13 +9,14 @@
 
 namespace stepcast::planner {
 
-// A T for each thread that asks for one, made when it first does; all of them end with this.
+// A T for each thread that asks for one, made at its first call. All are destroyed with this
+// object.
 template <typename T>
 class PerThread {
  public:
   explicit PerThread(std::function<std::unique_ptr<T>()> make) : make_(std::move(make)) {}
 
-  // The calling thread's; no other thread uses it.
+  // The calling thread's object; no other thread uses it.
   T& Own() {
     const std::lock_guard lock(mutex_);
     std::unique_ptr<T>& own = of_thread_[std::this_thread::get_id()];

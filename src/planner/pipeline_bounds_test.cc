@@ -26,7 +26,7 @@ ChunkWork Work(std::int64_t forward, std::int64_t backward, std::int64_t saved) 
 }
 
 // Equal stages: (M + P - 1)(F + B) for GPipe and 1F1B; min(M, P - s) micro-batches in flight with
-// 1F1B, M with GPipe, one byte of temporaries beside them.
+// 1F1B, M with GPipe, plus one byte of temporaries.
 RC_GTEST_PROP(PipelineBounds, EqualStagesHaveTheClosedForms, ()) {
   const int stages = *rc::gen::inRange(2, 7), batches = *rc::gen::inRange(1, 12);
   const auto forward = *rc::gen::inRange<std::int64_t>(1, 50);
@@ -46,8 +46,8 @@ RC_GTEST_PROP(PipelineBounds, EqualStagesHaveTheClosedForms, ()) {
   }
 }
 
-// In a pair the forward keeps what the backward lets go of: never more than one micro-batch, and
-// one byte of temporaries.
+// In a pair, the forward keeps what the backward frees: never more than one micro-batch, plus one
+// byte of temporaries.
 TEST(PipelineBounds, PairsHoldWhatTheirPassesHoldInTurns) {
   const std::vector<ChunkWork> chunks = {Work(2, 4, 10)};
   const auto schedule = parallel::Combined(parallel::Sequential(3));
@@ -55,8 +55,8 @@ TEST(PipelineBounds, PairsHoldWhatTheirPassesHoldInTurns) {
   EXPECT_EQ(PipelineStepTime(schedule, chunks), Picoseconds(18));
 }
 
-// Unequal: the slowest stage has its M micro-batches one after the other, behind the first forward
-// of the stages before it and before the last backward of theirs.
+// Unequal stages: the slowest stage runs its M micro-batches one after the other, after the first
+// forward of the stages before it and before their last backward.
 RC_GTEST_PROP(PipelineBounds, NoStageIsFasterThanItsWorkAndTheWayThere, ()) {
   const int stages = *rc::gen::inRange(2, 6), batches = *rc::gen::inRange(1, 10);
   std::vector<ChunkWork> chunks;
@@ -73,9 +73,9 @@ RC_GTEST_PROP(PipelineBounds, NoStageIsFasterThanItsWorkAndTheWayThere, ()) {
   }
 }
 
-// A step: a forward of 1, a backward of 2, behind it a collective of 5 that the update of 3 waits
-// for. The next forward waits for a gather of 7, which waits for the update, and behind it on its
-// stream runs another of 11 that nothing waits for. A copy of 100 begins before the backward ends,
+// A step: a forward of 1, a backward of 2, then a collective of 5 that the update of 3 waits for.
+// The next forward waits for a gather of 7, which waits for the update; another gather of 11
+// follows on its stream, and nothing waits for it. A copy of 100 begins before the backward ends,
 // and nothing waits for it.
 TEST(PipelineBounds, BetweenStepsCountsWhatWaitsForTheOneAndIsWaitedForByTheOther) {
   program::Program program;

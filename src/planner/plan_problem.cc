@@ -16,17 +16,15 @@ namespace {
 
 using scenario::Scenario;
 
-// FSDP with one micro-batch has nothing to put off: it communicates at the end
-// of the only one (lowering/fsdp1.cc and fsdp2.cc, Synchronises), and a test
-// holds the two programs to be the same.
+// Whether FSDP has nothing to defer: with one micro-batch it communicates at the end of that one
+// (lowering/fsdp1.cc and fsdp2.cc, Synchronises). A test checks that the two programs are the same.
 bool PutsNothingOff(const plan::Plan& plan) {
   return plan.data_parallel.accumulate_unsharded && plan.training.gradient_accumulation == 1 &&
          !plan::TraitsOf(plan.data_parallel.framework).textbook;
 }
 
-// What a forecast depends on: the program and its prices, what a node's host
-// holds, and what is the same for plans that differ in settings of data
-// parallelism alone.
+// Identifies a forecast: the program and its prices, the host memory of a node, and everything else
+// that plans differing only in settings of data parallelism share.
 std::string ProgramId(const Scenario& scenario, const std::string& kind,
                       const std::string& digest) {
   const lowering::HostBytes host = lowering::HostBytesOfNode(scenario);
@@ -34,8 +32,8 @@ std::string ProgramId(const Scenario& scenario, const std::string& kind,
                      forecast::LearnedFactor(scenario), digest);
 }
 
-// A bound of the simulated time bounds the corrected one by the same factor. A
-// picosecond less, for the rounding of both.
+// A bound of the simulated time bounds the corrected time by the same factor, minus a picosecond
+// for rounding of both.
 Bound Corrected(const Scenario& scenario, Bound bound) {
   if (!scenario.calibration->runs) return bound;
   const double time = static_cast<double>(bound.step_time.picoseconds());
@@ -53,7 +51,7 @@ Screened Refused(const Diagnostics& faults) {
           .illegal_hint = faults.front().hint};
 }
 
-// What both say.
+// The tighter of both bounds in every figure.
 Bound Sharper(const Bound& a, const Bound& b) {
   return {.step_time = std::max(a.step_time, b.step_time),
           .memory = std::max(a.memory, b.memory),
@@ -64,7 +62,7 @@ Bound Sharper(const Bound& a, const Bound& b) {
           .over = std::max(a.over, b.over)};
 }
 
-// A thread's, whatever it works on: made anew where work was stopped that was filling its caches.
+// The thread's own object. It is recreated if work was stopped while filling its caches.
 template <typename Owner, typename Use>
 auto WithOwn(const Use& use) {
   thread_local Owner owner;
@@ -88,9 +86,9 @@ Screened FirstLook(const Scenario& scenario) {
   return screened;
 }
 
-// The head of a family has the settings that its plans share, and the defaults of the others: of
-// these the first bound knows nothing. Where rules refuse the defaults it is that of a plan which
-// they do not refuse, without its memory, of which other plans may need less.
+// The head of a family has the settings that its plans share, and defaults for the others, which do
+// not affect the first bound. If rules refuse the defaults, the bound of a legal member is used
+// without its memory, because other members may need less.
 Screened LookAtFamily(const PlanSource& source, std::size_t family) {
   const std::int64_t first = source.families[family];
   const LoadedPlan head = source.load_family(first);

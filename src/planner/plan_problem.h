@@ -13,30 +13,30 @@
 // Plans as a search sees them: numbers with bounds and forecasts.
 namespace stepcast::planner {
 
-// A plan's scenario, or why it cannot exist.
+// A plan's scenario, or why it is illegal.
 struct LoadedPlan {
-  const scenario::Scenario* scenario = nullptr;  // until the thread loads another one
-  // The first mistake's, and what would cure it; empty: there is a scenario.
+  const scenario::Scenario* scenario = nullptr;  // valid until the thread loads another plan
+  // Describe the first mistake; empty if there is a scenario.
   std::string code{}, message{}, hint{};
-  // Only rules about settings in which the plans of a family differ are broken.
+  // Only rules about settings that vary within a family are broken.
   bool by_inner = false;
 };
 
 struct PlanSource {
   std::int64_t plans = 0;
-  // PlanSpace::families; empty: each plan is one.
+  // PlanSpace::families; empty: each plan is a family.
   std::vector<std::int64_t> families{};
-  // Called from several threads at once, as the next.
+  // Loads a plan. Thread-safe, like the next function.
   std::function<LoadedPlan(std::int64_t)> load;
-  // The same of the family of a plan: what its plans have in common (PlanSpace::FamilySettings).
+  // Loads what the plans of a plan's family have in common (PlanSpace::FamilySettings).
   std::function<LoadedPlan(std::int64_t)> load_family{};
-  // Whether a plan with a lower number differs in data_parallel.accumulate_unsharded alone, which
-  // is false there.
+  // Whether a plan with a lower number differs only in data_parallel.accumulate_unsharded, which is
+  // false there.
   std::function<bool(std::int64_t)> has_twin;
-  // Equal for plans that differ in settings of data parallelism alone, but framework and stage.
-  // Null: no plan's forecast is taken for another's.
+  // Equal for plans that differ only in settings of data parallelism other than framework and
+  // stage. Null: forecasts are not shared between plans.
   std::function<std::string(std::int64_t)> kind{};
-  // If plan 0 is the scenario's own: its forecast, if known, and whether another plan is the same.
+  // If plan 0 is the scenario's own: its forecast, if known, and whether another plan equals it.
   std::optional<Outcome> own{};
   std::function<bool(const scenario::Scenario&)> same_as_own{};
 };

@@ -26,7 +26,7 @@ std::int64_t CountOf(const SweepAxis& axis) {
   return static_cast<std::int64_t>(axis.values.size());
 }
 
-// Whether the setting does something in plans of the layout.
+// Whether the setting has to be written for plans of the layout.
 bool IsSaid(const LayoutKey& row, const PlanPart& part, bool mixture) {
   if (!row.used(part.layout)) return false;
   if (row.kind != ParallelKind::kExpert) return true;
@@ -36,7 +36,7 @@ bool IsSaid(const LayoutKey& row, const PlanPart& part, bool mixture) {
          (part.layout.tensor > 1 || part.layout.expert_tensor > 1);
 }
 
-// Whether the value is that of scenarios that do not say it, whatever the framework.
+// Whether the value is the default for every framework.
 bool IsDefault(const LayoutKey& row, const Layout& layout) {
   const std::string_view key = row.key;
   if (key == "parallelism.schedule") {
@@ -47,7 +47,7 @@ bool IsDefault(const LayoutKey& row, const Layout& layout) {
   return row.text(layout) == row.text(Layout());
 }
 
-// What does nothing is as if nobody had said it.
+// Resets settings without effect to their defaults.
 Layout Normal(Layout layout) {
   for (const LayoutKey& row : LayoutKeys()) {
     if (!row.used(layout) || IsDefault(row, layout)) row.take(layout, kDefaultValue);
@@ -226,7 +226,7 @@ void PlanSpace::AppendOtherLayouts(std::int64_t plan, std::vector<Neighbour>& ne
   const auto settings = Settings(plan);
   const Layout normal = Normal(own.layout);
   for (const LayoutKey& row : LayoutKeys()) {
-    // The nearest parts on both sides whose layouts differ in this setting alone.
+    // The nearest parts on both sides whose layouts differ only in this setting.
     const PlanPart *before = nullptr, *behind = nullptr;
     for (const PlanPart& part : parts_) {
       if (&part == &own || part.size != own.size || part.framework != own.framework ||
@@ -253,7 +253,8 @@ std::optional<std::int64_t> PlanSpace::NumberIn(const PlanPart& part, const Sett
   for (const SweepAxis& axis : part.choices->axes) {
     const auto setting = std::find_if(settings.begin(), settings.end(),
                                       [&](const auto& pair) { return pair.first == axis.key; });
-    // What Settings leaves out is at its default; what the other part does not have has the first.
+    // Settings omits a setting at its default. For a setting that the other part lacks, its first
+    // value is taken.
     const bool said = setting != settings.end();
     auto found =
         std::find(axis.values.begin(), axis.values.end(), said ? setting->second : kDefaultValue);

@@ -38,7 +38,7 @@ constexpr const char* kAxes = "parallelism.";
 
 constexpr const char* kCompile = "training.compile";
 constexpr const char* kStageLayers = "parallelism.stage_layers";
-// Settings of layouts that have something to do in some of them alone.
+// Settings of layouts that have an effect only in some layouts.
 constexpr const char* kOfSomeLayouts[] = {"training.tensor_overlap",
                                           "parallelism.microbatch_group_size_per_vp_stage"};
 
@@ -56,7 +56,7 @@ std::vector<int> StagesOf(Framework framework) {
   return stages;
 }
 
-// The framework has the key, or it is none of the settings that some frameworks have.
+// Whether the framework has the key, or the key is not framework-specific.
 bool IsFor(Framework framework, std::string_view key) {
   const std::size_t dot = key.find('.');
   const std::string_view section = key.substr(0, dot);
@@ -120,7 +120,7 @@ class Builder {
  private:
   const char* NodesKey() const { return flat_ ? kFlatDevices : kNodes; }
 
-  // How many GPUs plans have, and the setting that says so; no key: as many as the scenario's.
+  // A number of GPUs of plans, and the setting that gives it. Without a key: the scenario's number.
   struct Size {
     const char* key = nullptr;
     std::int64_t number = 0;  // of that key
@@ -130,7 +130,7 @@ class Builder {
   Size Nodes(std::int64_t number) const { return {NodesKey(), number, number * per_node_}; }
   static Size Devices(std::int64_t number) { return {kDevices, number, number}; }
 
-  // Ascending. Fewer GPUs are those of a part of a node, and whole nodes.
+  // In ascending order. Fewer GPUs are either a part of one node or whole nodes.
   std::vector<Size> Sizes() const {
     const topology::Cluster& cluster = *scenario_.cluster;
     const std::int64_t most = flat_ ? cluster.devices() : cluster.nodes();
@@ -159,7 +159,7 @@ class Builder {
     return sizes;
   }
 
-  // Of an axis; words among its values are none.
+  // The positive numbers among an axis's values, in ascending order; words are ignored.
   static std::vector<std::int64_t> NumbersOf(const SweepAxis& axis) {
     std::vector<std::int64_t> numbers;
     for (const std::string& value : axis.values) {
@@ -175,7 +175,7 @@ class Builder {
   }
   bool Has(const std::string& key) const { return Written(key).has_value(); }
 
-  // What the scenario says is tried by plans of its framework and stage, whatever else is.
+  // Adds the scenario's own value to the values that plans of its framework and stage try.
   void AddOwnValue(SweepAxis& axis) const {
     const auto own = Written(axis.key);
     if (!own || std::find(axis.values.begin(), axis.values.end(), *own) != axis.values.end())
@@ -218,7 +218,7 @@ class Builder {
     }
   }
 
-  // Which settings and stages that were asked for are of no effect for which frameworks.
+  // Reports requested settings and stages that have no effect for a framework.
   void CheckWhoHasWhat(const std::vector<Framework>& frameworks) {
     std::set<Framework> seen;
     for (const Framework framework : frameworks) {
@@ -340,7 +340,7 @@ class Builder {
                       .own = true});
   }
 
-  // Plans of one framework at one stage on so many GPUs: a part for each layout.
+  // Adds the plans of one framework at one stage on a number of GPUs: one part per layout.
   void AddParts(std::size_t size, Framework framework, int stage) {
     const LayoutRules rules({.scenario = scenario_,
                              .facts = facts_,
@@ -359,13 +359,13 @@ class Builder {
     for (const Layout& layout : rules.Legal())
       some |= AddPart(size, framework, stage, layout, rules);
     if (some) return;
-    // Without any the scenario's own stands for them, and is refused with the reason.
+    // If there is no legal layout, the scenario's own is tried and refused with the reason.
     Layout own = layouts_.own;
     own.data = std::max<std::int64_t>(sizes_[size].devices / own.ranks_per_replica(), 1);
     AddPart(size, framework, stage, own, rules, /*whatever=*/true);
   }
 
-  // False: no micro-batch is left, and `whatever` is not asked for.
+  // Returns false if no micro-batch is left; `whatever`: the part is added all the same.
   bool AddPart(std::size_t size, Framework framework, int stage, const Layout& layout,
                const LayoutRules& rules, bool whatever = false) {
     SearchPoint point{
@@ -469,7 +469,7 @@ class Builder {
     return std::make_shared<const PlanChoices>(std::move(choices));
   }
 
-  // What the scenario says and does nothing in the layout.
+  // The scenario's settings that have no effect in the layout.
   std::vector<std::string> SettingsToLeave(const SearchPoint& point,
                                            const PlanChoices& choices) const {
     std::vector<std::string> left;
@@ -492,13 +492,13 @@ class Builder {
     return left;
   }
 
-  // It says how many GPUs the plans of a part have.
+  // Whether the key sets the number of GPUs of a part's plans.
   bool IsOfSize(std::string_view key) const {
     const char* const own = sizes_.front().key;
     return key == NodesKey() || (own != nullptr && key == own);
   }
 
-  // Settings of a pipeline vary where there is one.
+  // Settings of a pipeline vary only in layouts with a pipeline.
   static bool DoesSomethingIn(const Layout& layout, std::string_view key) {
     const std::size_t dot = key.find('.');
     if (dot == std::string_view::npos) return true;
@@ -515,7 +515,8 @@ class Builder {
     return true;
   }
 
-  // One global batch for all plans, however the scenario says it, unless accumulation varies.
+  // Gives all plans the same global batch, however the scenario states it, unless accumulation
+  // varies.
   void FixBatch(PlanChoices& choices) const {
     if (Given(kAccumulation) != nullptr) {
       if (Has(kGlobalBatch)) choices.first.emplace_back(kGlobalBatch, kDefaultValue);
@@ -526,7 +527,7 @@ class Builder {
     }
   }
 
-  // The scenario's types are its framework's; a framework that cannot have one has its own default.
+  // Takes the scenario's types; a framework that does not support one uses its own default.
   void FixTypes(Framework framework, int stage, PlanChoices& choices) {
     const plan::Training& training = scenario_.plan.training;
     plan::Request recipe;
@@ -564,7 +565,7 @@ class Builder {
     }
   }
 
-  // Plans of other frameworks keep parameters in FP32, or do not, as the scenario's own does.
+  // Plans of other frameworks keep parameters in FP32 exactly if the scenario's own plan does.
   void TakeMasterWeights(const plan::Request& recipe, PlanChoices& choices) const {
     const plan::Training& own = scenario_.plan.training;
     for (const char* key : {"training.parameter_dtype", "training.master_weights"}) {
@@ -593,7 +594,7 @@ class Builder {
     }
   }
 
-  // Settings of training that are those of the scenario's framework, and not this one's.
+  // Leaves out training settings that the scenario's framework has and this one does not.
   void LeaveOutOthers(Framework framework, PlanChoices& choices) {
     for (const std::string& key : given_) {
       if (!key.starts_with(kTraining) || IsFor(framework, key) || Given(key) != nullptr) continue;
@@ -611,7 +612,7 @@ class Builder {
     }
   }
 
-  // Of layouts, values that were asked for and that no plan can have.
+  // Notes the requested values of layout keys that no plan can have.
   void NoteValues() {
     for (const auto& [key, values] : wanted_) {
       if (Fixed(key)) continue;
@@ -646,7 +647,8 @@ class Builder {
     return why ? fmt::format(": {}", why->message) : "";
   }
 
-  // The setting as the part's plans keep it; nothing where they have others, or their own.
+  // The value of a setting in the part's plans. Nothing if they have different values, or values of
+  // their own.
   std::optional<HeldSetting> HeldIn(const PlanPart& part, const std::string& key) const {
     const PlanChoices& choices = *part.choices;
     const bool of_data_parallel = key.starts_with(kSection);
@@ -676,7 +678,7 @@ class Builder {
     return held;
   }
 
-  // What the parts keep of what the scenario gives.
+  // The scenario's settings that the parts keep.
   std::vector<HeldSetting> Held() const {
     std::vector<HeldSetting> held;
     for (const std::string& key : given_) {
@@ -723,16 +725,16 @@ class Builder {
   bool flat_;
   std::int64_t per_node_;
   LayoutsGiven layouts_;
-  // Values that are asked for of keys of layouts.
+  // [key] requested values of layout keys.
   std::map<std::string, std::vector<std::string>, std::less<>> wanted_;
   std::vector<Size> sizes_;
   std::set<std::string> known_;  // keys that vary by default
   std::vector<PlanPart> parts_;
-  // What parts have in common, by what it follows from.
+  // Choices that several parts share, by what they are derived from.
   std::map<std::string, std::shared_ptr<const PlanChoices>> choices_;
-  // Types of the scenario, and the frameworks that cannot have them.
+  // [type of the scenario] frameworks that do not support it.
   std::map<std::string, std::set<std::string>> without_type_;
-  // Settings of the scenario's training, and the frameworks that do not have them.
+  // [training setting of the scenario] frameworks that do not have it.
   std::map<std::string, std::set<std::string>> without_setting_;
   std::vector<std::string> notes_;
   Diagnostics faults_;

@@ -7,7 +7,7 @@
 #include "src/planner/plan_space.h"
 #include "src/scenario/scenario.h"
 
-// What PlanSpace::Around is made of; for it alone.
+// The parts of PlanSpace::Around; only for its use.
 namespace stepcast::planner {
 
 struct BuiltSpace {

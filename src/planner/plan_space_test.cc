@@ -63,8 +63,8 @@ TEST_F(PlanSpaceTest, IsTheProductOfWhatDoesSomething) {
   EXPECT_EQ(space->size(), stage2 + 2 * stage2);
 }
 
-// A larger micro-batch of a layer list would take as long as a small one, and so would a rank of
-// another tensor degree.
+// Layer times are given, so a larger micro-batch or another tensor degree would have the same
+// times.
 TEST_F(PlanSpaceTest, LayerListsKeepWhatTheirTimesHoldFor) {
   const auto base = scenario::LoadText(R"(
 stepcast: 1
@@ -149,7 +149,7 @@ TEST_F(PlanSpaceTest, EverySettingLoadsOrIsAnIllegalPlanAndNoneTwice) {
   EXPECT_GT(legal, looks / 2);
 }
 
-// Mixtral's eight experts on 32 ranks, of which four are a stage's where there are eight stages.
+// Mixtral's eight experts on 32 ranks; with eight stages, each has four ranks.
 TEST_F(PlanSpaceTest, SharesTheExpertsOfAMixtureOut) {
   options_.kinds = {ParallelKind::kExpert};
   options_.fix = {"parallelism.pipeline"};
@@ -208,7 +208,7 @@ TEST_F(PlanSpaceTest, NeighboursDifferInOneStep) {
   EXPECT_THAT(plans, ElementsAre(2, 12, 6, 8));
 }
 
-// Parts of a node of eight are sizes of their own, before whole nodes.
+// Parts of a node of eight are separate sizes, before whole nodes.
 TEST_F(PlanSpaceTest, FewerGpusAreAPartOfANodeOrWholeNodes) {
   options_.nodes = true;
   options_.fix = {"data_parallel.zero_stage"};
@@ -224,7 +224,7 @@ TEST_F(PlanSpaceTest, FewerGpusAreAPartOfANodeOrWholeNodes) {
                                  "cluster.nodes=1", "cluster.nodes=2", "cluster.nodes=4"));
 }
 
-// 32 GPUs: plans of 8 and 16 ranks leave some idle, and say so; one of 32 says nothing.
+// 32 GPUs: plans of 8 and 16 ranks leave some idle and set cluster.devices; those of 32 do not.
 TEST_F(PlanSpaceTest, PlansOfFewerDataParallelRanksLeaveGpusIdle) {
   options_.vary = {{"parallelism.data", {"8", "16", "32"}}};
   options_.fix = {"data_parallel.zero_stage"};
@@ -246,8 +246,8 @@ TEST_F(PlanSpaceTest, PlansOfFewerDataParallelRanksLeaveGpusIdle) {
   EXPECT_THAT(data, ElementsAre("16", "32", "8"));
 }
 
-// 32 ranks; a part for each grid, with the micro-batches and shards of its own data parallelism,
-// and with settings of a pipeline where there is one.
+// 32 ranks: one part for each grid, with the micro-batches and shards of its data-parallel degree,
+// and with pipeline settings if it has a pipeline.
 TEST_F(PlanSpaceTest, DegreesHaveSpacesOfTheirOwn) {
   options_.frameworks = {plan::Framework::kMegatron};
   options_.vary = {{"parallelism.tensor", {"1", "2"}},
@@ -297,8 +297,8 @@ TEST_F(PlanSpaceTest, DegreesHaveSpacesOfTheirOwn) {
   }
 }
 
-// Neighbouring ranks share states where layers are not divided; with parts of sequences a node has
-// eight ranks of them, too.
+// Neighboring ranks share states if layers are not divided. With context parallelism, a node also
+// has eight of them.
 TEST_F(PlanSpaceTest, KeepsPartsAmongNeighboursThatShareStates) {
   options_.fix = {"parallelism.tensor", "parallelism.context"};
   const auto kept = [&](const std::vector<std::string>& axes) {
@@ -367,7 +367,7 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
             "2400000");
 }
 
-// FSDP's types: the other frameworks take those that they have, and plans say so.
+// FSDP's types: other frameworks take those that they support, and plans state the difference.
 TEST_F(PlanSpaceTest, TypesFollowTheFramework) {
   scenario::Scenario base = *scenario::LoadText(
       kScenario, "test", {"training.parameter_dtype=fp32", "training.reduce_dtype=bf16"}, cache_);
@@ -391,7 +391,7 @@ TEST_F(PlanSpaceTest, TypesFollowTheFramework) {
   }
 }
 
-// What only some frameworks have is noted; what none has cannot be meant.
+// A setting of only some frameworks is noted; one of none is an error.
 TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
   options_.vary = {{"data_parallel.prefetch", {"1", "2"}}, {"training.micro_batch_size", {"1"}}};
   options_.frameworks = {plan::Framework::kDdp, plan::Framework::kFsdp2};
@@ -432,7 +432,7 @@ TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
   EXPECT_EQ(Space().error()[0].code, "planner.framework");
 }
 
-// Checkpoints of several blocks belong to full recomputation: a plan that recomputes less has none.
+// Checkpoints of several blocks require full recomputation; plans that recompute less drop them.
 TEST_F(PlanSpaceTest, SettingsOfOneValueGoWithIt) {
   const std::vector<std::string> given = {
       "training.activation_checkpointing=full", "training.blocks_per_checkpoint=3",

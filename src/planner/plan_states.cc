@@ -78,7 +78,7 @@ bool PlanStates::UnequalTokens() const {
   std::int64_t tokens = 0;
   bool unequal = false;
   ForEach([&](std::int64_t, std::int64_t, const PlanState& state, const PlanFacts& facts) {
-    // Where the search was ended before nothing is known of some.
+    // If the search was stopped early, nothing is known about some plans.
     if (state.verdict == Verdict::kIllegal || facts.tokens == 0) return;
     if (tokens == 0) tokens = facts.tokens;
     unequal |= facts.tokens != tokens;

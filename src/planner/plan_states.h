@@ -6,18 +6,18 @@
 
 #include "src/planner/search_problem.h"
 
-// What a search knows of its plans.
+// The state of a search for each of its plans.
 namespace stepcast::planner {
 
 // The search's verdict on a plan.
 enum class Verdict : std::uint8_t {
   kIllegal,
-  kSame,        // another one behaves exactly as it does
+  kSame,        // another plan behaves identically
   kDoesNotFit,  // by its bound
-  kTooSlow,     // cannot meet the deadline, by its bound
-  kBound,       // cannot be among the best, and the best plan has no more memory and GPUs
+  kTooSlow,     // misses the deadline, by its bound
+  kBound,       // provably not among the best, and the best plan has no more memory and GPUs
   kDominated,   // another plan is at least as fast, with no more memory and GPUs
-  kOpen,        // nothing is proved of it: the search was ended before
+  kOpen,        // undecided: the search ended early
   kSimulated,
 };
 inline constexpr int kVerdicts = 8;
@@ -26,23 +26,23 @@ const char* Name(Verdict verdict);  // "illegal", "does_not_fit", "too_slow", ..
 struct PlanState {
   Verdict verdict = Verdict::kBound;
   bool pending = true;  // neither pruned nor simulated
-  bool sharp = false;   // `bound` is of the plan's program
-  Bound bound;          // the sharpest that was computed
+  bool sharp = false;   // `bound` comes from the plan's program
+  Bound bound;          // the tightest bound computed
 };
 
-// The states of all plans. Plans of a family have one state together until they are looked at one
-// by one.
+// The states of all plans. The plans of a family share one state until they are evaluated
+// individually.
 class PlanStates {
  public:
   struct Family {
     std::int64_t first = 0, plans = 1;
-    PlanFacts facts;  // of each
+    PlanFacts facts;  // the same for each plan
     PlanState whole;
-    std::vector<PlanState> members;  // empty: `whole` is the state of all
+    std::vector<PlanState> members;  // empty: all have the state `whole`
   };
 
   PlanStates() = default;
-  // Families begin at `firsts` and end at the next; none: each plan is one.
+  // Families begin at `firsts` and end before the next one. Empty: each plan is a family.
   PlanStates(std::int64_t plans, const std::vector<std::int64_t>& firsts);
 
   std::int64_t plans() const { return plans_; }
@@ -50,7 +50,7 @@ class PlanStates {
   Family& At(std::size_t family) { return families_[family]; }
   std::size_t IndexOf(std::int64_t plan) const;
   const Family& FamilyOf(std::int64_t plan) const { return families_[IndexOf(plan)]; }
-  // Whether the plan is one of a family whose plans have not been looked at one by one.
+  // Whether the plan's family has several plans that still share one state.
   bool Together(std::int64_t plan) const {
     const Family& family = FamilyOf(plan);
     return family.plans > 1 && family.members.empty();
@@ -59,8 +59,8 @@ class PlanStates {
   const PlanState& Of(std::int64_t plan) const;
   const PlanFacts& FactsOf(std::int64_t plan) const { return FamilyOf(plan).facts; }
 
-  // Calls visit(plan, how many, state, facts) for plans and, with their first plan, for families
-  // whose plans have one state; in the order of their numbers.
+  // Calls visit(plan, count, state, facts) for single plans and for families that share one state
+  // (with their first plan), in plan order.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     for (const Family& family : families_) {
@@ -82,7 +82,7 @@ class PlanStates {
     }
   }
   std::int64_t Count(Verdict verdict) const;
-  // Whether steps of some legal plans have more tokens than those of others.
+  // Whether legal plans have different numbers of tokens per step.
   bool UnequalTokens() const;
 
  private:

@@ -35,14 +35,14 @@ class Recurrence {
         times_(communicators_at_ + program.communicators.size()),
         touched_(times_.size()) {}
 
-  // When all of these instructions, and those of earlier calls, are done.
+  // Returns when these instructions, and those of earlier calls, have ended.
   Time Run(std::span<const Instruction> instructions) {
     for (const Instruction& instruction : instructions) Issue(instruction);
     times_[kEnd] = std::max(times_[kEnd], times_[kHost]);
     return times_[kEnd];
   }
 
-  // The same of a step with a part that is repeated.
+  // As above, for a step with a part that is repeated.
   Time Run(const std::vector<Instruction>& step, const Repeated& repeated) {
     const std::span<const Instruction> all(step);
     if (repeated.more == 0) return Run(all);
@@ -51,7 +51,7 @@ class Recurrence {
     Run(all.subspan(repeated.first - size, size), &before_last_);
     Run(all.subspan(repeated.first, size), &last_);
     Repeat(all, repeated);
-    // Events as those that follow know them.
+    // Restores the events as the instructions after the repetitions see them.
     for (const auto& [from, records] :
          {std::pair(repeated.first - size, &before_last_), std::pair(repeated.first, &last_)}) {
       for (std::size_t i = 0; i < size; ++i) {
@@ -64,25 +64,26 @@ class Recurrence {
     return Run(all.subspan(repeated.last));
   }
 
-  // Forgets all that was run before, but for the end of this stream's last operation, which becomes
-  // time zero.
+  // Forgets all earlier instructions except for the end of this stream's last operation, which
+  // becomes time zero.
   void BeginBehind(std::uint16_t stream) {
     std::fill(times_.begin(), times_.end(), kLongAgo);
     times_[kStreams + stream] = Time();
   }
-  // When the stream is done with what it was given.
+  // Returns when the stream has ended all its operations.
   Time EndOf(std::uint16_t stream) const { return times_[kStreams + stream]; }
 
-  // The host goes on when all is done.
+  // The host waits until all operations have ended.
   void Wait() { times_[kHost] = times_[kEnd]; }
 
  private:
-  // Times by what they are of: all that is done, the host, streams, events, communicators.
+  // Indices of times: the end of everything, the host, streams, events, communicators.
   static constexpr std::size_t kEnd = 0, kHost = 1, kStreams = 2;
-  // The time of what is forgotten: so early that nothing that waits for it alone ends after zero.
+  // The time of forgotten operations: so early that whatever waits for them alone ends no later
+  // than zero.
   static constexpr Time kLongAgo = Picoseconds(std::numeric_limits<std::int64_t>::min() / 2);
 
-  // Notes the time of each record, too.
+  // Also notes the time of each record.
   void Run(std::span<const Instruction> instructions, std::vector<Time>* records) {
     records->assign(instructions.size(), Time());
     for (std::size_t i = 0; i < instructions.size(); ++i) {
@@ -94,7 +95,8 @@ class Recurrence {
     times_[kEnd] = std::max(times_[kEnd], times_[kHost]);
   }
 
-  // One repetition: what waits for a record of it, or of the one before, finds it by its distance.
+  // Runs one repetition. A wait finds its record, in this repetition or the one before, by the
+  // distance.
   void RunRepeated(const std::vector<std::size_t>& sources, std::span<const Instruction> all,
                    const Repeated& repeated) {
     const std::size_t size = repeated.last - repeated.first;
@@ -117,11 +119,11 @@ class Recurrence {
     times_[kEnd] = std::max(times_[kEnd], times_[kHost]);
   }
 
-  // Each time after the instructions is a maximum of sums of times before, those of records
-  // included. If all times that they touch grew by the same twice in a row they go on like that:
-  // what is not touched does not grow, and a host that waits for nothing grows by what issuing
-  // takes, here no more than the others; a time that came from one of these would have grown by
-  // less than the others. They can no longer determine the maximum.
+  // Each time after the instructions is a maximum of sums of earlier times, including those of
+  // records. If all times that they touch have grown by the same amount twice in a row, they keep
+  // growing by it. Untouched times do not grow, and a host that waits for nothing grows by the
+  // issue time, here no more than the others. A time derived from one of these would have grown by
+  // less than the others. They can therefore no longer determine the maximum.
   void Repeat(std::span<const Instruction> all, const Repeated& repeated) {
     const auto part = all.subspan(repeated.first, repeated.last - repeated.first);
     const bool host_waits =
@@ -199,7 +201,7 @@ class Recurrence {
         turn = stream;
         break;
       }
-      // Peers may be as early as one likes: the class by itself knows no more.
+      // Peers may be arbitrarily early: nothing more is known from the class alone.
       case Opcode::kExchange: {
         Issuing(prices_.issue_collective);
         Time& turn =
@@ -250,8 +252,7 @@ class Recurrence {
 
 using Shares = std::array<double, kResources>;
 
-// As the engine has them, in parts of 2^-24, rounded down, of the operation at the rate that it
-// reaches alone.
+// The engine's shares in units of 2^-24, rounded down, relative to the uncontended rate.
 Shares SharesOf(const Demand& demand) {
   constexpr double kWhole = 1 << 24;
   Shares shares{};
@@ -261,12 +262,12 @@ Shares SharesOf(const Demand& demand) {
   return shares;
 }
 
-// Operations of one communicator or stream, which run one at a time.
+// The operations of one communicator or stream, which run one at a time.
 struct Lane {
   std::map<Shares, double> work;  // seconds, by what it uses
 };
 
-// Operations of the compute stream by which resources they need all of, as a set of bits.
+// The resources that an operation of the compute stream needs completely, as a set of bits.
 using Class = unsigned;
 Class ClassOf(const Demand& demand) {
   Class needs = 0;
@@ -277,7 +278,7 @@ Class ClassOf(const Demand& demand) {
   return needs;
 }
 
-// By how much an operation with these shares slows one of the class.
+// The slowdown of an operation of the class by one with these shares.
 double Slowing(const Shares& shares, Class needs) {
   double most = 0;
   for (int r = 0; r < kResources; ++r) {
@@ -292,8 +293,8 @@ struct ComputeStream {
   std::map<Class, double> work;  // seconds
 };
 
-// What a lane's operations cost the compute stream at least, in seconds. `capacity` is how long
-// operations of a class can take.
+// The least cost, in seconds, of a lane's operations to the compute stream. `capacity`: time
+// available in operations of each class.
 double CostOfLane(const Lane& lane, const ComputeStream& compute,
                   const std::map<Class, double>& capacity) {
   double worst = 0;                // if all of it ran beside what it slows most
@@ -343,7 +344,7 @@ OperationCounts CountsOf(const Program& program, bool counts_collectives,
   return counts;
 }
 
-// A step's work on the compute stream, and beside it by communicator and stream.
+// A step's work on the compute stream, and concurrent work by communicator and stream.
 struct StepWork {
   ComputeStream compute;
   std::vector<Lane> beside;
@@ -410,7 +411,7 @@ Time ContendedComputeTime(const Program& program, const cost::Prices& prices,
                           bool counts_collectives, const Repeated& repeated) {
   const StepWork step = WorkOf(program, prices, CountsOf(program, counts_collectives, repeated));
   const ComputeStream& compute = step.compute;
-  // How much of a second all lanes together can take from one of a class.
+  // [class] how much of a second all lanes together can take from it.
   std::map<Class, double> capacity;
   double all_slowing = 0;
   for (const auto& [needs, work] : compute.work) {
@@ -432,9 +433,9 @@ Time ContendedComputeTime(const Program& program, const cost::Prices& prices,
     all_slowing += most;
     cost += CostOfLane(lane, compute, capacity);
   }
-  // A second in which the compute stream stands still saves at most all_slowing.
+  // Each second that the compute stream idles saves at most all_slowing seconds.
   if (all_slowing > 1) cost /= all_slowing;
-  // Sums of doubles round; a bound rounds down.
+  // Sums of doubles have rounding errors; a bound must be rounded down.
   constexpr double kRounding = 1 - 1e-9;
   const double seconds = cost * kRounding;
   return compute.alone + Picoseconds(static_cast<std::int64_t>(seconds * 1e12));

@@ -18,9 +18,9 @@ namespace {
 
 constexpr int kFormatVersion = 2;
 constexpr int kApplication = 0x53746570;  // "Step"
-// The longest value that is read or written: a result is a few thousand bytes long.
+// The longest value that is read or written; results are a few thousand bytes.
 constexpr int kMostBytes = 16 << 20;
-// The most facts that are read of a file.
+// The most facts read from a file.
 constexpr std::size_t kMostFacts = 10'000;
 
 // Facts and results are texts, apart from what results are made of.
@@ -37,7 +37,7 @@ std::string Text(sqlite3_stmt* statement, int column) {
   return {static_cast<const char*>(bytes), static_cast<std::size_t>(size)};
 }
 
-// The schema of an open database, word for word; none where it cannot be read.
+// The exact schema of an open database; none if it cannot be read.
 std::optional<std::string> SchemaOf(sqlite3* connection) {
   sqlite3_stmt* statement = nullptr;
   const int prepared = sqlite3_prepare_v2(
@@ -53,7 +53,7 @@ std::optional<std::string> SchemaOf(sqlite3* connection) {
   return code == SQLITE_DONE ? std::optional(schema) : std::nullopt;
 }
 
-// The schema of a store that nobody but this program has made: what SQLite keeps of kTables.
+// The schema of a store made by this program: what SQLite keeps of kTables.
 const std::string& OwnSchema() {
   static const std::string schema = [] {
     sqlite3* connection = nullptr;
@@ -69,7 +69,7 @@ const std::string& OwnSchema() {
   return schema;
 }
 
-// Of a row: a result that stands under another key is not believed.
+// The digest of a row, so that a result under a wrong key is rejected.
 std::string DigestOf(std::string_view key, std::string_view result) {
   return ContentDigest(fmt::format("{}:{}{}", key.size(), key, result));
 }
@@ -85,10 +85,10 @@ int BindText(sqlite3_stmt* statement, int column, const std::string& text) {
                              SQLITE_UTF8);
 }
 
-// SQLite reads some names as something else: ":memory:", "file:...".
+// Prevents special meanings of some names in SQLite: ":memory:", "file:...".
 std::string AsAFile(const std::string& path) { return path.starts_with('/') ? path : "./" + path; }
 
-// What keeps this run from using a store of those facts; empty if nothing does.
+// Why this run cannot use a store with those facts; empty if it can.
 std::string Differences(const std::vector<StoreFact>& then, const std::vector<StoreFact>& now) {
   const auto find = [](const std::vector<StoreFact>& facts,
                        const std::string& name) -> const StoreFact* {
@@ -163,7 +163,7 @@ int ResultStore::Connect(int flags) {
   connection_.reset(connection);
   if (opened == SQLITE_OK) {
     sqlite3_extended_result_codes(connection, 1);
-    // The file may come from anywhere: its schema runs nothing, and nothing writes past SQL.
+    // The file may be untrusted: its schema must not run code, and only SQL may write to it.
     sqlite3_db_config(connection, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
     sqlite3_db_config(connection, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
     sqlite3_db_config(connection, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
@@ -179,7 +179,7 @@ std::int64_t ResultStore::Number(const char* query) {
   return sqlite3_column_int64(statement.get(), 0);
 }
 
-// Reads without changing anything: a mistyped name must not alter another database.
+// Only reads: a mistyped name must not alter another database.
 std::optional<StoreFault> ResultStore::Recognise() {
   std::error_code error;
   if (!std::filesystem::exists(target_, error) || std::filesystem::file_size(target_, error) == 0) {
@@ -188,7 +188,7 @@ std::optional<StoreFault> ResultStore::Recognise() {
   if (const int code = Connect(SQLITE_OPEN_READWRITE); code != SQLITE_OK) return Fault(code);
   const std::int64_t tables = Number("SELECT count(*) FROM sqlite_master");
   if (tables < 0) return Fault(sqlite3_extended_errcode(connection_.get()));
-  // A process that was killed while it made a store leaves a database without tables.
+  // A process that was killed while creating a store leaves a database without tables.
   if (tables == 0 || Number("PRAGMA application_id") == kApplication) return std::nullopt;
   return WrongInput("store.not-a-store", path_, "this database is not a store of stepcast",
                     "name another file");
@@ -200,8 +200,9 @@ std::optional<StoreFault> ResultStore::Begin(const std::vector<StoreFact>& facts
   if (const int code = Connect(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE); code != SQLITE_OK) {
     return Fault(code);
   }
-  // The lock is kept from the first access to the end. The write-ahead log makes a commit one
-  // append, without waiting for the disk; exclusively locked it works on network file systems too.
+  // The lock is held from the first access to the end. With the write-ahead log a commit is one
+  // append that does not wait for the disk; with an exclusive lock it also works on network file
+  // systems.
   for (const char* statement : {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL",
                                 "PRAGMA synchronous=NORMAL", "BEGIN IMMEDIATE", "COMMIT"}) {
     if (const int code = Execute(statement); code != SQLITE_OK) return Fault(code);
@@ -252,7 +253,7 @@ std::optional<StoreFault> ResultStore::CheckResults() {
 }
 
 std::optional<StoreFault> ResultStore::Create(const std::vector<StoreFact>& facts) {
-  // All or nothing: a store without its facts would take any.
+  // All or nothing: a store without its facts would accept any.
   const auto run = [&](const std::string& statement) { return Execute(statement.c_str()); };
   int code = run("BEGIN");
   if (code == SQLITE_OK) code = run(kTables);
@@ -326,12 +327,12 @@ StoreFault ResultStore::Fault(int code) const {
 
 std::string ResultStore::Reason() const {
   int system = sqlite3_system_errno(connection_.get());
-  // SQLite forgets why a write went wrong, unless the disk is full.
+  // SQLite does not keep the cause of a failed write, unless the disk is full.
   if ((sqlite3_errcode(connection_.get()) & 0xff) == SQLITE_IOERR) system = system_error_;
   return system != 0 ? std::strerror(system) : sqlite3_errmsg(connection_.get());
 }
 
-// SQLite tries to open for reading what it may not write, and then tells why that failed.
+// The reason of a failed write; SQLite falls back to opening read-only and reports only that.
 std::string ResultStore::ReasonNotWritable() const {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::path(target_).parent_path();
@@ -377,8 +378,8 @@ tl::expected<void, std::string> ResultStore::Finish() {
   return tl::unexpected(failure_);
 }
 
-// Each commit takes what has come during the one before: results that come fast share one, and a
-// single one does not wait.
+// Each commit contains the results that arrived during the previous one: fast results share a
+// commit, and a single one does not wait.
 void ResultStore::WriteAsTheyCome() {
   std::unique_lock lock(mutex_);
   for (;;) {

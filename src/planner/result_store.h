@@ -17,23 +17,23 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-// Results by key in a file (SQLite; docs/formats.md) that grows as they come, so that a search
-// which was interrupted, in whatever way, goes on where it was. A result that Put took is in the
-// file within milliseconds, whole; what is in the file survives the end of the process, and all but
-// the last moments survive that of the machine.
+// Results by key in a file (SQLite; docs/formats.md) that is written as they arrive, so that an
+// interrupted search can resume. A result is in the file within milliseconds of Put, complete. The
+// file survives the end of the process, and all but the last moments survive a crash of the
+// machine.
 namespace stepcast::planner {
 
-// An input of a store's results beside their keys: the program, a file that was read, a setting. A
-// store is for one list of facts.
+// An input of a store's results besides their keys: the program, an input file, a setting. A store
+// is valid for one list of facts.
 struct StoreFact {
   std::string name;   // "grid", "file models/gpt2.yaml"; unique in the list
-  std::string value;  // shown where it differs, unless it is a digest
+  std::string value;  // shown if it differs, unless it is a digest
   bool digest = false;
   friend bool operator==(const StoreFact&, const StoreFact&) = default;
 };
 
-// Why there is no store: wrong input (the file is something else, belongs to another run, cannot be
-// written), or a failure (no room on the disk, another process has it open).
+// Why a store cannot be opened: wrong input (the file is something else, belongs to another run, or
+// cannot be written), or a failure (no disk space, another process has it open).
 struct StoreFault {
   Diagnostics wrong_input;  // empty: a failure
   std::string failure;
@@ -41,8 +41,8 @@ struct StoreFault {
 
 class ResultStore {
  public:
-  // The store in the file at `path`, which is made if there is none; an empty file counts as none.
-  // No other process can open it until this one's end.
+  // Opens the store at `path`, creating it if it does not exist or is an empty file. No other
+  // process can open it until this object is destroyed.
   static tl::expected<std::unique_ptr<ResultStore>, StoreFault> Open(
       const std::string& path, const std::vector<StoreFact>& facts);
 
@@ -50,22 +50,22 @@ class ResultStore {
   ResultStore(const ResultStore&) = delete;
   ResultStore& operator=(const ResultStore&) = delete;
 
-  // These may be called by several threads at once.
+  // The following functions are thread-safe.
   std::optional<std::string> Find(const std::string& key);
-  // Takes a result; a thread of the store writes it. A key that is there already keeps its result.
+  // Stores a result; a thread of the store writes it. An existing key keeps its result.
   void Put(std::string key, std::string result);
-  // A result of this store cannot be read: the file is of no use to a later run.
+  // Call if a result cannot be decoded: later runs must not use the file.
   void MarkDamaged() { damaged_ = true; }
   // MarkDamaged was called, or SQLite found the file malformed.
   bool damaged() const { return damaged_.load(); }
-  // Whether everything could be written so far. If not, the rest never will be: Finish says why.
+  // Whether everything could be written so far. If not, nothing more is written; Finish says why.
   bool good() const { return good_.load(); }
 
-  // Waits until all is written. An error is a sentence with the system's reason; what was written
-  // before it stays good.
+  // Waits until everything is written. An error is a sentence with the system's reason; results
+  // written before it remain valid.
   tl::expected<void, std::string> Finish();
 
-  // How many results are in the file, for signal handlers.
+  // Number of results in the file; safe in signal handlers.
   const std::atomic<std::int64_t>& kept() const { return kept_; }
   const std::string& path() const { return path_; }
 
@@ -95,12 +95,12 @@ class ResultStore {
   void WriteAsTheyCome();
   bool Write(const std::vector<std::pair<std::string, std::string>>& results);
 
-  const std::string path_;    // as the caller wrote it, for messages
-  const std::string target_;  // the same without links
+  const std::string path_;    // as given by the caller, for messages
+  const std::string target_;  // the same with links resolved
   std::mutex connection_mutex_;
   std::unique_ptr<sqlite3, Close> connection_;
-  Statement find_, put_;  // guarded by connection_mutex_, as the connection; end before it
-  int system_error_ = 0;  // of the last statement that failed, if it had one; likewise
+  Statement find_, put_;  // guarded by connection_mutex_, like the connection; destroyed before it
+  int system_error_ = 0;  // of the last failed statement, if it had one; likewise
 
   std::atomic<std::int64_t> kept_{0};
   std::atomic<bool> good_{true};

@@ -176,8 +176,8 @@ TEST_F(ResultStoreTest, TwoAtATimeAreRefused) {
   ASSERT_TRUE(store->Finish().has_value());
 }
 
-// A full disk, as a limit on the size of files: what was written stays, and the rest can be written
-// when there is room.
+// A full disk, simulated by a limit on file size: written results remain, and the rest can be
+// written when there is space.
 TEST_F(ResultStoreTest, AFullDiskIsAFailureAndLeavesAGoodStore) {
   ::signal(SIGXFSZ, SIG_IGN);
   rlimit before = {};
@@ -216,7 +216,7 @@ TEST_F(ResultStoreTest, AFullDiskIsAFailureAndLeavesAGoodStore) {
   EXPECT_EQ(store->kept(), 1000);
 }
 
-// A file from elsewhere may carry SQL of its own; nothing of it runs.
+// A file from elsewhere may contain its own SQL, none of which may run.
 TEST_F(ResultStoreTest, RefusesAStoreWithOtherTables) {
   const char* const tampered[] = {
       // Results vanish as they are written.
@@ -239,7 +239,7 @@ TEST_F(ResultStoreTest, RefusesAStoreWithOtherTables) {
   }
 }
 
-// A blob of zeros is a few pages on the disk of a file that compresses, and a gigabyte when read.
+// A blob of zeros is a few pages on a compressing disk, but a gigabyte when read.
 TEST_F(ResultStoreTest, RefusesValuesThatNoResultHas) {
   Opened();
   Sql("INSERT INTO results VALUES ('a=1', zeroblob(100000000), 'x')");

@@ -13,7 +13,7 @@
 namespace stepcast::planner {
 namespace {
 
-// Why plans are not the best, in the order in which runners-up are named.
+// Why plans are not the best, in the order in which runners-up are listed.
 enum class RejectionReason : std::uint8_t { kSimulated, kBound, kDominated, kTooSlow, kDoesNotFit };
 constexpr int kReasons = 5;
 

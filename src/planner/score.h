@@ -11,11 +11,11 @@
 
 namespace stepcast::planner {
 
-// Compares steps of unequal tokens.
+// Compares steps with different numbers of tokens.
 
-// An exact fraction. Among steps of as many tokens its order is that of their times.
+// An exact fraction. For equal tokens, its order is that of the step times.
 struct TimePerToken {
-  std::int64_t time = 0;  // of a step, picoseconds
+  std::int64_t time = 0;  // of a step, in picoseconds
   std::int64_t tokens = 1;
 
   static TimePerToken Of(Time step_time, std::int64_t tokens) {
@@ -29,7 +29,7 @@ struct TimePerToken {
   }
 };
 
-// How plans are compared.
+// The time per token of a step.
 
 TimePerToken TimePerTokenOf(const PlanFacts& facts, Time step_time);
 
@@ -45,7 +45,7 @@ struct Score {
   friend bool operator>(const Score& a, const Score& b) { return b < a; }
 };
 
-// What plans are compared by, as one number.
+// The compared quantity as one number.
 double MeasureOf(const Score& score);
 
 struct Point {
@@ -54,20 +54,20 @@ struct Point {
   std::int64_t plan = 0;
 };
 
-// `a` is at least as good in everything, and better in something or the first of equals. A point
-// that dominates a bound dominates every plan with that bound.
+// Whether `a` is at least as good in everything, and better in something or first among equals. A
+// point that dominates a bound dominates every plan with that bound.
 bool Dominates(const Point& a, const Point& b);
-// Whether some point of the front dominates it.
+// Whether a point of the front dominates it.
 bool IsDominated(const Point& point, const std::vector<Point>& front);
-// The point, instead of those that it dominates, unless one dominates it.
+// Adds the point unless it is dominated, and removes the points that it dominates.
 void AddToFront(const Point& point, std::vector<Point>& front);
 
-// Whether a plan fits, also if devices had more memory than they have, and what must stay free did.
+// Whether a plan fits, given additional memory for a what-if and the headroom that must stay free.
 bool FitsWith(const Goal& goal, const PlanFacts& facts, bool fits, bool fits_host, Bytes over);
 
 double GpuSecondsPerToken(const PlanFacts& facts, Time step_time);
 
-// By the goal; smaller is better.
+// The plan's score by the goal; smaller is better.
 Score ScoreOf(const Goal& goal, const PlanFacts& facts, std::int64_t plan, Time step_time,
               Bytes memory);
 

@@ -17,13 +17,12 @@
 namespace stepcast::planner {
 namespace {
 
-// How many plans are worked on between two looks at what was found: fixed, so that what is pruned
-// does not depend on the threads.
+// Number of plans per round. It is fixed, so that pruning does not depend on the threads.
 constexpr std::size_t kRound = 16;
 
 using Finding = tl::expected<void, std::string>;
 
-// What a search is after when nothing fits: the plans that lack least.
+// The aim of a search: plans that meet the goal or, if nothing fits, those that lack least.
 enum class Want : std::uint8_t { kGoal, kNearest };
 
 class Searcher {
@@ -83,7 +82,8 @@ class Searcher {
     options_.progress({families, families, simulated, result_.sharpened + simulated, open});
   }
 
-  // What is not screened is open. The own plan is screened and simulated here.
+  // Initialises all states; plans that are not screened are open. Screens and simulates the
+  // scenario's own plan.
   Finding Begin() {
     const SearchProblem& problem = answers_.problem();
     result_.states = PlanStates(problem.plans, problem.families);
@@ -124,7 +124,7 @@ class Searcher {
     });
   }
 
-  // The first evaluation of a plan, or of as many.
+  // Records the first evaluation of one plan, or of `plans` plans at once.
   void Take(const Screened& screened, std::int64_t plans, PlanState& state) {
     state.verdict = Verdict::kBound;
     state.bound = screened.bound;
@@ -137,7 +137,8 @@ class Searcher {
     state.pending = state.verdict == Verdict::kBound;
   }
 
-  // From here on the plans of these families, by their first plans, have states of their own.
+  // From here on, each plan of these families has a state of its own. A family is given by its
+  // first plan.
   Finding Expand(const std::vector<std::int64_t>& firsts) {
     std::vector<std::int64_t> families;
     for (const std::int64_t first : firsts) {
@@ -158,7 +159,7 @@ class Searcher {
     return {};
   }
 
-  // What a plan's bound says of it alone.
+  // Sets the plan's verdict as far as its bound determines it.
   void Judge(PlanState& state, const PlanFacts& facts) {
     const Bound& bound = state.bound;
     if (!FitsWith(goal_, facts, bound.fits, bound.fits_host, bound.over)) {
@@ -205,7 +206,7 @@ class Searcher {
     return Eligible(goal_, FactsOf(plan), outcome);
   }
 
-  // Plans of the same program have one outcome.
+  // Gives a plan's outcome to the plans that have the same program.
   void Share(std::int64_t plan, const Outcome& outcome) {
     const auto program = result_.programs.find(plan);
     if (program != result_.programs.end()) by_program_.emplace(program->second, outcome);
@@ -217,7 +218,7 @@ class Searcher {
     return outcome == by_program_.end() ? nullptr : &outcome->second;
   }
 
-  // What the next stage says of each plan of a round: a sharper bound, or after that a forecast.
+  // Results of the next stage for the plans of a round: sharper bounds, or after that forecasts.
   struct Stage {
     std::vector<Screened> sharper;
     std::vector<Outcome> outcomes;
@@ -314,10 +315,11 @@ class Searcher {
     least = least == 0 ? over : std::min(least, over);
   }
 
-  // The best by what has been simulated so far.
+  // The best plans among those simulated so far.
   struct Ranking {
     std::vector<std::int64_t> best;
-    // What is not better than this changes nothing; null: everything might.
+    // The last of the best; a plan that is not better changes nothing. Null: any plan may change
+    // the ranking.
     const Score* last = nullptr;
   };
   Ranking Rank() const {
@@ -337,7 +339,8 @@ class Searcher {
     return ranking;
   }
 
-  // The first of these that the plan, which is ranked after them, is as good as; -1: none.
+  // The first of these plans that is of the same kind and has a tied outcome; -1 if there is none.
+  // `plan` is ranked after them.
   std::int64_t Leader(const std::vector<std::int64_t>& best, std::int64_t plan) const {
     if (!options_.kind) return -1;
     for (const std::int64_t other : best) {
@@ -367,7 +370,8 @@ class Searcher {
     return ties;
   }
 
-  // A round: plans one stage further, families plan by plan. `again` gets what is pending then.
+  // Takes the plans of a round one stage further, those of families one by one. `again` receives
+  // the plans that are then pending.
   template <typename Again>
   Finding WorkOn(const std::vector<std::int64_t>& round, const Again& again) {
     std::vector<std::int64_t> families, plans;
@@ -392,7 +396,7 @@ class Searcher {
 
   using Queue = std::priority_queue<Score, std::vector<Score>, std::greater<>>;
 
-  // Plans and families that are pending.
+  // The pending plans and families.
   Queue Pending() const {
     Queue queue;
     result_.states.ForEach(
@@ -402,8 +406,8 @@ class Searcher {
     return queue;
   }
 
-  // Best first: the plan with the best bound is evaluated next, until no bound is better than the
-  // last of the best, or for so many rounds.
+  // Best first: evaluates the plan with the best bound, until no bound is better than the last of
+  // the best, or for `rounds` rounds.
   Finding FindBest(int rounds = std::numeric_limits<int>::max()) {
     return Enough() ? Finding() : FindBestIn(Pending(), rounds);
   }
@@ -444,8 +448,8 @@ class Searcher {
     return found;
   }
 
-  // Finds some plan that fits, by forecasts alone: first among plans whose forecasts take little
-  // time, then among all.
+  // Finds some plan that fits, using forecasts only. It first tries plans whose forecasts take
+  // little time, then all plans.
   Finding FindFirst() {
     constexpr std::int64_t kFewPasses = 128;
     for (const std::int64_t most : {kFewPasses, std::numeric_limits<std::int64_t>::max()}) {
@@ -455,8 +459,8 @@ class Searcher {
     return {};
   }
 
-  // Looks at the most promising plans of so many passes whose bounds leave more and more of the
-  // device, for bounds of memory may be far below what a plan needs.
+  // Tries the most promising plans with at most `most_passes` passes whose bounds leave more and
+  // more of the device free, because bounds of memory may be far below what a plan needs.
   Finding FindFirstAmong(std::int64_t most_passes) {
     constexpr std::size_t kAtOnce = 2;
     constexpr int kRounds = 3;
@@ -515,9 +519,9 @@ class Searcher {
         const auto [own, first] = chosen.emplace(options_.kind(plan), plan);
         if (!first && own->second != plan) continue;
         round.push_back(plan);
-        // Of a group without a forecast one plan at once.
+        // From a group without a forecast, only one plan at a time.
         if (groups_[group].over_bound == 0) asked.insert(group);
-        // Its plans come one by one, and one of them is chosen then.
+        // Its plans are evaluated one by one; one of them is chosen later.
         if (result_.states.Together(plan)) chosen.erase(own);
       }
       if (round.empty()) break;
@@ -529,9 +533,9 @@ class Searcher {
     return {};
   }
 
-  // Gives the group whose next plan may be the best, and not one of `but`. It expects that a
-  // forecast is as far above its bound as the group's closest one has been. Where no group has a
-  // plan that may be the best it gives the number of groups.
+  // The group outside `but` whose next plan may be the best. A forecast is expected to exceed its
+  // bound by as much as the closest one of its group did. Returns the number of groups if no group
+  // has such a plan.
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const {
     std::size_t found = queues.size();
@@ -560,8 +564,8 @@ class Searcher {
     return FindBestIn(std::move(queue), rounds);
   }
 
-  // In a group's order. Those whose bounds leave less than such a part of the device come last,
-  // since they are looked at in vain if it turns out that they do not fit. Zero: in order of their
+  // The order within a group. Plans whose bounds leave less than `room` of the device free come
+  // last, because they often turn out not to fit. With `room` zero, plans are in the order of their
   // bounds.
   Score InGroup(std::int64_t plan, double room) const {
     Score score = ScoreOfBound(plan, Want::kGoal);
@@ -570,7 +574,7 @@ class Searcher {
     return score;
   }
 
-  // By group, what is pending of it.
+  // [group] its pending plans.
   std::vector<Queue> PendingOfGroups(double room) {
     std::vector<Queue> queues(groups_.size());
     for (Group& group : groups_) group.plans = 0;
@@ -585,10 +589,11 @@ class Searcher {
     return queues;
   }
 
-  // So many plans of a group are worked on at once.
+  // The number of plans of a group that are evaluated at once.
   static constexpr std::size_t kFew = 4;
 
-  // The best bounds of a group, one stage further. False: nothing is left of it.
+  // Takes the plans with the best bounds of a group one stage further. Returns false if none is
+  // left.
   tl::expected<bool, std::string> WorkOnGroup(Queue& queue, double room) {
     std::vector<std::int64_t> round;
     while (!queue.empty() && round.size() < kFew) {
@@ -602,9 +607,9 @@ class Searcher {
     return true;
   }
 
-  // A plan of each of so many groups, the most promising ones, that will do, where a few looks find
-  // one: first among those whose bounds leave a tenth of the device, then among roomier ones, for
-  // bounds of memory may be far below what a plan needs.
+  // Finds an acceptable plan for each of the `groups` most promising groups, if a few evaluations
+  // suffice. It tries plans whose bounds leave a tenth of the device free, then plans with more
+  // room, because bounds of memory may be far below what a plan needs.
   Finding FindSomeOfGroups(std::size_t groups) {
     constexpr int kLooks = 32;
     for (const double room : {0.1, 0.4, 0.7}) {
@@ -630,8 +635,8 @@ class Searcher {
     return {};
   }
 
-  // The best of each group, to within what is said of it: what loses by far is not worth more
-  // looks.
+  // Finds the best plan of each group, to within the reported precision: groups that are clearly
+  // worse are not examined further.
   Finding FindBestOfGroups() {
     constexpr double kClose = 0.95;
     constexpr int kLooks = 32;
@@ -658,7 +663,7 @@ class Searcher {
     return {};
   }
 
-  // Of groups without a plan that will do.
+  // Sets the nearest plan for groups without an acceptable one.
   void SayWhatComesNearest() {
     std::vector<Score> nearest(result_.groups.size());
     result_.states.ForEach(
@@ -677,9 +682,9 @@ class Searcher {
         });
   }
 
-  // Whatever no simulated plan dominates by its bound is looked at more closely; those first that
-  // promise to dominate most. The front is of plans like the best: plans that are not safe come
-  // behind all others, and if one of them is the best nothing is left that may be safe.
+  // Examines further each plan that no simulated plan dominates by its bound, starting with those
+  // that promise to dominate most. The front holds plans of the same safety as the best: unsafe
+  // plans come after all others, and if the best is unsafe, no safe plan is left.
   Finding FindFront() {
     const bool safe = !ranked_.begin()->behind;
     std::vector<Point>& front = fronts_[safe ? 0 : 1];
@@ -717,8 +722,8 @@ class Searcher {
     return {};
   }
 
-  // The plan whose bound promises most of those that may be faster than the best and that may not
-  // fit, by their bounds: for the answer to name it.
+  // Finds the plan with the best bound among those that may be faster than the best but, by their
+  // bounds, may not fit. The answer names it.
   Finding FindRisky() {
     if (ranked_.empty() || ranked_.begin()->behind || known_ != nullptr || Enough()) return {};
     Score best = *ranked_.begin();
@@ -742,7 +747,8 @@ class Searcher {
     return {};
   }
 
-  // Where the search was ended.
+  // Sets, for a search that was stopped early, the number of open plans and how much better than
+  // the best one of them may be.
   void SayWhatIsOpen() {
     if (!Enough() && all_bounded_) return;
     const Score* const best = ranked_.empty() ? nullptr : &*ranked_.begin();
@@ -763,7 +769,7 @@ class Searcher {
     result_.least = time > 0 ? least / time : 0;
   }
 
-  // Bound not good enough: excluded by the winner, or by another plan?
+  // For plans whose bounds are not good enough: whether the winner or another plan excludes them.
   void NameTheRest() {
     if (ranked_.empty()) return;
     const std::int64_t winner = ranked_.begin()->plan;
@@ -778,7 +784,8 @@ class Searcher {
         });
   }
 
-  // Nothing fits, or nothing that fits is fast enough. The latter comes nearer.
+  // For a problem in which nothing fits, or nothing that fits is fast enough. The latter plans
+  // count as nearer.
   Finding FindNearest() {
     SearchOptions options = options_;
     options.pareto = false;
@@ -850,7 +857,7 @@ class Searcher {
     return {};
   }
 
-  // Of a round, families: they are replaced by what becomes of their plans in the queue.
+  // Replaces the families in a round by their plans, which go to the queue.
   Finding ExpandNearest(std::vector<std::int64_t>& round, Queue& queue) {
     std::vector<std::int64_t> families;
     for (const std::int64_t plan : round) {
@@ -892,7 +899,7 @@ class Searcher {
     double over_bound = 0;  // the least ratio of a forecast to its bound; 0: none yet
   };
   std::vector<Group> groups_;
-  // The fronts of plans that are safe, and of those that are not.
+  // The fronts of safe and of unsafe plans.
   std::array<std::vector<Point>, 2> fronts_;
 };
 

@@ -22,34 +22,33 @@ struct PlanFacts {
   std::int64_t passes = 1;
 };
 
-// A plan's first evaluation: it is illegal, or its bounds.
+// A plan's first evaluation: illegal, or its bounds.
 struct Screened {
   std::string illegal_code{};  // the first mistake's; empty: it is legal
   std::string illegal_message{};
   std::string illegal_hint{};  // what would make it legal
   PlanFacts facts{};
-  // A plan with a lower number behaves exactly as this one does; it is left out.
+  // A plan with a lower number behaves identically; this one is left out.
   bool same_as_another = false;
-  // Of a plan whose program was bounded: equal for plans that have equal forecasts, so that one of
-  // them stands for all. Empty: unlike any other.
+  // For a plan whose program was bounded: equal for plans with equal forecasts, so one forecast
+  // serves all. Empty: no known equal.
   std::string program{};
   Bound bound{};
 };
 
 // A forecast's figures.
 struct Outcome {
-  std::string illegal_message{};  // illegal by its prices; empty else
+  std::string illegal_message{};  // if illegal by its prices; otherwise empty
   Time step_time{};
   double tokens_per_second_per_gpu = 0;
-  Bytes memory{};  // the peak of what the allocator hands out
-  // They decide whether it fits: what the allocator holds, and what is beside it.
+  Bytes memory{};  // the allocator's peak of allocated bytes
+  // These decide whether it fits: memory held by the allocator, and memory outside it.
   Bytes reserved{}, outside{};
   bool fits = false;
   bool fits_host = true;
   forecast::MemoryVerdict verdict = forecast::MemoryVerdict::kDoesNotFit;
   double fit_probability = 1;
-  // How much more it needs than there is; where it fits: negative, so much of the device stays
-  // free.
+  // Memory needed beyond the capacity; if negative, the amount that stays free.
   Bytes over{};
   // How often the allocator flushes its cache because the device is full.
   int flushes = 0;
@@ -57,13 +56,12 @@ struct Outcome {
 
 struct SearchProblem {
   std::int64_t plans = 0;
-  // The first plan of each family, ascending, plan 0 among them; empty: each plan is one.
+  // The first plan of each family, ascending, starting with plan 0; empty: each plan is a family.
   std::vector<std::int64_t> families{};
-  // Of families of several plans, by their place in the list: what holds for each plan of one. It
-  // is illegal if all of them are.
+  // For a family of several plans, by index: properties of every plan in it. It is illegal if all
+  // of them are.
   std::function<Screened(std::size_t)> screen_family{};
-  // Of plans. All are called from several threads at once. Bounds never exceed those of later
-  // functions.
+  // Per plan. All functions must be thread-safe. Bounds never exceed those of later functions.
   std::function<Screened(std::int64_t)> screen;
   std::function<Screened(std::int64_t)> sharpen;
   std::function<Outcome(std::int64_t)> simulate;

@@ -39,7 +39,7 @@ Values DivisorsUpTo(std::int64_t of, std::int64_t most) {
   return divisors;
 }
 
-// The scenario's own value is tried whatever else is.
+// The scenario's own value is always included.
 Values WithOwn(Values values, std::int64_t own) {
   if (std::find(values.begin(), values.end(), Text(own)) == values.end()) {
     values.push_back(Text(own));
@@ -49,10 +49,10 @@ Values WithOwn(Values values, std::int64_t own) {
 
 Values Both(const SearchPoint& /*point*/) { return {"false", "true"}; }
 
-// The times of a layer list are those of a rank of its own layout.
+// A layer list's times hold only for its own layout.
 bool HasGivenTimes(const SearchPoint& point) { return !point.facts.has_ends; }
 
-// Links between nodes are slower by far.
+// Only degrees within a node: links between nodes are much slower.
 Values Tensor(const SearchPoint& point) {
   if (HasGivenTimes(point)) return {Text(point.own.tensor)};
   const topology::Cluster& cluster = *point.scenario.cluster;
@@ -94,7 +94,8 @@ Values VirtualStages(const SearchPoint& point) {
   if (layout.schedule.empty()) values.emplace_back(kOne);
   constexpr std::int64_t kMost = 64;
   const std::int64_t blocks = StageBlocks(point);
-  // Where stages may be unequal every number is legal: equal ones, and powers of two.
+  // If stages may be unequal, every number is legal; take those with equal stages, and powers of
+  // two.
   for (std::int64_t chunks = 2; chunks <= std::min(blocks / layout.pipeline, kMost); ++chunks) {
     const bool even = blocks % (layout.pipeline * chunks) == 0;
     const bool power = (chunks & (chunks - 1)) == 0;
@@ -138,7 +139,7 @@ Values Expert(const SearchPoint& point) {
   return WithOwn(DivisorsUpTo(point.facts.experts, point.facts.experts), point.own.expert);
 }
 
-// As the other layers are divided, or not at all.
+// Divided like the other layers, or not at all.
 Values ExpertTensor(const SearchPoint& point) {
   Values values{kOne};
   if (point.layout.tensor > 1) values.push_back(Text(point.layout.tensor));
@@ -152,7 +153,7 @@ Values MicroBatches(const SearchPoint& point) {
   return values;
 }
 
-// torchtitan's policy is its own; backward in two parts leaves no place for recomputation.
+// torchtitan has its own policy; a two-part backward does not support recomputation.
 Values Recomputations(const SearchPoint& point) {
   if (point.scenario.model->is_layer_list()) return {};
   const parallel::NamedSchedule* const schedule = parallel::FindSchedule(point.layout.schedule);
@@ -162,8 +163,8 @@ Values Recomputations(const SearchPoint& point) {
   return {"none", "selective", "full"};
 }
 
-// Plans of all frameworks are compared with kernels of one kind: Megatron-LM's are fused in any case.
-// What the scenario itself says is kept.
+// Plans of all frameworks are compared with the same kind of kernels; Megatron-LM's are always
+// fused. Values given in the scenario are kept.
 Values Unless(const SearchPoint& point, const char* key, const char* value) {
   if (point.scenario.model->is_layer_list() || (point.written && point.written(key))) return {};
   return {value};
@@ -176,7 +177,7 @@ Values TensorOverlaps(const SearchPoint& point) {
   return {"none", model::Name(plan::StyleOf(point.framework).layers.tensor_overlap)};
 }
 
-// Beside the default, which is the stages: divisors of the micro-batches of one sequence each.
+// The default (the number of stages) and divisors of the micro-batches of one sequence each.
 Values GroupSizes(const SearchPoint& point) {
   if (point.layout.schedule != plan::kInterleaved) return {};
   Values values{kDefaultValue};
@@ -189,7 +190,7 @@ Values GroupSizes(const SearchPoint& point) {
   return own > point.layout.pipeline ? WithOwn(std::move(values), own) : values;
 }
 
-// Buckets up to the first that holds all gradients: beyond it, all sizes are one plan.
+// Buckets up to the first that holds all gradients; larger sizes give the same plan.
 Values BucketSizes(const SearchPoint& point, DataType gradients) {
   const std::int64_t all = point.scenario.model->parameter_count() * SizeOf(gradients);
   Values values;
@@ -200,7 +201,7 @@ Values BucketSizes(const SearchPoint& point, DataType gradients) {
   return values;
 }
 
-// A node, powers of two of nodes, and all ranks, which is the default.
+// A node, powers of two of nodes, and all ranks (the default).
 Values ShardGroups(const SearchPoint& point) {
   Values values;
   for (std::int64_t ranks = std::max<std::int64_t>(point.data_per_node, 2);
@@ -211,7 +212,7 @@ Values ShardGroups(const SearchPoint& point) {
   return values;
 }
 
-// Some plans have several micro-batches.
+// Only if some plans have several micro-batches.
 Values PutOff(const SearchPoint& point) {
   if (point.scenario.plan.training.global_batch_size <= point.layout.data) return {};
   return {"false", "true"};
@@ -225,7 +226,7 @@ Values ReshardOverNode(const SearchPoint& point) {
   return {"true", Text(near)};
 }
 
-// Where the memory of hosts is described.
+// Only if the memory of hosts is described.
 Values Offload(const SearchPoint& point) {
   const topology::NodeType* const node = point.scenario.cluster->node_type();
   if (node == nullptr || !node->host.has_value()) return {};

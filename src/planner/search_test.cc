@@ -1,4 +1,4 @@
-// The search's answers are those of simulating every plan.
+// The search's answers equal those of simulating every plan.
 
 #include "src/planner/search.h"
 
@@ -38,16 +38,15 @@ bool Feasible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome) 
              *goal.training.deadline;
 }
 
-// Time for a token, in units in which it is a whole number: 2^20 divides by every number of tokens
-// here.
+// Time per token as a whole number: 2^20 is divisible by every number of tokens here.
 std::int64_t TimeForAToken(const PlanFacts& facts, Time step_time) {
   constexpr std::int64_t kTokens = 1 << 20;
   RC_ASSERT(kTokens % facts.tokens == 0);
   return step_time.picoseconds() * (kTokens / facts.tokens);
 }
 
-// By definition, plan against plan: first those that are safe; what is better under the goal,
-// then less time for a token, then less memory, then the lower number.
+// The ranking by definition: safe plans first; then better under the goal, less time per token,
+// less memory, lower number.
 std::vector<std::int64_t> Ranked(const SearchProblem& problem, const Goal& goal) {
   using Key = std::tuple<bool, double, std::int64_t, std::int64_t, std::int64_t>;
   std::vector<Key> keys;
@@ -111,7 +110,7 @@ std::vector<std::int64_t> Front(const SearchProblem& problem, const Goal& goal) 
   return plans;
 }
 
-// Of a whole ranking, those that no other of their kind before them is as good as.
+// A full ranking without plans that tie with an earlier one of their kind.
 std::vector<std::int64_t> WithoutAlike(const SearchProblem& problem, const SearchOptions& options,
                                        const std::vector<std::int64_t>& ranked) {
   std::vector<std::int64_t> best;
@@ -125,7 +124,7 @@ std::vector<std::int64_t> WithoutAlike(const SearchProblem& problem, const Searc
   return best;
 }
 
-// The best of each group, to within what is said of it.
+// The best of each group, within the stated bound.
 void CheckGroups(const SearchProblem& problem, const Goal& goal, const SearchOptions& options,
                  const SearchResult& result) {
   RC_ASSERT(static_cast<int>(result.groups.size()) == options.groups);
@@ -177,7 +176,7 @@ void CheckExact(const SearchProblem& problem, const Goal& goal, const SearchOpti
   RC_ASSERT(again.shared == result.shared);
 }
 
-// Plans of few different figures, so that ties are common, with bounds of any sharpness.
+// Plans with few distinct figures, so that ties are common, and bounds of any tightness.
 struct AnyPlans {
   std::vector<Screened> first, second;
   std::vector<Outcome> outcomes;
@@ -302,8 +301,8 @@ TEST(SearchTest, IsExactWhateverTheBoundsAre) {
   });
 }
 
-// Two layers on a flat cluster, any framework that needs no GPU: what is tried is what `plan`
-// tries, so that the whole way is tested, from keys to bounds to forecasts.
+// Two layers on a flat cluster, and every framework that needs no GPU. Values are those that `plan`
+// tries, which tests the whole path from keys to bounds to forecasts.
 constexpr const char* kScenario = R"(
 stepcast: 1
 model:
@@ -330,7 +329,7 @@ std::string AnySmallScenario() {
                      *rc::gen::element(100, 1'000, 20'000), stage, framework);
 }
 
-// A part of the space around a scenario: at most so many plans, from any place.
+// A part of the space around a scenario: a limited number of plans, from any place.
 void CheckSpace(const std::string& text, const SpaceOptions& options, scenario::InputCache& cache) {
   const auto base = scenario::LoadText(text, "test", {}, cache);
   RC_ASSERT(base.has_value());
@@ -420,8 +419,8 @@ TEST(SearchTest, AThousandSpacesAreSearchedExactly) {
   });
 }
 
-// Divided layers, pipelines, virtual stages and data parallelism of GPT-2 on a node, and
-// recomputation where the schedule has it: plans of one class of ranks and of several.
+// Tensor parallelism, pipelines, virtual stages and data parallelism of GPT-2 on a node, and
+// recomputation if the schedule supports it: plans with one class of ranks and with several.
 constexpr const char* kUntied =
     "{kind: transformer, family: llama, num_hidden_layers: 12, hidden_size: 768, "
     "num_attention_heads: 12, intermediate_size: 2048, vocab_size: 32000}";
@@ -477,7 +476,7 @@ TEST(SearchTest, SpacesOfTensorAndPipelineParallelismAreSearchedExactly) {
   });
 }
 
-// A mixture of experts on a node or two: degrees and dispatchers beside tensor, pipeline and data
+// A mixture of experts on one or two nodes: degrees and dispatchers with tensor, pipeline and data
 // parallelism.
 TEST(SearchTest, SpacesOfExpertsAreSearchedExactly) {
   scenario::InputCache cache;
@@ -513,8 +512,8 @@ TEST(SearchTest, SpacesOfExpertsAreSearchedExactly) {
   });
 }
 
-// The fast one does not fit, the second is best; the others are ever slower and need no less
-// memory. Plans are worked on sixteen at a time, so that not all of them are simulated.
+// The fastest plan does not fit, and the second is best; the others are ever slower and need no
+// less memory. Plans are evaluated in rounds of sixteen, so not all are simulated.
 TEST(SearchTest, SaysWhatBecameOfPlans) {
   constexpr std::int64_t kPlans = 60;
   const auto outcome_of = [](std::int64_t plan) {
@@ -577,8 +576,8 @@ TEST(SearchTest, WithoutAnAnswerNamesWhatComesNearest) {
   EXPECT_THAT(result.nearest, ElementsAre(1, 0));
 }
 
-// A step of plan 1 takes longer and has twice as many tokens: it is the better one, and plan 0 is
-// not on the front, whose memory is the same.
+// Plan 1 has a longer step but twice as many tokens, so it is better. Plan 0 is not on the front,
+// because its memory is the same.
 TEST(SearchTest, StepsOfUnequalTokensAreComparedByTimeForAToken) {
   const auto bounds = [](std::int64_t plan) {
     Screened screened;
@@ -596,7 +595,7 @@ TEST(SearchTest, StepsOfUnequalTokensAreComparedByTimeForAToken) {
   EXPECT_THAT(result.pareto, ElementsAre(1));
 }
 
-// Every reason is kept with its number, whatever code it shares.
+// Reasons are counted separately even if they share a code.
 TEST(SearchTest, CountsPlansThatCannotExistByReason) {
   const auto bounds = [](std::int64_t plan) {
     Screened screened;
@@ -622,7 +621,7 @@ TEST(SearchTest, CountsPlansThatCannotExistByReason) {
   EXPECT_EQ(messages.at("no multiple of 5").hint, "another number");
 }
 
-// All fit, none meets the deadline: the fastest come nearest.
+// All plans fit and none meets the deadline: the fastest are nearest.
 TEST(SearchTest, TooSlowComesNearerThanTooLarge) {
   const auto bounds = [](std::int64_t plan) {
     Screened screened;
@@ -643,8 +642,8 @@ TEST(SearchTest, TooSlowComesNearerThanTooLarge) {
   EXPECT_EQ(result.Count(Verdict::kTooSlow), 3);
 }
 
-// Steps of ten plans take as long to the fourth digit. Those of one kind that need no less memory
-// are one entry; what needs less, or is of another kind, is one of its own.
+// Step times of ten plans agree to the fourth digit. Those of one kind that need no less memory are
+// one entry; a plan that needs less, or is of another kind, is a separate entry.
 TEST(SearchTest, TiesAreOneEntry) {
   const auto outcome_of = [](std::int64_t plan) {
     return Outcome{.step_time = Seconds(10) + Microseconds(plan),
@@ -668,7 +667,7 @@ TEST(SearchTest, TiesAreOneEntry) {
   EXPECT_THAT(result.ties.at(0), ElementsAre(1, 2, 4, 5, 6, 8, 9));
 }
 
-// Ninety plans that tie with the first: the ranking ends with the 64th and has one entry.
+// Ninety plans tie with the first: the ranking ends at the 64th and has one entry.
 TEST(SearchTest, RankingEndsWhereTooManyTie) {
   const auto bounds = [&](std::int64_t plan) {
     Screened screened;
@@ -689,7 +688,7 @@ TEST(SearchTest, RankingEndsWhereTooManyTie) {
   EXPECT_LE(simulated, 90);
 }
 
-// One forecast stands for all plans of a program, whichever is asked for first.
+// One forecast serves all plans with the same program, whichever is requested first.
 TEST(SearchTest, PlansOfOneProgramShareAForecast) {
   const auto bounds = [&](std::int64_t plan) {
     Screened screened;
@@ -738,7 +737,7 @@ TEST(SearchTest, HeadroomLeavesOutWhatFitsTooTightly) {
   EXPECT_THAT(none.nearest, ElementsAre(3));
 }
 
-// Plan n takes 100 - n seconds, which its bound says to within a tenth.
+// Plan n takes 100 - n seconds; its bound is within a tenth.
 SearchProblem Descending(std::int64_t plans) {
   const auto bounds = [](std::int64_t plan) {
     return Screened{.facts = {.gpus = 8, .tokens = 64, .capacity = Bytes(100)},
@@ -788,7 +787,7 @@ TEST(SearchTest, EndsWithWhatItHasFound) {
   EXPECT_EQ(part.open, kPlans - kBounded);
   options.bounded_enough = nullptr;
 
-  // It keeps its time, also without an answer; only the own plan is forecast in any case.
+  // A search that may end at once ends without an answer; it always forecasts the own plan.
   options.enough = [] { return true; };
   EXPECT_TRUE(Search(problem, {}, options).best.empty());
   options.own = 3;
@@ -804,7 +803,8 @@ TEST(SearchTest, ChoosesAmongThoseThatAreAskedFor) {
   EXPECT_THAT(some.best, ElementsAre(6));
 }
 
-// In turn for each reason; what does not fit by how little it lacks, among what would be better.
+// In turn for each reason. Plans that do not fit are ordered by missing memory, among those with
+// better bounds.
 TEST(SearchTest, NamesRunnersUpOfEachReason) {
   SearchResult result;
   constexpr std::int64_t kPlans = 8;

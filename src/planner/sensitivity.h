@@ -15,22 +15,22 @@
 #include "src/scenario/scenario.h"
 #include "tl/expected.hpp"
 
-// The best plan's sensitivity: to more of each resource, and to the neighbouring values of each
+// Sensitivity of the best plan: to more of each resource, and to the neighboring values of each
 // setting.
 namespace stepcast::planner {
 
-// The winner with one setting changed to the next value of its axis.
+// The best plan with one setting changed to the next value of its axis.
 struct NeighbouringSetting {
   std::string key, from, to;
-  std::string illegal_message;  // empty: it exists
+  std::string illegal_message;  // empty: it is legal
   Outcome outcome;
 };
 
 struct Sensitivity {
-  // The winner's step on a machine with 10 % more of one resource; of resources that change it, the
-  // most effective first. The first is what bounds the step.
+  // The best plan's step with 10 % more of one resource, most effective first; resources without
+  // effect are omitted. The first one is the bottleneck.
   std::vector<forecast::WhatIf> faster;
-  // The best plan if devices had 10 % more memory, where it is another.
+  // The best plan if devices had 10 % more memory, if it is another.
   std::optional<std::int64_t> with_more_memory;
   Outcome more_memory_outcome;
   std::vector<NeighbouringSetting> neighbours;  // in the order of the settings
@@ -38,7 +38,7 @@ struct Sensitivity {
 
 inline constexpr double kMore = 0.1;
 
-// `screen` and `load` give a plan's first bound and its scenario. Errors: as forecast::Simulate,
+// `screen` and `load` return a plan's first bound and its scenario. Errors: as forecast::Simulate,
 // and as Answers (`failure`).
 struct SensitivityFault {
   Diagnostics wrong_input;  // empty: a failure

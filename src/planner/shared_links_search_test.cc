@@ -1,4 +1,4 @@
-// Where sibling groups share a card, what the search calls best is best by flow, too.
+// If sibling groups share a card, the best plan of the search is also best in flow mode.
 
 #include <cstddef>
 #include <cstdint>

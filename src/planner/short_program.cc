@@ -14,13 +14,13 @@ using program::Program;
 
 constexpr std::int64_t kPeriods[] = {1, 2};
 constexpr std::int64_t kLongestPeriod = 2;
-// The first, three of the longest periods, and the last.
+// The fewest micro-batches: the first, three of the longest periods, and the last.
 constexpr std::int64_t kFewest = 3 * kLongestPeriod + 2;
-// Where three or four events take turns, the next step meets those of the last micro-batch that it
-// meets in the whole program.
+// If three or four events alternate, the next step sees the same records of the last micro-batch as
+// in the whole program.
 constexpr std::int64_t kTurns = 12;
 
-// Where each micro-batch begins in the step; and its end.
+// The start of each micro-batch in the step, and the end of the last.
 std::vector<std::size_t> BeginsOfMicroBatches(const Program& program) {
   std::vector<std::size_t> begins;
   for (std::size_t i = 0; i < program.step.size(); ++i) {
@@ -30,7 +30,7 @@ std::vector<std::size_t> BeginsOfMicroBatches(const Program& program) {
   return begins;
 }
 
-// Whether each micro-batch between the first and the last is the one a period before it.
+// Whether each inner micro-batch equals the one a period before it.
 bool Repeats(const Program& program, const std::vector<std::size_t>& sources,
              const std::vector<std::size_t>& begins, std::size_t period) {
   const auto same = [&](std::size_t a, std::size_t b) {
@@ -55,7 +55,7 @@ bool Repeats(const Program& program, const std::vector<std::size_t>& sources,
       if (!same(begins[m] + i, begins[m + period] + i)) return false;
     }
   }
-  // No wait looks back further than one repetition.
+  // No wait refers to more than one repetition ago.
   const std::size_t first = begins[1 + 2 * period], end = begins[1 + 3 * period];
   for (std::size_t i = first; i < end; ++i) {
     if (sources[i] != kNoSource && sources[i] < first - (end - first) && sources[i] >= begins[1]) {
@@ -85,9 +85,9 @@ std::vector<std::size_t> SourcesOfWaits(const Program& program) {
 ShortProgram LowerShort(const scenario::Scenario& scenario) {
   const plan::Training& training = scenario.plan.training;
   const std::int64_t count = training.gradient_accumulation;
-  // A loader of data has an event for each micro-batch.
+  // A data loader has one event per micro-batch.
   const std::int64_t fewer = kFewest + (count - kFewest) % kTurns;
-  // The passes of a pipeline's micro-batches are issued by turns.
+  // A pipeline issues the passes of micro-batches alternately.
   const bool pipeline = scenario.plan.parallelism.pipeline > 1;
   if (count < kFewest || fewer == count || training.data_loading || pipeline) {
     return {lowering::LowerRank(scenario), {}};

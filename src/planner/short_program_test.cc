@@ -1,5 +1,4 @@
-// A program with repeated micro-batches stands for the whole one: the same instructions in the same
-// order, and the same bounds.
+// A program with repeated micro-batches represents the whole one: the same instructions and bounds.
 
 #include <string>
 #include <vector>
@@ -34,7 +33,7 @@ training: {sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 1,
 data_parallel: {zero_stage: 0, framework: reference}
 )";
 
-// With real kernels, which take time to be issued.
+// With real kernels, which have issue times.
 constexpr const char* kModel = R"(
 stepcast: 1
 model: models/gpt2.yaml
@@ -99,7 +98,7 @@ Case AnyPlan() {
   return any;
 }
 
-// Which instruction of the short step stands at each place when what is repeated is written out.
+// The instruction of the short step at each place of the expanded step.
 std::vector<std::size_t> WrittenOut(const ShortProgram& shorter) {
   const Repeated& repeated = shorter.repeated;
   std::vector<std::size_t> all;

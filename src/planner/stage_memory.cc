@@ -15,7 +15,7 @@ using scenario::Scenario;
 
 Bytes Spread(std::int64_t bytes, std::int64_t ranks) { return Bytes((bytes + ranks - 1) / ranks); }
 
-// Parameters and optimizer states: what is there from the first step to the last.
+// Parameters and optimizer states, which exist from the first step to the last.
 Bytes States(const Scenario& scenario, const lowering::ParameterShares& parameters) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   const plan::Training& training = scenario.plan.training;
@@ -39,12 +39,12 @@ Bytes States(const Scenario& scenario, const lowering::ParameterShares& paramete
   return states;
 }
 
-// Full gradients that stay until the update, by the stages and frameworks that keep them.
+// Full gradients that are kept until the update, by stage and framework.
 Bytes FullGradients(const Scenario& scenario, std::int64_t parameters) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   const plan::Training& training = scenario.plan.training;
   if (KeepsGatheredGradients(scenario)) {
-    // In the type of the products that make them, or in that of their reduction.
+    // Gradients have the type of the products that make them, or of their reduction.
     return std::min(BytesOf(parameters, plan::ComputeType(training.precision)),
                     BytesOf(parameters, training.reduce_dtype));
   }
@@ -57,8 +57,8 @@ Bytes FullGradients(const Scenario& scenario, std::int64_t parameters) {
   return BytesOf(parameters, type);
 }
 
-// Parameters that FSDP's stage 2 leaves gathered between forward and backward; of a pipeline stage
-// that has more than three chunks not all at a time (parallel/parameter_passes.h).
+// Parameters that FSDP's stage 2 leaves gathered between forward and backward. A pipeline stage
+// with more than three chunks does not keep all at once (parallel/parameter_passes.h).
 Bytes GatheredParameters(const Scenario& scenario, std::int64_t parameters) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   if (!plan::IsFsdp(plan.framework) || plan.zero_stage != 2) return {};
@@ -66,7 +66,7 @@ Bytes GatheredParameters(const Scenario& scenario, std::int64_t parameters) {
   return BytesOf(parameters, plan::ComputeType(scenario.plan.training.precision));
 }
 
-// What of frozen parameters is there from the first step to the last.
+// Frozen parameters that exist from the first step to the last.
 Bytes Frozen(const Scenario& scenario, Bytes frozen) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   const bool shared = plan.zero_stage == 3 || plan::IsFsdp(plan.framework);

@@ -67,7 +67,7 @@ SweepRow RowOf(const forecast::Forecast& forecast, const plan::Training& trainin
   row.verdict = memory.verdict();
   row.fit_probability = memory.fit_probability;
   const Bytes over = row.needed() - row.capacity;
-  // What a node lacks counts where its devices have room.
+  // A node's lack of memory counts if the devices have enough.
   const Bytes lacking =
       std::max(memory.host - memory.host_capacity, memory.drives - memory.drives_capacity);
   if (!memory.fits) row.over = over > Bytes(0) ? over : lacking;
@@ -96,7 +96,7 @@ std::string ToBytes(const SweepRow& row) {
   writer.Signed(row.global_batch_size);
   writer.Signed(row.gradient_accumulation);
   writer.Number(std::bit_cast<std::uint64_t>(row.wire_bytes_per_rank));
-  // A value that no row has stands for none.
+  // A value that no row has stands for a missing one.
   writer.Number(std::bit_cast<std::uint64_t>(row.mfu.value_or(-1)));
   writer.Signed(row.exposed_communication ? row.exposed_communication->picoseconds() : -1);
   for (const Bytes bytes : {row.peak, row.reserved, row.outside, row.capacity, row.over}) {

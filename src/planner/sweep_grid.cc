@@ -22,14 +22,14 @@ constexpr std::string_view kDigits = "0123456789";
 
 enum class Kind : std::uint8_t { kPlain, kBytes, kTime, kBandwidth };
 
-// A number of the smallest unit of its kind; plain numbers count 10^-decimals.
+// A number in the smallest unit of its kind; plain numbers count units of 10^-decimals.
 struct Amount {
   Kind kind = Kind::kPlain;
   std::int64_t count = 0;
   int decimals = 0;
 };
 
-// Number and unit, "2.5 us"; the unit may be missing. Says nothing of whether there is such a unit.
+// Whether the text is a number with an optional unit, "2.5 us". The unit may be unknown.
 bool LooksLikeAQuantity(std::string_view text) {
   const std::size_t unit = std::min(text.find_first_not_of("0123456789."), text.size());
   if (unit == 0 || kDigits.find(text[0]) == std::string_view::npos) return false;
@@ -68,7 +68,7 @@ std::optional<Amount> ReadAmount(std::string_view text) {
   return std::nullopt;
 }
 
-// All with the same number of decimals; false if that cannot be.
+// Gives all amounts the same number of decimals; false if impossible.
 bool Align(const std::vector<Amount*>& amounts) {
   int most = 0;
   for (const Amount* amount : amounts) most = std::max(most, amount->decimals);
@@ -100,7 +100,7 @@ std::string Text(const Amount& amount) {
   return text + "." + part;
 }
 
-// What a range with these ends could be; the smaller one first.
+// A range with these ends, for a hint; the smaller end comes first.
 std::string StepHint(std::string_view first, std::string_view last) {
   const auto from = ReadAmount(first), to = ReadAmount(last);
   if (from && to && from->kind == to->kind) {
@@ -112,7 +112,7 @@ std::string StepHint(std::string_view first, std::string_view last) {
                      first, last, plain ? std::string_view("1") : first);
 }
 
-// Where a range from there may end, three doublings on.
+// An end of a range with this start, for a hint: three doublings on.
 std::string EndHint(std::string_view first, const char* otherwise) {
   auto last = ReadAmount(first);
   constexpr std::int64_t kTimes = 8;
@@ -125,10 +125,10 @@ std::string EndHint(std::string_view first, const char* otherwise) {
 
 constexpr const char* kForms = "write for example 1..64 x2, 1..9 +2 or '5 MiB..100 MiB x2'";
 
-// A range, "first..last x step" or "first..last + step". Each check requires those before it.
+// A range, "first..last x step" or "first..last + step". Each check requires the previous ones.
 class Range {
  public:
-  // `rest`: behind the dots.
+  // `rest`: the text after the dots.
   Range(std::string_view text, std::string_view first, std::string_view rest)
       : text_(text), first_(first), rest_(rest), operation_(rest.find_first_of("x+")) {
     last_ = Trimmed(rest.substr(0, operation_));
@@ -265,7 +265,7 @@ namespace {
 
 constexpr std::string_view kAll = "all";
 
-// Plans that differ in it alone share a program's instructions.
+// Plans that differ only in this key share a program's instructions.
 constexpr std::string_view kNodesKey = "cluster.nodes";
 
 std::vector<std::string_view> SplitAtCommas(std::string_view text) {
@@ -304,7 +304,7 @@ tl::unexpected<Diagnostics> Fault(std::string_view option, std::string message, 
   return Fault("sweep.vary", option, std::move(message), std::move(hint));
 }
 
-// The number of combinations, as text, for it may be astronomical.
+// The number of combinations as text, because it may be astronomical.
 std::string Combinations(const std::vector<SweepAxis>& axes) {
   constexpr std::int64_t kMostCounted = 1'000'000'000'000'000;
   std::int64_t rows = 1;

@@ -19,32 +19,32 @@ struct RangeFault {
   std::string hint;
 };
 
-// The values of a range, or what is wrong with it; nothing when the text is no range but a value.
-//   1..64 x2            1, 2, 4, ..., 64: each the one before times 2
-//   1..9 +2             1, 3, 5, 7, 9: each the one before plus 2
-//   5 MiB..100 MiB x2   5 MiB, 10 MiB, ..., 80 MiB
-// Ends and steps are plain decimals, or bytes, times or bandwidths with their units; factors are
-// whole numbers. The first end is always a value, the second only if a step meets it. A text is a
-// range if a number stands before its first "..", so a path such as "../models/gpt2.yaml" is not.
+// The values of a range, or its error; nothing if the text is a plain value.
+//  1..64 x2            1, 2, 4, ..., 64: each is 2 times the previous one
+//  1..9 +2             1, 3, 5, 7, 9: each is 2 more than the previous one
+//  5 MiB..100 MiB x2   5 MiB, 10 MiB, ..., 80 MiB
+// Ends and steps are plain decimals, or bytes, times or bandwidths with units; factors are whole
+// numbers. The first end is always a value, the second only if a step reaches it. A text is a range
+// if a number precedes its first "..", so a path such as "../models/gpt2.yaml" is not.
 std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std::string_view text);
 
-// Gives the text without the blanks and tabs at its two ends.
+// The text without blanks and tabs at its ends.
 std::string_view Trimmed(std::string_view text);
 
-// The value that takes a key out of the scenario, so that its default holds.
+// The value that removes a key from the scenario, so that its default applies.
 inline constexpr const char* kDefaultValue = "null";
 
-// One key of the scenario (dotted path) and the values it takes, as the user wrote them.
+// One key of the scenario (dotted path) and its values, as written by the user.
 struct SweepAxis {
   std::string key;
   std::vector<std::string> values;
-  bool all = false;  // every value that the key can have, to be filled in; `values` is empty
+  bool all = false;  // every possible value, to be filled in; `values` is empty
 };
 
-// "KEY=V1,V2,...", where a V may be a range (sweep_grid.h), or "KEY=all". Blanks around values do
-// not count; a comma inside brackets, braces or quotes does not part values ("[1, 2]" is one).
-// Errors: no "=", no key, no values, an empty value, a value twice, `all` beside others, a range
-// that is empty or none.
+// Parses "KEY=V1,V2,...", where a V may be a range (ReadRange), or "KEY=all". Blanks around values
+// are ignored; commas inside brackets, braces or quotes do not separate values ("[1, 2]" is one).
+// Errors: no "=", no key, no values, an empty value, a repeated value, `all` with others, an empty
+// or invalid range.
 Result<SweepAxis> ParseSweepAxis(std::string_view text);
 
 // Rows are numbered so that the first axis varies slowest.
@@ -59,9 +59,9 @@ class SweepGrid {
   std::int64_t rows() const { return rows_; }
   // The value of an axis in a row.
   const std::string& Value(std::int64_t row, std::size_t axis) const;
-  // All rows, each at one place, in an order in which those stand together that have most in
-  // common: sizes of a micro-batch and numbers of nodes, which leave a program's instructions as
-  // they are, vary fastest, whatever the order of the axes is.
+  // The row at a position of an order that keeps similar rows together. Micro-batch sizes and
+  // numbers of nodes, which leave a program's instructions unchanged, vary fastest, whatever the
+  // order of axes.
   std::int64_t RowAt(std::int64_t place) const;
   // Key and value of every axis in a row.
   std::vector<std::pair<std::string, std::string>> Row(std::int64_t row) const;
@@ -70,8 +70,8 @@ class SweepGrid {
   SweepGrid() = default;
 
   std::vector<SweepAxis> axes_;
-  std::vector<std::int64_t> strides_;  // rows between two values of an axis
-  std::vector<std::size_t> places_;    // axes, as RowAt varies them, slowest first
+  std::vector<std::int64_t> strides_;  // number of rows between two values of an axis
+  std::vector<std::size_t> places_;    // axes in RowAt's order, slowest first
   std::int64_t rows_ = 1;
 };
 

@@ -119,7 +119,7 @@ TEST(SweepGridTest, AMillionCombinationsAreTheMost) {
   EXPECT_THAT(far_over.error()[0].message, HasSubstr("more than 1000000000000000 combinations"));
 }
 
-// A row's number is its values' positions, written in the mixed radix of the axes' lengths.
+// A row's number is its values' indices in the mixed radix of the axes' lengths.
 RC_GTEST_PROP(SweepGridLaws, EveryCombinationIsOneRow, ()) {
   const auto lengths = *rc::gen::container<std::vector<int>>(4, rc::gen::inRange<int>(1, 6));
   std::vector<SweepAxis> axes;

@@ -89,7 +89,7 @@ TEST(SweepRangeTest, MistakesAreNamed) {
   EXPECT_EQ(Values("1..1000000 +1").size(), 1'000'000U);
 }
 
-// A hint is a range that can be written instead.
+// A hint is itself a valid range.
 TEST(SweepRangeTest, HintsSayWhatToWrite) {
   const auto hint = [](const char* text) { return ReadRange(text)->error().hint; };
   EXPECT_EQ(hint("1..8"), "write '1..8 x2' to double from value to value, or '1..8 +1' to add");
@@ -104,7 +104,8 @@ TEST(SweepRangeTest, HintsSayWhatToWrite) {
   EXPECT_EQ(hint("..64 x2"), "say where it begins, for example '1..64 x2'");
 }
 
-// From the first end on, each the one before plus the step, and the next would be beyond the last.
+// From the first end, each value is the previous one plus the step; the next would exceed the last
+// end.
 RC_GTEST_PROP(SweepRangeLaws, SumsGoFromEndToEnd, ()) {
   const auto from = *rc::gen::inRange<std::int64_t>(0, 10'000);
   const auto length = *rc::gen::inRange<std::int64_t>(0, 10'000);

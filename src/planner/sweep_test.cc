@@ -27,7 +27,7 @@ std::int64_t Number(const std::string& text) {
   return number;
 }
 
-// Step time a + 10 b milliseconds, illegal where a = 2, too large where b = 1.
+// Step time a + 10 b milliseconds, illegal if a = 2, too large if b = 1.
 Result<forecast::Forecast> Evaluated(const Settings& settings) {
   const std::int64_t a = Number(settings[0].second);
   const std::int64_t b = Number(settings[1].second);
@@ -107,7 +107,7 @@ TEST(SweepTest, ProgressCountsEveryRowAndIsNotConcurrent) {
   EXPECT_EQ(calls, 2000);
 }
 
-// What another rank or a store gives back is what was forecast, to the bit.
+// Rows returned by another rank or a store equal the forecast ones, to the bit.
 RC_GTEST_PROP(SweepLaws, RowsSurviveAsBytes, ()) {
   SweepRow row;
   row.status = *rc::gen::element(RowStatus::kOk, RowStatus::kIllegal, RowStatus::kDoesNotFit);

@@ -33,7 +33,7 @@ int Threads(int threads) { return threads > 0 ? threads : UsableCores(); }
 
 class ThreadPool final : public WorkerPool {
  public:
-  // The thread that calls Run works, too.
+  // The thread that calls Run works as well.
   ThreadPool(Work work, int threads) : work_(std::move(work)), team_(Threads(threads) - 1) {}
 
   Attempt<void> Run(const WorkList& list) override {
@@ -53,8 +53,9 @@ class ThreadPool final : public WorkerPool {
   ThreadTeam team_;
 };
 
-// Messages between rank 0 and the workers. A worker's: results and how many more items it asks for.
-// Rank 0's: items; none means the end. A worker's last message, after that, is empty.
+// Messages between rank 0 and the workers. A worker sends results and the number of additional
+// items it wants; rank 0 sends items, or none at the end. The worker's last message, after that, is
+// empty.
 std::string ToBytes(const std::vector<std::pair<std::int64_t, std::string>>& entries,
                     std::int64_t requested) {
   ByteWriter writer;
@@ -90,7 +91,7 @@ Attempt<Entries> ToEntries(const Message& message) {
 
 constexpr std::chrono::microseconds kReceiveTimeout(1000);
 
-// As many of them as the system grants; throws std::system_error where it grants none.
+// Starts as many threads as the system allows; throws std::system_error if it allows none.
 template <typename Body>
 void StartThreads(int count, std::vector<std::thread>& threads, const Body& body) {
   threads.reserve(static_cast<std::size_t>(count));
@@ -104,7 +105,7 @@ void StartThreads(int count, std::vector<std::thread>& threads, const Body& body
   }
 }
 
-// At rank 0.
+// The pool at rank 0.
 class MpiPool final : public WorkerPool {
  public:
   MpiPool(Mailbox& mailbox, Work work, int threads)
@@ -119,7 +120,7 @@ class MpiPool final : public WorkerPool {
   }
 
   ~MpiPool() override {
-    // The watch reports a rank that cannot be reached.
+    // The watch reports ranks that cannot be reached.
     for (int rank = 1; rank < mailbox_.ranks(); ++rank) {
       if (!mailbox_.Send(rank, ToBytes({}, 0))) return;
     }
@@ -152,7 +153,7 @@ class MpiPool final : public WorkerPool {
       }
     };
     team_.Begin(part);
-    // The threads use this function's variables until Join, also when something is thrown here.
+    // The threads use variables of this function until Join, even after an exception here.
     Attempt<void> served;
     std::exception_ptr thrown;
     try {
@@ -183,7 +184,7 @@ class MpiPool final : public WorkerPool {
       auto entries = ToEntries(**message);
       if (!entries) return tl::unexpected(entries.error());
       for (auto& [index, result] : entries->entries) {
-        // Results of a run that was ended early may still arrive.
+        // Results of a run that was stopped early may still arrive.
         if (index >= first_ && index < first_ + list.count) {
           report(index - first_, std::move(result));
         }
@@ -195,8 +196,8 @@ class MpiPool final : public WorkerPool {
     return {};
   }
 
-  // Sends at most as many items as the rank has asked for, and few towards the end, so that all
-  // ranks end together.
+  // Sends at most as many items as the rank has asked for, and fewer towards the end, so that all
+  // ranks end at about the same time.
   Attempt<void> SendItems(const WorkList& list, int rank) {
     std::int64_t& requested = requested_[static_cast<std::size_t>(rank)];
     const std::int64_t left = enough_ ? 0 : std::max<std::int64_t>(list.count - next_, 0);
@@ -223,7 +224,7 @@ class MpiPool final : public WorkerPool {
   ThreadTeam team_;  // of rank 0; destroyed first: its threads use the members above
 };
 
-// The threads of another rank: items in, results out.
+// The threads of another rank.
 class WorkerThreads {
  public:
   WorkerThreads(const Work& work, int threads) {
@@ -254,7 +255,7 @@ class WorkerThreads {
     return std::exchange(results_, {});
   }
 
-  // Whether a thread has waited for items since the last call.
+  // Returns whether a thread has waited for items since the last call.
   bool TakeIdle() {
     const std::lock_guard lock(mutex_);
     return std::exchange(idle_, false);
@@ -311,7 +312,7 @@ Attempt<void> RunWorker(Mailbox& mailbox, const Work& work, int threads) {
   for (;;) {
     auto results = workers.TakeResults();
     expected -= static_cast<std::int64_t>(results.size());
-    // Items that are done faster than messages arrive need a larger stock.
+    // Items that take less time than a message need a larger stock.
     if (workers.TakeIdle() && !results.empty()) stock = std::min(2 * stock, most);
     const std::int64_t requested = std::max<std::int64_t>(stock - expected, 0);
     if (requested > 0 || !results.empty()) {
@@ -331,7 +332,7 @@ Attempt<void> RunWorker(Mailbox& mailbox, const Work& work, int threads) {
 }
 
 int ThreadsOfRank(int local_ranks) {
-  // Launchers often bind a rank to some of the cores, which it may or may not have for itself.
+  // Launchers often bind a rank to some of the cores, and other processes may use these too.
   const auto cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   return std::min(Threads(0), std::max(1, cores / std::max(1, local_ranks)));
 }

@@ -19,7 +19,7 @@ namespace {
 
 std::string Doubled(const std::string& item) { return item + item; }
 
-// What a run did with each item.
+// The results of a run, by item.
 std::map<std::int64_t, std::string> RunAll(WorkerPool& pool, std::int64_t count) {
   std::map<std::int64_t, std::string> results;
   const auto run = pool.Run({.count = count,
@@ -41,7 +41,8 @@ void ExpectAll(const std::map<std::int64_t, std::string>& results, std::int64_t 
   }
 }
 
-// Rank 0 does `lead`, the others serve it until it ends. How many items the others worked on.
+// Rank 0 runs `lead`, and the others serve it until it ends. Returns how many items the others
+// processed.
 std::int64_t OverRanks(int ranks, int threads, const std::function<void(WorkerPool&)>& lead) {
   const auto mailboxes = messaging::MakeThreadMailboxes(ranks);
   std::atomic<std::int64_t> elsewhere{0};

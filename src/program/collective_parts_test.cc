@@ -5,7 +5,7 @@
 namespace stepcast::program {
 namespace {
 
-// 12 elements in all among 4 ranks: parts of 3.
+// 12 elements among 4 ranks: parts of 3.
 TEST(CollectiveParts, AreWhatARankReadsAndWrites) {
   EXPECT_EQ(PartsOf(CollectiveKind::kAllReduce, 12, 4), (CollectiveParts{12, 12}));
   EXPECT_EQ(PartsOf(CollectiveKind::kBroadcast, 12, 4), (CollectiveParts{12, 12}));
@@ -26,7 +26,7 @@ TEST(CollectiveParts, OfAnAllToAllAreInOrderOfDistance) {
   EXPECT_EQ(AllToAllSender(1, 2, 4), 2);
 }
 
-// Whoever receives a rank's part finds that rank as the part's sender, and never itself.
+// Each part's receiver finds the right sender, and never itself.
 TEST(CollectiveParts, SendersAndReceiversOfAnAllToAllMatch) {
   for (int ranks = 2; ranks < 9; ++ranks) {
     for (int position = 0; position < ranks; ++position) {

@@ -102,7 +102,7 @@ class Check {
         kNames[static_cast<std::size_t>(effect.kind)], effect.elements, what));
   }
 
-  // Only operations of the device have effects, and a collective has exactly one of its own.
+  // Only device operations have effects, and a collective has exactly one.
   void CheckPlace(std::span<const Effect> effects) {
     const auto collectives = std::count_if(effects.begin(), effects.end(), [](const Effect& e) {
       return e.kind == EffectKind::kCollective;
@@ -128,7 +128,7 @@ class Check {
     }
   }
 
-  // The instruction's uses cover the range; written ones only if it is written.
+  // Whether the instruction's uses cover the range; a written range needs a writing use.
   bool Declared(const Elements& place, std::int64_t elements, bool write) const {
     const std::span<const BufferUse> uses(program_.uses.data() + instruction_->first_use,
                                           instruction_->use_count);
@@ -229,7 +229,7 @@ class Check {
     const std::int64_t target = TargetExtent(effect), source = SourceExtent(effect);
     CheckRange(effect, "writes", effect.target, target, true);
     CheckRange(effect, "reads", effect.source, source, false);
-    // Element by element in place (a scaling) is in order; anything else that overlaps is not.
+    // Element by element in place (a scaling) is valid; any other overlap is not.
     const bool in_place = !blocks && effect.target.buffer == effect.source.buffer &&
                           effect.target.offset == effect.source.offset &&
                           effect.target.type == effect.source.type;
@@ -263,8 +263,8 @@ class Check {
       Report(effect, "writes where it reads");
       return;
     }
-    // In place: the same, or one of the whole's parts. Which one is the rank's, a program does not
-    // know.
+    // In place: the same range, or one of the parts of the whole. The program does not state which
+    // part is the rank's.
     const bool gathers = collective.kind == CollectiveKind::kAllGather;
     const Elements& whole = gathers ? effect.target : effect.source;
     const Elements& part = gathers ? effect.source : effect.target;

@@ -11,8 +11,8 @@
 namespace stepcast::program {
 namespace {
 
-// On two ranks, in FP32: a kernel makes gradients of 8 parameters and keeps a move of them, a
-// reduce-scatter in place, an update of this rank's half, and an all-gather in place.
+// On two ranks, in FP32: a kernel makes gradients of 8 parameters and moves them, a reduce-scatter
+// in place, an update of this rank's half, and an all-gather in place.
 struct Sample {
   TestProgram test{1};
   Index parameters, gradients, copy, optimizer;
@@ -78,7 +78,7 @@ TEST(DataFlowValidator, FindsNothingInASoundProgram) {
   EXPECT_EQ(ValidateDataFlow(Program()), std::vector<std::string>{});
 }
 
-// A scaling: every element is read where it is then written, and nowhere else.
+// A scaling: every element is read where it is written.
 TEST(DataFlowValidator, TakesAMoveInPlace) {
   Sample sample;
   program::Effect& move = sample.test.program().data_flow.effects[1];
@@ -90,7 +90,7 @@ TEST(DataFlowValidator, TakesAMoveInPlace) {
   EXPECT_FALSE(ValidateDataFlow(sample.test.program()).empty());
 }
 
-// The first kernel writes all of the copy, and reads the parameters.
+// The first kernel writes the whole copy and reads the parameters.
 TEST(DataFlowValidator, ChecksNormsAndClipping) {
   Sample sample;
   std::vector<Effect>& effects = sample.test.program().data_flow.effects;

@@ -6,16 +6,16 @@
 
 namespace stepcast::program {
 
-// An instruction as a message names it: "kernel 'mlp.up_proj' of 'layers.3' on stream 'compute'",
-// "all_gather on communicator 'data' ...", "allocate 'layers.3.full' ...". Its indices must be
-// right.
+// An instruction as described in messages: "kernel 'mlp.up_proj' of 'layers.3' on stream
+// 'compute'", "all_gather on communicator 'data' ...", "allocate 'layers.3.full' ...". Its indices
+// must be valid.
 std::string Describe(const Program& program, const Instruction& instruction);
 
 // "send to position 3", "receive from distance -1".
 std::string MessageText(const Exchange& exchange, const Message& message);
 
-// Whether an instruction of this kind stands in a stream's queue: a kernel, copy, collective,
-// exchange, record or wait of an event.
+// Whether instructions of this kind are in a stream's queue: kernels, copies, collectives,
+// exchanges, event records and stream waits.
 inline bool RunsOnStream(Opcode opcode) {
   switch (opcode) {
     case Opcode::kKernel:
@@ -35,18 +35,17 @@ inline bool RunsOnStream(Opcode opcode) {
   return false;
 }
 
-// The communicator of a collective or an exchange; kNone of anything else.
+// The communicator of a collective or an exchange; kNone for other instructions.
 Index CommunicatorOf(const Program& program, const Instruction& instruction);
 
-// Whether it is a kernel, copy, collective or exchange: what a device is given to run.
+// Whether it is an operation that a device runs: a kernel, copy, collective or exchange.
 inline bool IsLaunched(Opcode opcode) {
   return opcode == Opcode::kKernel || opcode == Opcode::kCopy || opcode == Opcode::kCollective ||
          opcode == Opcode::kExchange;
 }
 
-// The operand's name, or what stands for one: a kernel's name, a collective's kind, "send",
-// "receive" or, of several messages, "exchange", a copy's direction, the name of an event, buffer
-// or host task.
+// The operand's name: a kernel's name, a collective's kind, "send", "receive" or, for several
+// messages, "exchange", a copy's direction, the name of an event, buffer or host task.
 std::string OperandName(const Program& program, const Instruction& instruction);
 
 }  // namespace stepcast::program

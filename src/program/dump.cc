@@ -17,8 +17,8 @@
 namespace stepcast::program {
 namespace {
 
-// Lines of cells, each column as wide as its widest cell. Two spaces stand in front of and between
-// columns; nothing follows the last cell of a line.
+// A table with columns as wide as their widest cells, two spaces before each, and no trailing
+// spaces.
 class Table {
  public:
   explicit Table(std::string title) : title_(std::move(title)) {}
@@ -31,7 +31,7 @@ class Table {
     rows_.push_back(std::move(cells));
   }
 
-  // Columns of numbers.
+  // Aligns columns of numbers to the right.
   void AlignRight(std::size_t column) { right_.push_back(column); }
 
   void AppendTo(std::string& text) const {
@@ -61,7 +61,7 @@ class Table {
 
 std::string Number(std::size_t number) { return fmt::format("{}", number); }
 
-// "0-7", "0-56 by 8", "0, 1, 4": evenly spaced ranks are the rule.
+// "0-7", "0-56 by 8", "0, 1, 4": evenly spaced ranks are usual.
 std::string RankList(const std::vector<int>& ranks) {
   if (ranks.size() > 2) {
     const int stride = ranks[1] - ranks[0];

@@ -6,12 +6,11 @@
 
 namespace stepcast::program {
 
-// The whole program as text for people: its tables, then prologue and step with one line an
-// instruction, in host order. The columns are: index; phase; micro-batch; label; stream ("host" for
-// what has none); opcode; operand; bytes (what a kernel reads and writes, a collective's or
-// copy's size, a buffer's size); then what it waits for ("after step[3]"), and the buffers it
-// reads ("r") and writes ("w"), with the range of bytes unless it is the whole buffer. The
-// program's indices must be right. Ends in a newline.
+// The program as text for people: its tables, then prologue and step in host order, one line per
+// instruction. Columns: index; phase; micro-batch; label; stream ("host" if none); opcode; operand;
+// bytes (a kernel's reads and writes, a collective's or copy's size, a buffer's size); the record
+// it waits for ("after step[3]"); and the buffers it reads ("r") and writes ("w"), with the byte
+// range unless whole. The program's indices must be valid. Ends in a newline.
 std::string Dump(const Program& program);
 
 }  // namespace stepcast::program

@@ -8,7 +8,7 @@ namespace {
 
 TEST(DumpTest, AnEmptyProgramIsEmpty) { EXPECT_EQ(Dump(Program()), ""); }
 
-// A step of one layer: gathered, computed, its gradient reduced; with every kind of instruction.
+// A step of one layer: gather, compute, reduce the gradient; with every kind of instruction.
 TEST(DumpTest, ASmallProgram) {
   TestProgram test(2);
   const Index shard = test.AddBuffer("shard", KiB(1), Category::kParameter);

@@ -10,8 +10,8 @@
 
 namespace stepcast::program {
 
-// What an instruction does and to what, as one number: opcode, phase, stream and operand, which lie
-// side by side. For keys of programs of some ten thousand instructions.
+// Opcode, phase, stream and operand of an instruction as one number; they are adjacent in memory.
+// For keys of programs with some ten thousand instructions.
 inline std::uint64_t HeadOf(const Instruction& instruction) {
   static_assert(offsetof(Instruction, stream) == 2 && offsetof(Instruction, operand) == 4 &&
                 sizeof(Index) == 4);
@@ -20,43 +20,43 @@ inline std::uint64_t HeadOf(const Instruction& instruction) {
   return head;
 }
 
-// Names one issue of one instruction.
+// Identifies one issue of one instruction.
 struct OperationId {
-  Index instruction = kNone;  // into Program::step; kNone: of the prologue
-  std::uint32_t step = 0;     // counts from 0, warm-up included
+  Index instruction = kNone;  // index in Program::step; kNone: in the prologue
+  std::uint32_t step = 0;     // counts from 0, including warm-up
   friend bool operator==(const OperationId&, const OperationId&) = default;
 };
 
-// What a kWaitEvent or kHostWaitEvent of the step waits for: the latest record of its event in host
-// order, which differs from step to step only in the first one.
+// The record that a kWaitEvent or kHostWaitEvent of the step waits for: the latest record of its
+// event in host order. It is the same in every step except the first.
 struct WaitTarget {
-  Index record = kNone;      // a kRecordEvent in the step; kNone: the step does not record it
-  bool step_before = false;  // `record` comes later in host order: that of the step before counts
-  // In the prologue: what counts in the first step if `step_before`, and always if `record` is
-  // kNone. kNone: nothing was recorded, and the wait is satisfied at once.
+  Index record = kNone;  // a kRecordEvent in the step; kNone: the step does not record the event
+  // `record` is later in host order, so the previous step's record counts
+  bool step_before = false;
+  // A record in the prologue. It counts in the first step if `step_before`, and always if `record`
+  // is kNone. kNone: nothing was recorded, and the wait is satisfied at once.
   Index prologue_record = kNone;
 
   friend bool operator==(const WaitTarget&, const WaitTarget&) = default;
 };
 
-// One entry for each instruction; those of instructions that do not wait say nothing.
+// One entry per instruction; entries of instructions that do not wait are meaningless.
 struct WaitTargets {
-  std::vector<WaitTarget> prologue;  // only `prologue_record` has a meaning
+  std::vector<WaitTarget> prologue;  // only `prologue_record` is used
   std::vector<WaitTarget> step;
 };
 
-// Fills `targets`, reusing its memory. The program's indices must be right.
+// Fills `targets`, reusing its memory. The program's indices must be valid.
 void FindWaitTargets(const Program& program, WaitTargets& targets);
 
-// A step that is meant in the place of a program's: it has one period of the program's step, from
-// the end of one micro-batch to that of another, so many times more, each time for later
-// micro-batches.
+// A step longer than the program's. One period of the program's step, from the end of one
+// micro-batch to the end of another, is repeated `more` times, each time for later micro-batches.
 struct LongerStep {
-  Index begin = 0, end = 0;  // of the period: its first instruction, and the one behind it
-  int micro_batches = 1;     // in the period
-  std::int64_t more = 0;     // periods
-  // The program itself has the period several times in a row. The first of those that were compared
-  // with one another begins at this instruction, and the last one at `begin`.
+  Index begin = 0, end = 0;  // the period: its first instruction, and the one after its last
+  int micro_batches = 1;     // number in one period
+  std::int64_t more = 0;     // additional periods
+  // The program itself has the period several times in a row. The first of the periods that were
+  // compared begins at this instruction, the last one at `begin`.
   Index first_begin = 0;
 
   // How often the longer step has an instruction.

@@ -44,7 +44,7 @@ class Together {
     int pass = 0;
     Index instruction = 0;
   };
-  // The ranks that share a communicator, and what they call it.
+  // The ranks that share a communicator, and its name.
   using CommunicatorKey = std::pair<std::string, std::vector<int>>;
 
   const ProcessGroup& GroupOf(std::size_t r, Index communicator) const {
@@ -55,7 +55,7 @@ class Together {
   CommunicatorKey KeyOf(std::size_t r, Index communicator) const {
     return {given_[r].program->communicators[communicator].name, GroupOf(r, communicator).ranks};
   }
-  // Global rank.
+  // The global rank of an exchange's peer.
   int PeerOf(std::size_t r, const Exchange& exchange, const Message& message) const {
     const ProcessGroup& group = GroupOf(r, exchange.communicator);
     const int position = exchange.PeerPosition(message, group.PositionOf(given_[r].rank),
@@ -278,7 +278,7 @@ class Together {
     }
   }
 
-  // What stands still.
+  // Reports of streams and hosts that wait forever.
 
   void Explain(std::size_t r) {
     const Rank& rank = ranks_[r];
@@ -338,7 +338,7 @@ class Together {
     return reason;
   }
 
-  // Where a rank's first stream that stands still is.
+  // The position of the first stream of a rank that cannot continue.
   std::string Standing(std::size_t r) const {
     for (const std::deque<Queued>& stream : ranks_[r].streams) {
       if (stream.empty()) continue;

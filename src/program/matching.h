@@ -6,12 +6,11 @@
 #include "src/program/program.h"
 #include "src/program/validator.h"
 
-// Proves that the programs of several ranks go together: that every send has its receive, every
-// collective its members, and that no order in which ranks wait for one another comes round in a
-// circle. What a program does by itself is validator.h's to prove.
+// Checks that the programs of several ranks match: every send has its receive, every collective its
+// members, and no cycle of waits exists among ranks. validator.h checks each program by itself.
 namespace stepcast::program {
 
-// One rank, or the representative of a class of ranks that run one program.
+// One rank, or the representative of a class of ranks with one program.
 struct RankProgram {
   int rank = 0;
   const Program* program = nullptr;
@@ -19,13 +18,13 @@ struct RankProgram {
   const std::vector<ProcessGroup>* groups = nullptr;
 };
 
-// `ranks`: all that communicate with each other. First every pair of ranks on every communicator:
-// what the one sends, in host order, the other receives, with the same bytes and type, in the
-// prologue and in a step. Where that holds, prologue and two steps are run without times: hosts
-// issue as far as they can, streams go on as far as waits, peers and members allow. Programs have
-// no choices, so where it stands still it always would. One violation (kMismatch) for each message
-// that has no other end like it, one (kDeadlock) for each stream or host that waits for ever;
-// empty: they go together. Programs must be sound by themselves.
+// `ranks`: all that communicate with each other. First, compares the messages of every pair of
+// ranks on every communicator, in the prologue and in a step. Those that one sends in host order
+// must equal those that the other receives, in bytes and type. Then prologue and two steps are run
+// without times: hosts and streams advance as far as waits, peers and members allow. Programs have
+// no branches, so a stall means a stall in every run. Returns one violation (kMismatch) per
+// unmatched message, and one (kDeadlock) per stream or host that waits forever. Empty: the programs
+// match. Each program must be sound by itself.
 std::vector<Violation> ValidateTogether(std::span<const RankProgram> ranks);
 
 }  // namespace stepcast::program

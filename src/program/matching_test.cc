@@ -9,7 +9,7 @@
 namespace stepcast::program {
 namespace {
 
-// A rank of a pipeline, with a buffer to send from and receive into.
+// A pipeline rank with a buffer to send from and receive into.
 struct Stage {
   Stage(int rank, int ranks, int streams = 1) : test(streams) {
     std::vector<int> group;
@@ -94,7 +94,7 @@ TEST(MatchingTest, TwoSendsThatFaceEachOther) {
                 "communicator 'pipeline' on stream 'compute'"}));
 }
 
-// One exchange of both is no deadlock; nor are two streams with a communicator each.
+// One exchange with both is no deadlock; nor are two streams with a communicator each.
 TEST(MatchingTest, SendsThatFaceEachOtherInOneExchange) {
   std::vector<Stage> stages;
   for (int r = 0; r < 2; ++r) {
@@ -122,7 +122,7 @@ TEST(MatchingTest, SendsThatFaceEachOtherOnCommunicatorsOfTheirOwn) {
   EXPECT_TRUE(Messages(stages, Kind::kDeadlock).empty());
 }
 
-// The all-reduce of rank 0 comes before its send, that of rank 1 behind its receive.
+// Rank 0 has its all-reduce before its send, rank 1 after its receive.
 TEST(MatchingTest, CollectivesAndExchangesInADifferentOrder) {
   std::vector<Stage> stages;
   for (int r = 0; r < 2; ++r) stages.emplace_back(r, 2);
@@ -142,7 +142,7 @@ TEST(MatchingTest, CollectivesAndExchangesInADifferentOrder) {
             "'pipeline' on stream 'compute'");
 }
 
-// The host issues the send only when what was received has been used.
+// The host issues the send only after the received data has been used.
 TEST(MatchingTest, AHostThatWaits) {
   std::vector<Stage> stages;
   for (int r = 0; r < 2; ++r) {

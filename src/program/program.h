@@ -15,35 +15,35 @@
 #include "src/parallel/group_layout.h"
 #include "src/program/data_flow.h"
 
-// The step program: what one rank submits to its device in one training step. Written by lowering,
-// checked by the validator, run in virtual time by the simulator and on hardware by the runtime.
-// It knows streams, communicators, buffers and events; it does not know ZeRO, buckets or layers.
+// The step program: what one rank submits to its device in one training step. Lowering writes it,
+// the validator checks it, the simulator runs it in virtual time, and the runtime on hardware. It
+// has streams, communicators, buffers and events; it knows nothing of ZeRO, buckets or layers.
 //
 // Semantics
 //  * Host order. `prologue` is issued once, then `step` again and again, in order. The rank's CPU
-//    spends the issue cost of each instruction (priced by the cost room) and moves on; only
+//    spends the issue cost of each instruction (priced in src/cost) and moves on; only
 //    kHostWaitEvent makes it wait for the device.
-//  * A stream runs its operations in issue order, one at a time. Streams of a rank run beside each
-//    other.
+//  * A stream runs its operations in issue order, one at a time. Streams of a rank run
+//    concurrently.
 //  * A communicator runs its collectives and exchanges in host order, one at a time, whatever
-//    streams they were issued on, and a collective starts when every member of its group has
-//    reached it.
-//  * An exchange is sends and receives that run as one: NCCL's ncclGroupStart and ncclGroupEnd,
-//    MPI's Isend, Irecv and Waitall. The k-th send from rank a to rank b on a communicator goes
-//    into the k-th receive at b from a. A message moves when both of its ends have been reached,
-//    and the exchange ends when all of its messages have moved. A send or receive by itself is an
-//    exchange of one message. An all-to-all is a collective: its cost is that of all messages
-//    together, and a device sends them as one group.
-//  * Events follow CUDA: kRecordEvent marks the work issued on a stream so far; a wait refers to
-//    the latest record in host order, and is satisfied at once when there was none. A wait in the
+//    streams they were issued on. A collective starts when every member of its group has reached
+//    it.
+//  * An exchange is a set of sends and receives that run as one: NCCL's ncclGroupStart and
+//    ncclGroupEnd, MPI's Isend, Irecv and Waitall. The k-th send from rank a to rank b on a
+//    communicator matches the k-th receive at b from a. A message moves when both of its ends have
+//    been reached, and the exchange ends when all of its messages have moved. A single send or
+//    receive is an exchange of one message. An all-to-all is a collective: its cost is that of all
+//    messages together, and a device sends them as one group.
+//  * Events follow CUDA: kRecordEvent marks the work issued on a stream so far. A wait refers to
+//    the latest record in host order, and is satisfied at once if there was none. A wait in the
 //    next step for an event of this step is therefore the edge between steps.
 //  * Buffers: kAllocate and kRelease take effect in host order, as in a caching allocator, not at
-//    device time. A buffer belongs to the stream it was allocated on; another stream may use it
-//    until kRelease only if the owner's stream is made to wait for that use, or if kRecordStream
-//    names the other stream before the release (the allocator then delays the reuse).
+//    device time. A buffer belongs to the stream it was allocated on. Another stream may use it
+//    until kRelease only if the owner's stream waits for that use, or if kRecordStream names the
+//    other stream before the release (the allocator then delays the reuse).
 namespace stepcast::program {
 
-// Categories of memory, as the JSON output names them. A gradient waiting in a bucket is a
+// Categories of memory, with the names of the JSON output. A gradient waiting in a bucket is a
 // gradient; a gathered unit's full parameters are communication.
 enum class Category : std::uint8_t {
   kParameter,
@@ -55,9 +55,9 @@ enum class Category : std::uint8_t {
 };
 inline constexpr int kCategories = 6;
 
-// The part of the step that an operation belongs to; recomputation is backward, kBackwardWeight the
-// gradients of weights where a pipeline's schedule parts them from those of inputs, and kCheckpoint
-// the saving of a checkpoint that the device waits for.
+// The part of the step that an operation belongs to. Recomputation is backward. kBackwardWeight:
+// weight gradients, if a pipeline's schedule separates them from input gradients. kCheckpoint:
+// checkpoint saving that the device waits for.
 enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer, kCheckpoint, kBackwardWeight };
 inline constexpr int kPhases = 5;
 
@@ -77,8 +77,8 @@ enum class Opcode : std::uint8_t {
 
 enum class CopyDirection : std::uint8_t { kDeviceToDevice, kHostToDevice, kDeviceToHost };
 
-// Texts that names are made of, by index. They lie in one piece: a program has thousands of names,
-// and few of them are ever read.
+// The texts of names, by index, in one contiguous string: a program has thousands of names, and few
+// are ever read.
 class Texts {
  public:
   Index Add(std::string_view text);
@@ -94,8 +94,8 @@ class Texts {
   std::vector<std::uint32_t> ends_;
 };
 
-// A name: one text of Program::texts, or two behind one another, of which others have one in common
-// ("model.layers.3" and "/parameters"). kNone: nothing.
+// A name: one text of Program::texts, or two concatenated ones, such as the shared "model.layers.3"
+// and "/parameters". kNone: empty.
 struct NameParts {
   Index first = kNone;
   Index second = kNone;
@@ -105,14 +105,14 @@ struct Stream {
   std::string name{};  // "compute", "all-gather": a track of the trace
 };
 
-// The ranks that communicate together, global rank numbers in group order.
+// Ranks that communicate with each other: global rank numbers in group order.
 struct ProcessGroup {
   std::string name{};  // "data", "shard", "replica"
   std::vector<int> ranks{};
-  // The groups of all ranks, of which `ranks` is one. Empty: nothing is known of other groups.
+  // The groups of all ranks, of which `ranks` is one. Empty: other groups are unknown.
   parallel::GroupLayout layout{};
 
-  // Of a rank in the group; -1: it is not in it.
+  // The position of a rank in the group; -1: it is not a member.
   int PositionOf(int rank) const;
 };
 
@@ -125,23 +125,23 @@ struct Buffer {
   NameParts name{};  // Program::NameOf
   Bytes size{};
   Category category = Category::kActivation;
-  Bytes padding{};  // the part of `size` that only fills a shard to equal length
+  Bytes padding{};  // the part of `size` that only pads a shard to equal length
 };
 
 struct Collective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Index communicator = kNone;
-  // nccl-tests' size: all-reduce and broadcast: the buffer of each rank; all-gather and
-  // reduce-scatter: the whole (group size x the part of each rank); all-to-all: what each rank has
-  // for all, itself included (group size x the part for each rank, the largest where loads are not
-  // even: what it costs is told by the rank that sends or receives most).
+  // Size as in nccl-tests. All-reduce and broadcast: the buffer of each rank. All-gather and
+  // reduce-scatter: the whole (group size x the part of each rank). All-to-all: a rank's data for
+  // all ranks, itself included (group size x the part for each rank; with uneven loads the largest,
+  // because the rank that sends or receives the most determines the cost).
   Bytes bytes{};
   DataType data_type = DataType::kBf16;
-  bool average = false;  // a sum that is then divided by the number of ranks
-  // That it runs on; 0: copy engines move the bytes; none: as many as the communication library
-  // takes.
+  bool average = false;  // the sum is divided by the number of ranks
+  // Number of multiprocessors; 0: copy engines move the bytes; none: the communication library
+  // decides.
   std::optional<int> multiprocessors{};
-  int root = 0;  // broadcast: the position in the group of the rank whose values are sent
+  int root = 0;  // broadcast: position in the group of the rank that sends
   AllToAllLoads loads{};  // all-to-all
   friend bool operator==(const Collective&, const Collective&) = default;
 };
@@ -151,26 +151,26 @@ enum class MessageDirection : std::uint8_t { kSend, kReceive };
 // One end of a message.
 struct Message {
   MessageDirection direction = MessageDirection::kSend;
-  int peer = 0;  // Exchange::peers says how it is counted
+  int peer = 0;  // see Exchange::peers
   Bytes bytes{};
   friend bool operator==(const Message&, const Message&) = default;
 };
 
 // How an exchange names its peers: by position in the communicator's group (stage 3 of a pipeline),
-// or by the distance from the own position, modulo the group's size (1: the next in a ring), so
-// that all ranks of a ring have one program. All exchanges of a communicator do it alike.
+// or by distance from its own position, modulo the group's size (1: the next in a ring), so that
+// all ranks of a ring have the same program. All exchanges of a communicator use the same naming.
 enum class PeerNaming : std::uint8_t { kPosition, kDistance };
 
-// The instruction's uses are one for each message, in their order: a read of the bytes sent, a
-// write of the bytes received.
+// The instruction has one use per message, in order: a read of the bytes sent, or a write of the
+// bytes received.
 struct Exchange {
   Index communicator = kNone;
   DataType data_type = DataType::kBf16;
   PeerNaming peers = PeerNaming::kPosition;
   std::vector<Message> messages{};
-  std::optional<int> multiprocessors{};  // as a collective's
+  std::optional<int> multiprocessors{};  // as in Collective
 
-  // The peer's position in a group of so many, seen from a position in it.
+  // The peer's position in a group of `group_size`, as seen from position `own_position`.
   int PeerPosition(const Message& message, int own_position, int group_size) const {
     if (peers == PeerNaming::kPosition) return message.peer;
     const int position = (own_position + message.peer) % group_size;
@@ -204,8 +204,8 @@ struct BufferUse {
 struct Instruction {
   Opcode opcode = Opcode::kKernel;
   Phase phase = Phase::kForward;
-  std::uint16_t stream = 0;  // streams; meaningless where the opcode has none
-  Index operand = kNone;     // which table: see Opcode
+  std::uint16_t stream = 0;  // unused if the opcode has no stream
+  Index operand = kNone;     // index in a table that depends on the opcode
   Index first_use = 0;       // uses[first_use, first_use + use_count)
   Index use_count = 0;
   std::uint16_t micro_batch = 0;
@@ -213,13 +213,13 @@ struct Instruction {
 };
 
 struct Program {
-  int rank = 0;  // whose groups `groups` are
+  int rank = 0;  // the rank that `groups` belong to
   std::vector<Stream> streams{};
   std::vector<ProcessGroup> groups{};
   std::vector<Communicator> communicators{};
   std::vector<Event> events{};
   std::vector<Buffer> buffers{};
-  std::vector<Kernel> kernels{};          // distinct ones: operations refer to them
+  std::vector<Kernel> kernels{};          // distinct entries; operations refer to them
   std::vector<Collective> collectives{};  // distinct ones
   std::vector<Exchange> exchanges{};      // distinct ones
   std::vector<Copy> copies{};
@@ -231,10 +231,10 @@ struct Program {
   std::vector<Instruction> prologue{};
   std::vector<Instruction> step{};
 
-  // What the operations do to the training's values; only where lowering was asked for it.
+  // Effects of the operations on the training's values; only if lowering was asked for it.
   DataFlow data_flow{};
 
-  // The stream whose kernels are the training computation; phases are told by it. Always 0.
+  // The stream of the training computation, from which phases are derived. Always 0.
   static constexpr std::uint16_t kComputeStream = 0;
 
   std::string NameOf(const Buffer& buffer) const { return Text(buffer.name); }
@@ -244,7 +244,7 @@ struct Program {
   std::string Text(const NameParts& name) const;
 };
 
-// The words of the dump, the trace and the JSON output.
+// Names in the dump, the trace and the JSON output.
 const char* Name(Category category);           // "parameters", "gradients", "optimizer", ...
 const char* Name(Phase phase);                 // "forward", "backward", "optimizer"
 const char* Name(Opcode opcode);               // "kernel", "wait-event", ...

@@ -16,15 +16,15 @@
 namespace stepcast::program {
 namespace {
 
-// One vector clock for each stream, for the host, and as left behind in each communicator and
-// event: rows of one table.
+// A table of vector clocks: one for each stream, one for the host, and one left in each
+// communicator and event.
 class Clocks {
  public:
   Clocks(std::size_t rows, std::size_t width) : width_(width), counts_(rows * width, 0) {}
 
   std::uint32_t* operator[](std::size_t row) { return counts_.data() + row * width_; }
 
-  // Whatever `from` knows to have ended, `into` knows too.
+  // Adds to `into` all that `from` knows to have ended.
   void Join(std::size_t into, std::size_t from) {
     std::uint32_t* const target = (*this)[into];
     const std::uint32_t* const source = (*this)[from];
@@ -39,7 +39,7 @@ class Clocks {
   std::vector<std::uint32_t> counts_;
 };
 
-// An instruction as it was issued: the prologue is pass 0, the steps are passes 1 and 2.
+// An issued instruction: the prologue is pass 0, the steps are passes 1 and 2.
 struct Position {
   std::uint32_t pass = 0;
   std::uint32_t index = 0;
@@ -74,8 +74,8 @@ class RaceCheck {
   }
 
  private:
-  // An operation that used a range: it had ended when clock `actor`, a stream's or the host's,
-  // reached `count`. Counts begin at 1; 0: none.
+  // An operation that used a range: it had ended when clock `actor` (a stream's or the host's)
+  // reached `count`. Counts begin at 1; 0 means none.
   struct Access {
     std::uint32_t actor = 0;
     std::uint32_t count = 0;
@@ -84,7 +84,7 @@ class RaceCheck {
     Access access;
     std::uint32_t next = kNone;
   };
-  // The bytes [begin, end) have all been used alike.
+  // All bytes of [begin, end) have the same uses.
   struct Segment {
     std::int64_t begin = 0;
     std::int64_t end = 0;
@@ -161,7 +161,7 @@ class RaceCheck {
     }
   }
 
-  // The messages of an exchange move at the same time.
+  // The messages of an exchange move concurrently.
   void CheckMessages(const Instruction& instruction, Position position) {
     const auto uses =
         std::span(program_.uses).subspan(instruction.first_use, instruction.use_count);
@@ -179,7 +179,7 @@ class RaceCheck {
     }
   }
 
-  // What the host knows when it issues something, the stream knows when it runs that.
+  // A stream knows, when it runs an operation, what the host knew when it issued the operation.
   void JoinHost(std::uint16_t stream) {
     if (host_seen_[stream] == host_version_) return;
     host_seen_[stream] = host_version_;
@@ -212,7 +212,7 @@ class RaceCheck {
     return clock[earlier.actor] >= earlier.count;
   }
 
-  // Clocks only grow, so a stream that has once followed the allocation does so ever after.
+  // Clocks only grow, so a stream that once followed the allocation always does.
   void CheckAllocated(const BufferState& buffer, const BufferUse& use, Position position,
                       const std::uint32_t* clock) {
     const std::uint32_t* const needed = allocations_[use.buffer];
@@ -247,7 +247,7 @@ class RaceCheck {
       });
       DropReaders(segment);
     }
-    // The range is of one piece again.
+    // Merges the segments of the range into one.
     Segment& piece = used.front();
     piece.end = used.back().end;
     piece.write = access;
@@ -259,7 +259,8 @@ class RaceCheck {
     buffer.parts.clear();
   }
 
-  // The segments that are exactly the bytes of a use; cuts them where it begins and ends.
+  // Returns the segments that cover exactly the bytes of a use; splits segments at its begin and
+  // end.
   std::span<Segment> Cut(BufferState& buffer, const BufferUse& use) {
     const std::int64_t begin = use.offset.count();
     const std::int64_t end = begin + use.size.count();
@@ -298,7 +299,7 @@ class RaceCheck {
     }
   }
 
-  // A stream's later read ends later.
+  // A later read of the same stream ends later and replaces the earlier one.
   void AddReader(Segment& segment, const Access& access) {
     if (segment.read.actor == access.actor || segment.read.count == 0) {
       segment.read = access;
@@ -392,7 +393,7 @@ class RaceCheck {
                     program_.streams[buffer.owner].name, Who(used_at, release)));
   }
 
-  // Found again only for a report.
+  // Only found for a report.
   Position PositionOf(const Access& access) const {
     std::uint32_t count = 0;
     for (const std::uint32_t pass : {0U, 1U, 2U}) {
@@ -417,13 +418,13 @@ class RaceCheck {
   std::string Who(Position position) const {
     return fmt::format("{} {}", Where(position), Describe(program_, At(position)));
   }
-  // As seen from an instruction that came later.
+  // The operation as seen from a later instruction.
   std::string Who(Position position, Position seen_from) const {
     const bool earlier_step = position.pass == 1 && seen_from.pass == 2;
     return Who(position) + (earlier_step ? ", issued in the step before," : "");
   }
 
-  // The second step repeats what the first has shown; only the first time counts.
+  // Whether the violation is new: the second step repeats those of the first.
   bool First(ViolationKind kind, Position position, Index buffer, Position other = {}) {
     const std::uint32_t distance = other.pass == 0 ? 2 : position.pass - other.pass;
     return reported_

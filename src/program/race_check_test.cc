@@ -30,7 +30,7 @@ const std::vector<Violation> kSound;
 
 TEST(RaceCheckTest, AnEmptyProgramIsSound) { EXPECT_EQ(CheckRaces(Program()), kSound); }
 
-// What puts two conflicting uses in order.
+// Rules that order two conflicting uses.
 
 TEST(RaceCheckTest, AStreamOrdersItsOperations) {
   TestProgram test(1);
@@ -90,7 +90,7 @@ TEST(RaceCheckTest, OneByteInCommonIsARace) {
   EXPECT_NE(violations[0].message.find("bytes [32, 33)"), std::string::npos);
 }
 
-// Two events, there and back, make a step that can follow itself.
+// Two events, there and back, let a step follow itself.
 TEST(RaceCheckTest, EventsOrderStreams) {
   TestProgram test(2);
   const Index x = test.AddBuffer("x", kSize);
@@ -201,7 +201,7 @@ TEST(RaceCheckTest, AnOperationMayReadAndWriteTheSameBytes) {
   EXPECT_EQ(CheckRaces(test.program()), kSound);
 }
 
-// A write to the whole follows reads of its parts by several streams: each must be ordered.
+// A write to the whole buffer follows reads of its parts by several streams: each must be ordered.
 TEST(RaceCheckTest, EveryReaderCounts) {
   TestProgram test(3);
   const Index x = test.AddBuffer("x", kSize);
@@ -242,7 +242,8 @@ TEST(RaceCheckTest, ReleaseWithoutAllocation) {
   EXPECT_EQ(Only(test).kind, Kind::kReleaseUnallocated);
 }
 
-// The prologue's allocation is gone after the first step: only the second shows it.
+// The prologue's allocation is gone after the first step, so only the second step reveals the
+// error.
 TEST(RaceCheckTest, ReleaseOfWhatOnlyTheFirstStepHas) {
   TestProgram test(1);
   const Index x = test.AddBuffer("x", kSize);
@@ -275,7 +276,7 @@ TEST(RaceCheckTest, WhatAStepAllocatesItReleases) {
   EXPECT_EQ(violation.instruction, 0u);
 }
 
-// A buffer may live from one step into the next, if the prologue begins that cycle.
+// A buffer may live from one step into the next if the prologue starts the cycle.
 TEST(RaceCheckTest, ABufferMayLiveAcrossTheEndOfAStep) {
   TestProgram test(1);
   const Index x = test.AddBuffer("x", kSize);
@@ -311,7 +312,7 @@ TEST(RaceCheckTest, ThePrologueInitialisesWhatItAllocates) {
   EXPECT_EQ(CheckRaces(test.program()), kSound);
 }
 
-// Memory goes back to its owner's stream in host order.
+// Memory returns to its owner's stream in host order.
 
 TEST(RaceCheckTest, ReleasedWhileAnotherStreamUsesIt) {
   TestProgram test(2);
@@ -370,7 +371,7 @@ TEST(RaceCheckTest, RecordStreamCoversOnlyTheStreamItNames) {
   EXPECT_NE(violation.message.find("'read too'"), std::string::npos);
 }
 
-// Memory comes from what the owner's stream has used before: another stream must come after that.
+// Memory was used before by the owner's stream: another stream must come after that use.
 TEST(RaceCheckTest, AnotherStreamsFirstUseMustFollowTheAllocation) {
   TestProgram test(2);
   const Index x = test.AddBuffer("x", kSize);
@@ -395,7 +396,7 @@ TEST(RaceCheckTest, AnEventBehindTheAllocationIsEnough) {
   EXPECT_EQ(CheckRaces(test.program()), kSound);
 }
 
-// What the owner's stream has waited for used the memory too.
+// The memory was also used by whatever the owner's stream has waited for.
 TEST(RaceCheckTest, TheUseMustFollowWhatTheOwnerHasWaitedFor) {
   TestProgram test(3);
   const Index x = test.AddBuffer("x", kSize);
@@ -408,8 +409,8 @@ TEST(RaceCheckTest, TheUseMustFollowWhatTheOwnerHasWaitedFor) {
   EXPECT_EQ(Only(test).kind, Kind::kUsedBeforeAllocation);
 }
 
-// Steps repeat what they do wrong; it is said once. (Only the second step's memory has a former
-// life that the unordered read might meet.)
+// Steps repeat their errors; each is reported once. (Only the second step's memory has a previous
+// use that the unordered read might conflict with.)
 TEST(RaceCheckTest, TheSecondStepDoesNotRepeatTheFirst) {
   TestProgram test(2);
   const Index x = test.AddBuffer("x", kSize);

@@ -6,8 +6,8 @@
 
 #include "src/program/program.h"
 
-// Writes small programs in tests: each call adds one instruction, in host order. Tables grow as
-// they are needed, and names tell what is what ("stream 0", "event 3").
+// Writes small programs in tests. Each call adds one instruction, in host order. Tables grow as
+// needed, and names are generated ("stream 0", "event 3").
 namespace stepcast::program {
 
 class TestProgram {
@@ -18,7 +18,7 @@ class TestProgram {
     }
   }
 
-  // What follows belongs to the step.
+  // Later instructions belong to the step.
   TestProgram& Step() {
     in_step_ = true;
     return *this;
@@ -73,7 +73,7 @@ class TestProgram {
     return {buffer, true, Bytes(begin), Bytes(end - begin)};
   }
 
-  // A kernel of its own.
+  // A new kernel, and an operation that runs it.
   TestProgram& Kernel(int stream, const std::string& name, std::vector<BufferUse> uses = {}) {
     return Run(stream, AddKernel(name), std::move(uses));
   }

@@ -5,26 +5,26 @@
 #include "src/base/time.h"
 #include "src/program/program.h"
 
-// What happened when a program ran, in virtual time or on hardware. Simulator and runtime write
-// the same form, so that forecast and measurement lie side by side, operation by operation.
-// A record names its instruction (an index into Program::step) and the step it was issued in;
-// names, sizes and streams are looked up in the program.
+// A record of a program's run, in virtual time or on hardware. Simulator and runtime write the same
+// form, so forecast and measurement can be compared operation by operation. A record has its
+// instruction (an index in Program::step) and the step in which it was issued; names, sizes and
+// streams are in the program.
 namespace stepcast::program {
 
 // A kernel, copy, collective, exchange or host task.
 struct OperationRecord {
   Index instruction = kNone;
   std::uint32_t step = 0;
-  Time issued{};  // the host had submitted it
-  // Its stream and its waits let it go; a collective then waits for its communicator and its
-  // partners until `start`. So does an exchange: at `start` the last of its peers has reached it;
-  // messages of others may have moved before.
+  Time issued{};  // when the host submitted it
+  // When its stream and its waits allowed it to start. From then until `start`, a collective waits
+  // for its communicator and its partners. So does an exchange: at `start` the last of its peers
+  // has reached it; messages with other peers may have moved before.
   Time ready{};
   Time start{};
   Time end{};
 };
 
-// A stream (or the host) stood at a wait that was not satisfied yet, from `start` to `end`.
+// A stream (or the host) was blocked by an unsatisfied wait from `start` to `end`.
 struct WaitRecord {
   Index instruction = kNone;
   std::uint32_t step = 0;
@@ -32,7 +32,7 @@ struct WaitRecord {
   Time end{};
 };
 
-// Memory changed when the host issued an allocation or release.
+// A memory change at the time when the host issued an allocation or release.
 struct MemoryRecord {
   Index instruction = kNone;
   std::uint32_t step = 0;
@@ -42,7 +42,7 @@ struct MemoryRecord {
 // One rank's run. Records of one stream are in time order; memory records are in host order.
 struct Timeline {
   std::vector<OperationRecord> operations{};  // in order of (end, issue)
-  std::vector<WaitRecord> waits{};            // likewise
+  std::vector<WaitRecord> waits{};            // in order of (end, issue)
   std::vector<MemoryRecord> memory{};
   // End of step s: when everything issued in it had finished. Not decreasing.
   std::vector<Time> step_ends{};

@@ -54,7 +54,7 @@ namespace {
 
 constexpr std::size_t kOpcodes = static_cast<std::size_t>(Opcode::kRecordStream) + 1;
 
-// Tables and instructions that point to what does not exist.
+// Checks tables and instructions for references to nonexistent entries.
 class IndexCheck {
  public:
   explicit IndexCheck(const Program& program) : program_(program) {
@@ -147,7 +147,7 @@ class IndexCheck {
           Report(
               fmt::format("exchanges[{}] has no peer in a group of {}: {}", i, size, message.peer));
         }
-        // One of no bytes only tells that its sender has got there.
+        // A message of no bytes only signals that its sender has arrived there.
         if (message.bytes < Bytes(0)) {
           Report(fmt::format("exchanges[{}] has a message of less than nothing: {} B", i,
                              message.bytes.count()));
@@ -163,7 +163,7 @@ class IndexCheck {
     }
   }
 
-  // The size of the table that the operand points into.
+  // The size of the table that the operand indexes.
   std::size_t TableSize(Opcode opcode) const {
     switch (opcode) {
       case Opcode::kKernel:
@@ -214,7 +214,7 @@ class IndexCheck {
     }
   }
 
-  // What is sent and received is what the uses say.
+  // Checks that messages and uses of an exchange agree.
   void CheckMessages(bool in_prologue, Index index, const Instruction& instruction) {
     if (instruction.operand >= program_.exchanges.size()) return;
     const std::vector<Message>& messages = program_.exchanges[instruction.operand].messages;
@@ -256,7 +256,7 @@ class IndexCheck {
   }
 
   const Program& program_;
-  // By opcode: entries of the table that the operand points into, and of streams where it has one.
+  // [opcode] entries of the table that the operand indexes, and streams if it has one.
   std::array<std::size_t, kOpcodes> operands_{}, streams_{};
   bool uses_exist_ = false;  // all of them: none has to be looked at again
   std::vector<Violation> violations_;

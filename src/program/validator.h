@@ -9,23 +9,23 @@
 
 namespace stepcast::program {
 
-// What can be wrong with a step program, or with the programs of several ranks together. A
-// violation is a bug of the lowering that wrote the program, not of the user.
+// Errors in a step program, or between the programs of several ranks. A violation is a bug in the
+// lowering, not in the user's input.
 
 enum class ViolationKind : std::uint8_t {
-  kIndex,           // a stream, operand, use, label or byte range that does not exist
+  kIndex,           // a nonexistent stream, operand, use, label or byte range
   kRace,            // two conflicting uses that are not ordered
-  kUseUnallocated,  // a use of a buffer that is not allocated then
+  kUseUnallocated,  // a use of a buffer that is not allocated at that point
   kReleaseUnallocated,
-  kRecordUnallocated,  // kRecordStream of a buffer that is not allocated then
+  kRecordUnallocated,  // kRecordStream of a buffer that is not allocated at that point
   kAllocatedTwice,
-  kLeak,           // allocated in the step, still there when the step is issued again
+  kLeak,           // allocated in the step and not released when the step is issued again
   kReleasedInUse,  // another stream may still use it when its owner's stream reuses the memory
-  // another stream's use does not follow the allocation: the memory may still be in use there
+  // another stream's use is not ordered after the allocation: the memory may still be in use
   kUsedBeforeAllocation,
-  kReadUnwritten,  // a read of bytes that nothing has written since the allocation
-  // Of the programs of several ranks (matching.h):
-  kMismatch,  // a message whose other end is missing, or is of other bytes or another type
+  kReadUnwritten,  // a read of bytes not written since the allocation
+  // For the programs of several ranks (matching.h):
+  kMismatch,  // a message without a matching end, or with different bytes or type
   kDeadlock,  // ranks that wait for one another
 };
 const char* Name(ViolationKind kind);
@@ -33,57 +33,56 @@ const char* Name(ViolationKind kind);
 struct Violation {
   ViolationKind kind = ViolationKind::kIndex;
   bool in_prologue = false;
-  Index instruction = kNone;  // into the step, or the prologue
-  std::string message;        // one sentence that names the instruction and what it conflicts with
+  Index instruction = kNone;  // index in the step, or in the prologue
+  std::string message;        // one sentence that names the instruction and its conflict
 
   friend bool operator==(const Violation&, const Violation&) = default;
 };
 std::ostream& operator<<(std::ostream& out, const Violation& violation);
 
-// How messages name an instruction: "step[17]".
+// An instruction's name in messages: "step[17]".
 std::string PlaceOf(bool in_prologue, Index instruction);
 
-// Proves that a step program is free of races and of mistakes in its memory, whatever times its
-// operations take.
+// Checks that a step program is free of races and memory errors, for all possible durations of its
+// operations.
 //
-// The rule: of two operations that use overlapping bytes of one buffer, one of them writing, the
-// earlier in host order must have ended before the later starts, whatever times they take. What
-// puts operations in order:
-//   * the order of a stream;
-//   * an event that is recorded behind the one and waited for before the other (the wait refers to
-//     the latest record in host order; it waits for nothing when there was none);
-//   * the host: a host task and what it waited for come before all it issues later;
-//   * a communicator: its collectives and exchanges run one after the other, in host order.
+// The rule: if two operations use overlapping bytes of one buffer and one of them writes, the
+// earlier in host order must end before the later starts, for all durations. Operations are ordered
+// by:
+//  * the order of a stream;
+//  * an event recorded after the one and waited for before the other (the wait refers to the latest
+//    record in host order; without a record it does not wait);
+//  * the host: a host task, and whatever the host waited for, come before all that it issues later;
+//  * a communicator: its collectives and exchanges run one after the other, in host order.
 // The messages of an exchange are not ordered among each other.
 //
 // Method: vector clocks. Each stream, and the host, counts its operations; a clock says how many of
-// each have surely ended. An operation is ordered after another exactly when its clock has reached
-// the other's number. For each range of a buffer the last write and the reads since are kept, as in
-// FastTrack (Flanagan and Freund, PLDI 2009): what came before those is ordered before them, or has
-// been reported. The prologue is gone through once and the step twice, so that a step's operations
-// are held against those of the step before.
+// each have certainly ended. An operation is ordered after another exactly if its clock has reached
+// the other's number. For each range of a buffer, the last write and the reads since are kept, as
+// in FastTrack (Flanagan and Freund, PLDI 2009): earlier uses are ordered before those, or have
+// been reported. The prologue is processed once and the step twice, so that operations of a step
+// are compared with those of the previous step.
 //
-// A buffer's life: what is allocated by the prologue counts as written. Memory is reused in host
-// order on the owner's stream, so at its release every use on another stream must be ordered before
-// that point of the owner's stream, or kRecordStream must have named the other stream. For the same
-// reason another stream's first use must come after all that the owner's stream had run, and waited
-// for, at the allocation.
+// Lifetime of a buffer: buffers allocated by the prologue count as written. Memory is reused in
+// host order on the owner's stream. At its release, every use on another stream must therefore be
+// ordered before that point of the owner's stream, or kRecordStream must have named the other
+// stream. Likewise, another stream's first use must come after everything that the owner's stream
+// had run, and waited for, at the allocation.
 
-// Every violation, each once, in the order in which the instructions are met. All that the program
-// points to exists (validator.h).
+// All violations, without repetition, in the order of instructions. All indices must be valid
+// (CheckIndices).
 std::vector<Violation> CheckRaces(const Program& program);
 
-// Proves that a step program is sound before anything runs it: that all it points to exists
-// (validator.h), and that it is free of races and of mistakes in its memory (validator.h).
+// Checks that a step program is sound before it runs: CheckIndices, then CheckRaces.
 
-// Proves that all that a step program points to exists: operands, streams, uses, labels, names,
-// byte ranges, groups and peers.
+// Checks that everything that a step program refers to exists: operands, streams, uses, labels,
+// names, byte ranges, groups and peers.
 
-// One violation (kIndex) for each that does not, tables first, then instructions in order.
+// One violation (kIndex) per invalid reference, tables first, then instructions in order.
 std::vector<Violation> CheckIndices(const Program& program);
 
-// Every violation, each once, in the order in which the instructions are met; empty: the program is
-// sound. Wrong indices are found first, and then nothing else is looked for.
+// All violations, without repetition, in the order of instructions; empty: the program is sound. If
+// there are invalid indices, only those are reported.
 std::vector<Violation> Validate(const Program& program);
 
 }  // namespace stepcast::program

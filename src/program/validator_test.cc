@@ -19,7 +19,7 @@ std::vector<Kind> Kinds(const TestProgram& test) {
 
 TEST(ValidatorTest, AnEmptyProgramIsSound) { EXPECT_EQ(Validate(Program()).size(), 0u); }
 
-// Nobody can say what an operation races with that uses what does not exist.
+// Races cannot be checked for operations with invalid references.
 TEST(ValidatorTest, RacesAreLookedForWhereAllIndicesAreRight) {
   TestProgram test(2);
   const Index x = test.AddBuffer("x", Bytes(64));

@@ -26,7 +26,7 @@ constexpr DecimalRange kRotaryShare = {0, 1};
 constexpr DecimalRange kCap = {0, 1e6};
 constexpr std::int64_t kMostRepeats = model::kMostLayers;
 
-// Mappings of parts by their names.
+// Parts by name.
 using Parts = std::map<std::string, Architecture, std::less<>>;
 
 class PartReader {
@@ -69,7 +69,7 @@ void ReadIndex(PartReader& part, bool latent, Architecture& a) {
   index.reader().Finish();
 }
 
-// `rotary`: the part of a head that positions turn; 0: they turn none.
+// `rotary`: the rotated part of a head; 0: none.
 void ReadRotary(PartReader& part, Architecture& a) {
   const double share =
       part.reader().ReadDecimal("rotary", Need::kOptional, kRotaryShare).value_or(1);
@@ -258,7 +258,7 @@ void ReadExperts(PartReader& part, Architecture& a) {
                                   {{"softmax_of_chosen", RouterScores::kSoftmaxOfChosen},
                                    {"softmax", RouterScores::kSoftmax},
                                    {"sigmoid", RouterScores::kSigmoid},
-                                   // As many kernels.
+                                   // It takes as many kernels as sigmoid.
                                    {"sqrtsoftplus", RouterScores::kSigmoid}})
           .value_or(RouterScores::kSoftmax);
   experts.normalized_weights = part.Boolean("normalized", true);
@@ -278,7 +278,7 @@ void ReadExperts(PartReader& part, Architecture& a) {
 
 enum class FeedForwardKind : std::uint8_t { kDense, kExperts, kParallel };
 
-// Both at once: what another part says of a dense layer, and of experts.
+// Combines a dense part and an experts part.
 void TakeBoth(const Architecture& dense, const Architecture& experts, Architecture& a) {
   a.feed_forward = dense.feed_forward;
   a.feed_forward_bias = dense.feed_forward_bias;
@@ -330,7 +330,7 @@ std::string KnownNames(const Parts& parts) {
   return names.empty() ? "there are none" : fmt::format("there are {}", names);
 }
 
-// What a block has of both lists of parts.
+// Combines a block's mixer and feed-forward parts.
 Architecture BlockOf(const Architecture& base, const Architecture* mixer,
                      const Architecture* feed_forward) {
   Architecture block = mixer != nullptr ? *mixer : base;
@@ -390,12 +390,12 @@ Letters ReadBlockKinds(MappingReader& reader, const Architecture& base, const Pa
   return letters;
 }
 
-// "(DDDF)*10": letters, groups, and how often the one before is repeated.
+// Parses "(DDDF)*10": letters, groups, and repetitions of the item before.
 class PatternParser {
  public:
   PatternParser(std::string_view text, const Letters& letters) : text_(text), letters_(letters) {}
 
-  // Empty, and `mistake`, if it is none.
+  // Returns an empty list and sets `mistake` if the text is no pattern.
   std::vector<int> Read() {
     std::vector<int> kinds = Sequence();
     if (mistake.empty() && at_ < text_.size()) Fail("a bracket is closed that is not open");
@@ -432,7 +432,7 @@ class PatternParser {
     }
     return kinds;
   }
-  // A star before digits repeats; elsewhere it may be a letter.
+  // A star before digits repeats a part; elsewhere it may be a letter.
   std::int64_t Times() {
     if (at_ + 1 >= text_.size() || text_[at_] != '*' ||
         !std::isdigit(static_cast<unsigned char>(text_[at_ + 1]))) {
@@ -466,8 +466,8 @@ std::vector<int> ReadPattern(MappingReader& reader, const Letters& letters) {
   return pattern;
 }
 
-// A module that predicts one token more: one block, or one that mixes alone and one that feeds
-// forward alone, which are one.
+// Reads a module that predicts one more token: one block, or a mixer block and a feed-forward block
+// that together are one.
 void ReadFurtherTokens(MappingReader& reader, const Letters& letters, Architecture& a) {
   auto fields = reader.ReadMapping("mtp", Need::kOptional);
   if (!fields) return;
@@ -491,7 +491,7 @@ void ReadFurtherTokens(MappingReader& reader, const Letters& letters, Architectu
   }
 }
 
-// What the whole model is asked for: that of the kinds that have it, of most blocks first.
+// Sets the model's top-level fields from the first kind that has them, most frequent kinds first.
 void TakeFromKinds(Architecture& a) {
   const auto take = [&a](const auto& has, const auto& copy) {
     for (const int kind : a.pattern) {
@@ -527,7 +527,7 @@ void TakeFromKinds(Architecture& a) {
   }
 }
 
-// `towers`: encoders of images. One without layers is none.
+// `towers`: image encoders. A tower without layers is ignored.
 void ReadTowers(MappingReader& reader, Architecture& a) {
   const auto towers = reader.ReadNode("towers", Need::kOptional, "a mapping of names");
   if (!towers) return;

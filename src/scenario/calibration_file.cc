@@ -79,15 +79,14 @@ Result<calibration::FrameworkCosts> LoadFrameworkCosts(const std::string& path) 
   return tl::make_unexpected(std::move(diagnostics));
 }
 
-// What a profile says of collectives (calibration_file.h, docs/formats.md).
+// The collective sections of a profile (calibration_file.h, docs/formats.md).
 
-// An entry of `collectives`, the one at `index`: measured times by size. As far as it can be read:
-// what cannot be stands as something plausible, so that the rest can still be checked; the
-// diagnostics keep the profile from being used.
+// An entry of `collectives`, at `index`: measured times by size. Unreadable values are replaced by
+// plausible ones so that the rest can be checked; the diagnostics prevent use of the profile.
 calibration::CollectiveTable ReadCollectiveTable(const Node& node, int index,
                                                  Diagnostics& diagnostics);
 
-// The section `collective_law`: how long they take where nothing was measured.
+// The section `collective_law`: the modeled time of unmeasured collectives.
 calibration::CollectiveLaw ReadCollectiveLaw(MappingReader& section);
 
 namespace {
@@ -150,8 +149,8 @@ calibration::CollectiveLaw ReadCollectiveLaw(MappingReader& section) {
   return law;
 }
 
-// The section `runs` of a calibration profile (docs/formats.md, "Learned runs"). Besides what
-// documents report in general: calibration.runs (none, too many, or two of the same settings).
+// The section `runs` of a calibration profile (docs/formats.md, "Learned runs"). Errors besides
+// those of documents: calibration.runs (none, too many, or two with the same settings).
 std::shared_ptr<const calibration::LearnedRuns> ReadLearnedRuns(MappingReader& section);
 
 namespace {
@@ -220,7 +219,7 @@ namespace {
 using calibration::Calibration;
 using calibration::Neighbour;
 
-// How plausible.h names a key that the file nests.
+// The file's name of a key that plausible.h names without nesting.
 std::string FieldOf(std::string field) {
   for (std::string_view algorithm : {"ring", "tree"}) {
     const std::string prefix = fmt::format("links.{}_", algorithm);
@@ -344,7 +343,7 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
 
 namespace {
 
-// What is in a file, to be shared; null after a Diagnostic.
+// Shares the contents of a file; null after a Diagnostic.
 template <typename T>
 std::shared_ptr<const T> Shared(Result<T> read, Diagnostics& diagnostics) {
   if (read) return std::make_shared<const T>(*std::move(read));
@@ -382,8 +381,8 @@ calibration::MemoryCosts ReadMemory(MappingReader& section) {
   return costs;
 }
 
-// What could be read and cannot be true. A value that could not be read was reported as such and
-// stands as zero; a missing one has no node.
+// Reports values that were read but cannot be true. A value that could not be read was already
+// reported and is zero; a missing one has no node.
 void ReportFaults(const Calibration& calibration, const Node& node, Diagnostics& diagnostics) {
   const std::size_t unreadable = diagnostics.size();
   const auto reported = [&](const Location& location) {

@@ -15,7 +15,8 @@
 
 namespace stepcast::scenario {
 
-// A required key of a section: zero after a Diagnostic, and then what is read is not used.
+// Required keys of a section. They return zero after a Diagnostic, and the section is then not
+// used.
 
 inline double RequiredDecimal(MappingReader& section, std::string_view key) {
   return section.ReadDecimal(key, Need::kRequired, {}).value_or(0);
@@ -27,105 +28,105 @@ inline Bytes RequiredBytes(MappingReader& section, std::string_view key) {
   return section.ReadBytes(key, Need::kRequired, Zero::kAllowed).value_or(Bytes());
 }
 
-// Rows of measured figures, as profiles write them: [1 MiB, 13.1 ms], [1024, 1024, 4096, 25 us].
-// Besides what documents report in general: calibration.bad-point (a row of wrong length) and
+// Rows of measured figures, as in profiles: [1 MiB, 13.1 ms], [1024, 1024, 4096, 25 us]. Errors
+// besides those of documents: calibration.bad-point (a row of wrong length) and
 // calibration.no-points (an empty curve).
 
-// The items of one row; empty after a Diagnostic when there are not `count`. `needs`: what they
-// are, in words.
+// The items of one row, which must be `count`; empty after a Diagnostic. `needs`: a description of
+// the items.
 std::vector<Node> ItemsOfRow(const Node& node, std::size_t count, std::string_view needs,
                              std::string_view example, Diagnostics& diagnostics);
 
-// The nodes of an optional sequence that has something in it.
+// The items of an optional sequence, which must not be empty.
 std::vector<Node> ReadRows(MappingReader& section, std::string_view key);
 
-// Rows of a size and a time, each behind the points before.
+// Rows of a size and a time, appended to `points`.
 void ReadPoints(const std::vector<Node>& nodes, calibration::Curve& points,
                 Diagnostics& diagnostics);
-// Those of an optional key.
+// The same for an optional key.
 calibration::Curve ReadCurve(MappingReader& section, std::string_view key,
                              Diagnostics& diagnostics);
 
-// `over` laid over `base`: mappings are merged key by key, every other value of `over` takes the
-// place of the one in `base`, and null removes it. Positions stay those of the values. Parts that
-// do not change are shared. Neither may be null.
+// `over` merged into `base`: mappings are merged key by key, other values of `over` replace those
+// of `base`, and null removes them. Values keep their positions. Unchanged parts are shared.
+// Neither may be null.
 YamlTree Merged(const YamlTree& base, const YamlTree& over);
 
-// What a device's kernels cost, by the releases of their libraries.
+// The costs of a device's kernels, by releases of their libraries.
 struct KernelCostsSection {
   calibration::KernelCosts costs;
   std::vector<calibration::KernelRelease> releases{};  // ascending
 };
 
-// The section `kernels` of a calibration profile (calibration_file.h, which lists what is reported;
-// docs/formats.md).
+// Reads the section `kernels` of a calibration profile. Errors are listed below; format:
+// docs/formats.md.
 KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnostics);
 
-// The file that a value of a profile names, as it lies; nothing after a Diagnostic.
+// The path of the file that a profile's value names; nothing after a Diagnostic.
 std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics);
 
 // Calibration profiles as YAML.
 //
-//   name: h100-sxm
-//   provenance: {machine: ..., software: ..., when: ..., how: ...}   # free keys, at least one
-//   kernels:                                   # each section may be missing, none of its keys may
-//     gemm:                                    # the data types that were measured, one or more
-//       bf16: {max_efficiency: 0.795, half_flops: 3900000000}
-//     attention_forward_efficiency: 0.35
-//     attention_backward_efficiency: 0.28
-//     memory_efficiency: 0.85
-//     start_latency: 2 us
-//     launch: 5 us
-//     collective_launch: 20 us
-//     releases:                                # the oldest first; what is different from each on
-//       - {torch: "2.8", token_sum_time: 5.5 ns}
-//   frameworks: calibration/hosts/frameworks.yaml   # calibration_file.h
-//   host:                                           # of this very machine
-//     dispatch: {megatron: {module: 100 us, autograd: 20 us}}   # by framework, each may be missing
-//   links:
-//     nvlink_efficiency: 0.824
-//     pcie_efficiency: 0.75
-//     network_efficiency: 0.92
-//     ring: {base: 8.4 us, nvlink_hop: 3.4 us, pcie_hop: 5.7 us, network_hop: 14 us}
-//     tree: {base: 8.4 us, nvlink_hop: 4 us, pcie_hop: 4 us, network_hop: 14 us}
-//   memory:
-//     context: 512 MiB
-//     first_communicator: 717 MiB
-//     next_communicator: 512 MiB
-//     gemm_workspace: 32 MiB
-//   collectives:                               # sizes as nccl-tests counts them, ascending
-//     - {collective: all_reduce, ranks: 4, nodes: 4, points: [[4 KiB, 1.8 ms], [1 MiB, 13.1 ms]]}
+//  name: h100-sxm
+//  provenance: {machine: ..., software: ..., when: ..., how: ...}   # free keys, at least one
+//  kernels:                                   # each section may be missing, none of its keys may
+//    gemm:                                    # the data types that were measured, one or more
+//      bf16: {max_efficiency: 0.795, half_flops: 3900000000}
+//    attention_forward_efficiency: 0.35
+//    attention_backward_efficiency: 0.28
+//    memory_efficiency: 0.85
+//    start_latency: 2 us
+//    launch: 5 us
+//    collective_launch: 20 us
+//    releases:                                # oldest first; each lists what changes from it on
+//      - {torch: "2.8", token_sum_time: 5.5 ns}
+//  frameworks: calibration/hosts/frameworks.yaml   # see below
+//  host:                                           # of this very machine
+//    dispatch: {megatron: {module: 100 us, autograd: 20 us}}   # by framework, each may be missing
+//  links:
+//    nvlink_efficiency: 0.824
+//    pcie_efficiency: 0.75
+//    network_efficiency: 0.92
+//    ring: {base: 8.4 us, nvlink_hop: 3.4 us, pcie_hop: 5.7 us, network_hop: 14 us}
+//    tree: {base: 8.4 us, nvlink_hop: 4 us, pcie_hop: 4 us, network_hop: 14 us}
+//  memory:
+//    context: 512 MiB
+//    first_communicator: 717 MiB
+//    next_communicator: 512 MiB
+//    gemm_workspace: 32 MiB
+//  collectives:                               # sizes as nccl-tests counts them, ascending
+//    - {collective: all_reduce, ranks: 4, nodes: 4, points: [[4 KiB, 1.8 ms], [1 MiB, 13.1 ms]]}
 //
-// Measured times, which may stand in for the efficiencies (then optional) and come on top:
+// Measured times, which make the efficiencies optional and take precedence over them:
 //
-//   kernels:
-//     gemm_surface: {bf16: [[1024, 1024, 4096, 25 us], ...]}    # every combination of m, n, k
-//     gemm_input_gradient_surface, gemm_weight_gradient_surface # alike, by layout of the operands
-//     attention_forward_surface: {bf16: [[128, 2048, 64, 310 us], ...]}  # heads, sequence, head
-//                                                               # size; attention_backward_surface
-//     memory_curve: [[1 MiB, 4 us], ...]                        # bytes read and written, time
-//     optimizer_curve: [[1 MiB, 4 us], ...]
-//   copies:                                                     # bytes moved, time
-//     host_to_device: [[1 MiB, 50 us], ...]                     # device_to_host, device_to_device
-//   collectives:
-//     - {..., points: [...], quantiles: [[1.7 ms, 2 ms], ...]}  # 10th and 90th percentile
-//   interference:
-//     - {kernel: gemm, collective: all_reduce, kernel_slowdown: 1.1, collective_slowdown: 1.02}
-//   residuals:
-//     gemm: {spread: 0.01, interpolation: 0.02}
+//  kernels:
+//    gemm_surface: {bf16: [[1024, 1024, 4096, 25 us], ...]}    # every combination of m, n, k
+//    gemm_input_gradient_surface, gemm_weight_gradient_surface # alike, by layout of the operands
+//    attention_forward_surface: {bf16: [[128, 2048, 64, 310 us], ...]}  # heads, sequence, head
+//                                                              # size; attention_backward_surface
+//    memory_curve: [[1 MiB, 4 us], ...]                        # bytes read and written, time
+//    optimizer_curve: [[1 MiB, 4 us], ...]
+//  copies:                                                     # bytes moved, time
+//    host_to_device: [[1 MiB, 50 us], ...]                     # device_to_host, device_to_device
+//  collectives:
+//    - {..., points: [...], quantiles: [[1.7 ms, 2 ms], ...]}  # 10th and 90th percentile
+//  interference:
+//    - {kernel: gemm, collective: all_reduce, kernel_slowdown: 1.1, collective_slowdown: 1.02}
+//  residuals:
+//    gemm: {spread: 0.01, interpolation: 0.02}
 //
-// Besides what documents report in general: calibration.no-provenance, calibration.no-gemm (an
-// empty `gemm`), calibration.bad-point (a row of wrong length), calibration.no-points (an empty
-// curve), calibration.incomplete-surface (not every combination of m, n, k exactly once; gradients'
+// Errors besides those of documents: calibration.no-provenance, calibration.no-gemm (an empty
+// `gemm`), calibration.bad-point (a row of wrong length), calibration.no-points (an empty curve),
+// calibration.incomplete-surface (not every combination of m, n, k exactly once; gradients'
 // products without the forward's), calibration.repeated-point (attention of the same sizes twice)
 // and calibration.implausible (calibration/plausible.h), each at the value.
 
 // Host costs of frameworks' code as YAML, calibration/hosts/*.yaml:
 //
-//   name: frameworks
-//   host: ...                                                # the reference host, in words
-//   dispatch:                                                # by framework, each may be missing
-//     megatron: {module: 112 us, autograd: 28 us}
+//  name: frameworks
+//  host: ...                                                # the reference host, in words
+//  dispatch:                                                # by framework, each may be missing
+//    megatron: {module: 112 us, autograd: 28 us}
 //
 // Times are at most 100 ms.
 

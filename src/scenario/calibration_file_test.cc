@@ -67,7 +67,7 @@ collectives:
   - {collective: broadcast, ranks: 8, nodes: 1, points: [[1 MiB, 1 ms]]}
 )";
 
-// kWhole with one piece replaced, which must be there.
+// kWhole with `piece`, which must occur, replaced.
 std::string With(std::string_view piece, std::string_view other) {
   std::string text(kWhole);
   const std::size_t at = text.find(piece);
@@ -338,7 +338,7 @@ TEST(CalibrationFileTest, ReadsMeasurementsWithoutEfficiencies) {
   EXPECT_EQ(profile->residuals[0].interpolation, 0.02);
 }
 
-// Replaces `from`, which stands in kMeasured, by `to`.
+// kMeasured with `from`, which must occur, replaced by `to`.
 std::string Changed(std::string_view from, std::string_view to) {
   std::string text(kMeasured);
   return text.replace(text.find(from), from.size(), to);

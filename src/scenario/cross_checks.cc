@@ -32,7 +32,7 @@ class CrossChecks {
         profiles_believed_(profiles_believed),
         diagnostics_(diagnostics) {}
 
-  // The rules that tie plan, model and cluster to each other.
+  // The rules that relate plan, model and cluster.
   void CheckPlan() {
     for (plan::Violation& violation : plan::Check(file_.request, LegalityFactsOf(scenario_))) {
       Report(std::move(violation.code), LocationOf(root_, violation.key),
@@ -53,7 +53,7 @@ class CrossChecks {
         {std::move(code), std::move(location), std::move(message), std::move(hint)});
   }
 
-  // The model's, if it has one.
+  // The model's architecture, or null if it has none.
   const model::Architecture* Architecture() const {
     return scenario_.model == nullptr ? nullptr
                                       : std::get_if<model::Architecture>(&scenario_.model->source);
@@ -69,7 +69,7 @@ class CrossChecks {
     }
   }
 
-  // NCCL would go on without; a scenario that asks for it is told.
+  // NCCL would ignore the setting; a scenario that asks for it is told so.
   void CheckReduction() {
     if (!file_.nccl_collnet.value_or(false) || scenario_.cluster == nullptr) return;
     if (scenario_.cluster->flat() || scenario_.cluster->nodes() == 1) return;
@@ -79,8 +79,7 @@ class CrossChecks {
            "leave nccl_collnet out, or say 'sharp: true' under 'fabric' in the topology");
   }
 
-  // Layer times are inputs: together they must not leave what virtual time can count, several steps
-  // of it.
+  // Layer times are inputs. The sum over several steps must stay within the range of virtual time.
   void CheckStepTime() {
     constexpr Time kLongestStep = Seconds(24 * 3600);
     if (scenario_.model == nullptr || scenario_.cluster == nullptr) return;
@@ -95,7 +94,7 @@ class CrossChecks {
     for (const model::ListedLayer& layer : list->layers) {
       micro_batch += layer.repeat * (layer.forward + layer.backward);
     }
-    // More micro-batches than a plan may have are reported as such.
+    // More micro-batches than a plan may have are reported elsewhere.
     if (micro_batches > plan::kMostMicroBatches ||
         micro_batches * micro_batch + list->optimizer_step <= kLongestStep) {
       return;
@@ -106,7 +105,7 @@ class CrossChecks {
            "check the units of the layers' times");
   }
 
-  // Profiles of another GPU, and figures that the cluster's GPU cannot have.
+  // Reports profiles of another GPU, and figures that the cluster's GPU cannot have.
   void CheckProfilesOfDevices() {
     if (profiles_believed_) return;
     if (scenario_.gpu) {
@@ -121,7 +120,7 @@ class CrossChecks {
     }
   }
 
-  // `named`: where the scenario names it; nothing: it is that of the GPU type.
+  // `named`: where the scenario names the profile; nothing if it is the GPU type's own.
   void CheckProfileOf(const topology::Gpu& gpu, const calibration::Calibration& profile,
                       const std::optional<Node>& named, std::string_view without) {
     if (!profile.MayHoldFor(gpu.name) && !file_.calibration_of_another_gpu.value_or(false)) {
@@ -145,7 +144,8 @@ class CrossChecks {
     }
   }
 
-  // That nothing which the step needs is without a cost, as far as that shows before it is lowered.
+  // Reports what the step needs and no profile gives a cost for, as far as that is known before
+  // lowering.
   void CheckCosts() {
     const model::Architecture* const architecture = Architecture();
     if (scenario_.cluster == nullptr) return;

@@ -16,28 +16,28 @@ std::optional<Transport> ReadTransport(MappingReader& reader, Need need);
 
 // Published measurements of collectives as YAML, calibration/collectives/*.yaml:
 //
-//   name: h200-ml-engineering
-//   source: ...                       # repository@commit path, or paper
-//   machine: ...
-//   topology: topologies/dgx-h200.yaml
-//   nccl: "2.27"
-//   rule: ...                         # how points were divided
-//   not_counted: ...                  # optional: why none of it counts
-//   inside: nvlink                    # or pcie; what joins the GPUs of a node
-//   network: 400 GB/s                 # of all cards of a node; required where `nodes` is above 1
-//   transport: infiniband             # what carries messages there; required beside `network`
-//   curves:
-//     - collective: all_reduce
-//       ranks: 8
-//       nodes: 1
-//       algorithm: ring               # optional: the user forced it
-//       documented:                   # optional: what NCCL chose
-//         - {from: 32 KiB, to: 1 MiB, algorithm: ring, protocol: LL}
-//       fit: [[1 MiB, 46 us], ...]    # each list ascends by size; one of them at least
-//       held_back: [...]
-//       uncertain: [...]
+//  name: h200-ml-engineering
+//  source: ...                       # repository@commit path, or paper
+//  machine: ...
+//  topology: topologies/dgx-h200.yaml
+//  nccl: "2.27"
+//  rule: ...                         # how points were divided
+//  not_counted: ...                  # optional: why none of it counts
+//  inside: nvlink                    # or pcie; the links between GPUs of a node
+//  network: 400 GB/s                 # of all cards of a node; required if `nodes` is above 1
+//  transport: infiniband             # of messages there; required with `network`
+//  curves:
+//    - collective: all_reduce
+//      ranks: 8
+//      nodes: 1
+//      algorithm: ring               # optional: the user forced it
+//      documented:                   # optional: NCCL's choices
+//        - {from: 32 KiB, to: 1 MiB, algorithm: ring, protocol: LL}
+//      fit: [[1 MiB, 46 us], ...]    # each list ascends by size; at least one is needed
+//      held_back: [...]
+//      uncertain: [...]
 //
-// Besides what documents report in general: calibration.bad-point, calibration.no-points,
+// Errors besides those of documents: calibration.bad-point, calibration.no-points,
 // calibration.no-network, calibration.implausible (sizes that do not ascend, times of zero).
 
 // The key `collective` of a curve, or of a profile's table.

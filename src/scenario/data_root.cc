@@ -26,7 +26,7 @@ bool HoldsData(const fs::path& folder) {
   return true;
 }
 
-// The data in a folder of runfiles, which has a folder for each workspace.
+// The data in a runfiles folder, which has a subfolder for each workspace.
 std::string DataIn(const fs::path& runfiles) {
   for (const char* workspace : {"stepcast", "__main__"}) {
     if (HoldsData(runfiles / workspace)) return (runfiles / workspace).string();
@@ -34,9 +34,9 @@ std::string DataIn(const fs::path& runfiles) {
   return "";
 }
 
-// The data beside the executable: Bazel's <binary>.runfiles; of an installation, share/stepcast
-// beside its bin/; without either, a binary in bazel-out has the execution root above it, whose
-// entries are links into the workspace.
+// The data next to the executable: Bazel's <binary>.runfiles; for an installation, share/stepcast
+// next to its bin/; otherwise, for a binary in bazel-out, the execution root above it, whose
+// entries link into the workspace.
 std::string DataBeside(const fs::path& executable) {
   if (std::string folder = DataIn(executable.string() + ".runfiles"); !folder.empty()) {
     return folder;
@@ -56,8 +56,8 @@ std::string BuiltWith() {
   if (!error) {
     if (std::string folder = DataBeside(executable); !folder.empty()) return folder;
   }
-  // As a library inside another program (a Python module): beside the file of this code, by the
-  // name that it was loaded under, which may be a link, and by its own.
+  // For a library inside another program (a Python module): beside the file of this code, found by
+  // the name that it was loaded under, which may be a link, and by its real name.
   Dl_info info = {};
   if (::dladdr(reinterpret_cast<const void*>(&HoldsData), &info) == 0) return "";
   if (info.dli_fname == nullptr) return "";
@@ -67,7 +67,7 @@ std::string BuiltWith() {
 }
 
 bool Exists(const std::string& path) {
-  // A zero byte would end the path early for the operating system.
+  // To the operating system, a zero byte would end the path.
   if (path.find('\0') != std::string::npos) return false;
   std::error_code error;
   return fs::exists(path, error);
@@ -78,7 +78,7 @@ std::string Join(std::string_view folder, std::string_view path) {
   return fmt::format("{}{}{}", folder, folder.back() == '/' ? "" : "/", path);
 }
 
-// In quotes; a path is of use only as a whole.
+// Quotes a path without shortening it.
 std::string Whole(std::string_view path) { return Quoted(path, "'", path.size()); }
 
 }  // namespace
@@ -86,8 +86,8 @@ std::string Whole(std::string_view path) { return Quoted(path, "'", path.size())
 std::string DataRoot() {
   const char* given = std::getenv("STEPCAST_DATA");
   if (given != nullptr && *given != '\0') return IsDirectory(given) ? given : "";
-  // Bazel sets it for a test, whose runfiles hold those of the programs that it runs. The folder
-  // beside such a program is another target's, and may be of an earlier build.
+  // Bazel sets it for a test, whose runfiles contain those of the programs it runs. The folder
+  // beside such a program belongs to another target and may be of an earlier build.
   if (const char* runfiles = std::getenv("RUNFILES_DIR"); runfiles != nullptr) {
     if (std::string folder = DataIn(runfiles); !folder.empty()) return folder;
   }
@@ -120,7 +120,7 @@ std::string PlacesTried(std::string_view path, std::string_view folder) {
   if (!root.empty() && own) {
     return fmt::format("looked in {} and in the data root {}", beside, Whole(root));
   }
-  // Where a build keeps its data is no place to look into or to add files to.
+  // Users should not look into a build's data folder, nor add files to it.
   if (!root.empty()) {
     return fmt::format("looked in {} and in the data that stepcast was built with", beside);
   }

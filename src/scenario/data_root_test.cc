@@ -59,7 +59,7 @@ TEST_F(DataRootTest, DoesNotFallBackFromAWrongVariable) {
             "looked in 'work'; STEPCAST_DATA is not a directory: '/no/such/folder'");
 }
 
-// This test's own runfiles hold the shipped data, as the program's do.
+// This test's runfiles contain the shipped data, as the program's do.
 TEST_F(DataRootTest, IsTheDataTheBinaryWasBuiltWith) {
   for (const char* empty : {"", static_cast<const char*>(nullptr)}) {
     if (empty == nullptr) {
@@ -75,7 +75,7 @@ TEST_F(DataRootTest, IsTheDataTheBinaryWasBuiltWith) {
   }
 }
 
-// A program that a test runs takes the test's runfiles: those beside it may be of an earlier build.
+// A program run by a test uses the test's runfiles, because its own may be from an earlier build.
 TEST_F(DataRootTest, IsTheRunfilesOfTheTestThatRunsIt) {
   unsetenv("STEPCAST_DATA");
   const char* own = std::getenv("RUNFILES_DIR");

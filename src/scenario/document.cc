@@ -37,7 +37,7 @@ std::string Example(const Node& node, std::string_view value) {
   return fmt::format("'{}: {}'", key, value);
 }
 
-// What every scalar has in common; false after reporting.
+// Checks common to all scalars; false after reporting.
 bool IsScalar(const Node& node, std::string_view due, std::string_view example,
               Diagnostics& diagnostics) {
   if (node.kind() == NodeKind::kScalar) return true;
@@ -47,14 +47,14 @@ bool IsScalar(const Node& node, std::string_view due, std::string_view example,
   return false;
 }
 
-// Where nothing stands.
+// A node for an absent value.
 YamlTree Empty() {
   YamlNode node;
   node.position.file = std::make_shared<const std::string>();
   return std::make_shared<const YamlNode>(std::move(node));
 }
 
-// Notes that a value of this kind is asked for.
+// Records that a value of this kind is asked for.
 void Note(const Node& node, const SchemaValue& value) {
   if (node.schema() != nullptr) node.schema()->Take(value);
 }
@@ -153,8 +153,8 @@ std::optional<Node> ParseDocument(std::string_view text, const std::string& file
 
 namespace {
 
-// The digits of a whole number that is written otherwise: 1e9, 1_000, "8", 010, 8k. Nothing: it is
-// none that a double holds exactly.
+// The digits of a whole number in another notation: 1e9, 1_000, "8", 010, 8k. Nothing if a double
+// cannot hold it exactly.
 std::optional<std::int64_t> WholeNumber(std::string text) {
   constexpr double kMostExact = 9007199254740992;  // 2^53
   std::erase(text, '_');
@@ -169,7 +169,7 @@ std::optional<std::int64_t> WholeNumber(std::string text) {
   return static_cast<std::int64_t>(unit * value);
 }
 
-// Whether several numbers are meant: 1-8, 1:8, range(1, 8).
+// Whether the text denotes several numbers: 1-8, 1:8, range(1, 8).
 bool IsRange(std::string_view text) {
   if (text.starts_with("range(")) return true;
   const std::size_t sign = text.find_first_of("-:");
@@ -178,7 +178,7 @@ bool IsRange(std::string_view text) {
          IsDigit(text[sign + 1]);
 }
 
-// What to write in the place of what is no integer, or of one that is out of range.
+// Hint for a value that is not an integer, or is out of range.
 std::string IntegerHint(const Node& node, IntegerRange range) {
   const std::optional<std::int64_t> meant =
       node.kind() == NodeKind::kScalar ? WholeNumber(node.scalar()) : std::nullopt;
@@ -261,7 +261,7 @@ std::optional<double> ReadDecimal(const Node& node, DecimalRange range, Diagnost
   const std::string& text = node.scalar();
   std::string_view digits = text;
   if (!digits.empty() && digits[0] == '-') digits.remove_prefix(1);
-  // from_chars also takes "inf", ".5", "5." and "05".
+  // from_chars also accepts "inf", ".5", "5." and "05".
   const std::size_t point = digits.find_first_not_of("0123456789");
   const std::string_view whole = digits.substr(0, point);
   const bool plain = IsPlainDecimal(whole) && IsDigit(digits.back());
@@ -333,7 +333,7 @@ std::optional<Version> ReadVersion(const Node& node, std::string_view example,
   constexpr std::size_t kMostDigits = 4;
   if (!IsPlainDecimal(major) || !IsPlainDecimal(minor) || major.size() > kMostDigits ||
       minor.size() > kMostDigits) {
-    // A release such as 2.9.1: its patches do not matter.
+    // A release such as 2.9.1: the patch number does not matter.
     const std::string_view release = minor.substr(0, minor.find_first_not_of("0123456789"));
     const bool longer = IsPlainDecimal(major) && IsPlainDecimal(release);
     Append(node, "input.not-a-version",
@@ -404,7 +404,7 @@ std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::
     return std::nullopt;
   }
   std::string_view nearest = NearestWord(node.scalar(), {words.begin(), words.end()});
-  // Of "fp8_e4m3" the first part is a word.
+  // In "fp8_e4m3" the first part is a known word.
   for (const std::string_view word : words) {
     const bool begins = node.scalar().size() > word.size() && node.scalar().starts_with(word);
     if (begins && word.size() > nearest.size() && node.scalar()[word.size()] == '_') nearest = word;
@@ -550,7 +550,7 @@ void MappingReader::Report(std::string_view key, std::string code, std::string m
 void MappingReader::Finish() {
   for (const YamlNode::Entry& entry : node_.tree()->entries) {
     if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
-    // A hint costs more than the rest; those beyond are not shown.
+    // A hint costs more than the rest, so faults that are not shown get none.
     const bool shown = diagnostics_->size() < kMostShownFaults;
     const std::string_view nearest = shown ? NearestWord(entry.key, known_) : std::string_view();
     diagnostics_->push_back({"input.unknown-key", entry.position.location(),

@@ -18,34 +18,34 @@
 #include "src/scenario/schema.h"
 #include "src/scenario/yaml_tree.h"
 
-// Strict reading of input files: every key is asked for by name and kind, and everything that was
-// not asked for, or is of another kind, is a Diagnostic with its position. Nothing throws; a reader
-// goes on after a mistake, so that all mistakes of a file come out at once.
+// Strict reading of input files. A reader asks for every key by name and kind. Any other key, or a
+// value of another kind, is a Diagnostic with its position. Nothing throws. A reader continues
+// after a mistake, so all mistakes of a file are reported at once.
 //
-// The reader of a file format offers two functions, so that the same mapping may stand in a file of
-// its own or inside a scenario:
+// The reader of a file format has two functions, so that the same mapping may be in a file or
+// inside a scenario:
 //
-//   std::optional<Thing> ReadThing(const Node& node, Diagnostics& diagnostics);
-//   Result<Thing> LoadThing(const std::string& path);
+//  std::optional<Thing> ReadThing(const Node& node, Diagnostics& diagnostics);
+//  Result<Thing> LoadThing(const std::string& path);
 //
-//   std::optional<Thing> ReadThing(const Node& node, Diagnostics& diagnostics) {
-//     MappingReader reader(node, diagnostics);
-//     const auto name = reader.ReadText("name", Need::kRequired);
-//     const auto devices = reader.ReadInteger("devices", Need::kRequired, {1, 100'000});
-//     if (auto link = reader.ReadMapping("link", Need::kOptional)) {
-//       ... link->ReadTime("latency", Need::kRequired) ...
-//       link->Finish();
-//     }
-//     reader.Finish();                                 // unknown keys are reported here
-//     if (reader.failed()) return std::nullopt;        // some mistake in it or below it
-//     return Thing{*name, ...};
-//   }
+//  std::optional<Thing> ReadThing(const Node& node, Diagnostics& diagnostics) {
+//    MappingReader reader(node, diagnostics);
+//    const auto name = reader.ReadText("name", Need::kRequired);
+//    const auto devices = reader.ReadInteger("devices", Need::kRequired, {1, 100'000});
+//    if (auto link = reader.ReadMapping("link", Need::kOptional)) {
+//      ... link->ReadTime("latency", Need::kRequired) ...
+//      link->Finish();
+//    }
+//    reader.Finish();                                 // unknown keys are reported here
+//    if (reader.failed()) return std::nullopt;        // some mistake in it or below it
+//    return Thing{*name, ...};
+//  }
 namespace stepcast::scenario {
 
 // A place in an input file: a YAML node and its dotted path. Cheap to copy.
 class Node {
  public:
-  // `schema`: where to note what readers ask of it; null: nowhere.
+  // `schema`: records what readers ask for; null: nothing is recorded.
   Node(YamlTree tree, std::string path, Schema* schema = nullptr)
       : tree_(std::move(tree)), path_(std::move(path)), schema_(schema) {}
 
@@ -57,15 +57,15 @@ class Node {
   const YamlTree& tree() const { return tree_; }
   Schema* schema() const { return schema_; }
 
-  // kScalar: the text with quotes resolved, and whether it had quotes.
+  // kScalar: the text with quotes resolved, and whether it was quoted.
   const std::string& scalar() const { return tree_->scalar; }
   bool quoted() const { return tree_->quoted; }
-  // kSequence, otherwise empty.
+  // For kSequence; otherwise empty.
   std::vector<Node> items() const;
-  // kMapping, otherwise empty: for mappings whose keys are free (provenance).
+  // For kMapping, otherwise empty. For mappings with free keys (provenance).
   std::vector<std::pair<std::string, Node>> entries() const;
 
-  // For messages: "'010'" of a scalar, "a mapping", "a sequence", "nothing".
+  // Description for messages: "'010'" for a scalar, "a mapping", "a sequence", "nothing".
   std::string Described() const;
 
  private:
@@ -74,24 +74,24 @@ class Node {
   Schema* schema_;
 };
 
-// Reads and parses a file. Mistakes are appended; nothing is returned only when there is no tree.
+// Reads and parses a file. Appends mistakes; returns nothing only if there is no tree.
 std::optional<Node> ReadDocument(const std::string& path, Diagnostics& diagnostics);
-// The same from text; `file` names it in positions.
+// The same for a text; `file` names it in positions.
 std::optional<Node> ParseDocument(std::string_view text, const std::string& file,
                                   Diagnostics& diagnostics);
 
 enum class Zero : std::uint8_t { kAllowed, kRefused };
 
-// A word of the file and what it stands for.
+// A word of the file and its value.
 template <typename T>
 struct Word {
   std::string_view text;
   T value;
 };
 
-// The value of one node, or nothing after appending what is wrong with it. Integers are plain
-// decimal, booleans true or false, text anything but empty; decimals may have an exponent and may
-// stand in quotes. Bytes go up to 1 EiB, times to 24 h, bandwidths to 1000 PB/s.
+// The value of one node, or nothing after appending what is wrong. Integers are plain decimal,
+// booleans true or false, text not empty; decimals may have an exponent and quotes. Limits: bytes 1
+// EiB, times 24 h, bandwidths 1000 PB/s.
 std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
                                         Diagnostics& diagnostics);
 std::optional<bool> ReadBoolean(const Node& node, Diagnostics& diagnostics);
@@ -101,15 +101,15 @@ std::optional<Bytes> ReadBytes(const Node& node, Zero zero, Diagnostics& diagnos
 std::optional<Bandwidth> ReadBandwidth(const Node& node, Diagnostics& diagnostics);  // not zero
 std::optional<Time> ReadTime(const Node& node, Zero zero, Diagnostics& diagnostics);
 std::optional<FlopRate> ReadFlopRate(const Node& node, Zero zero, Diagnostics& diagnostics);
-// "2.6" as {2, 6}. `example`: a version of this thing, for hints.
+// "2.6" as {2, 6}. `example`: a version for hints.
 std::optional<Version> ReadVersion(const Node& node, std::string_view example,
                                    Diagnostics& diagnostics);
 std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& diagnostics);
-// A text of words with spaces between, or a sequence of them.
+// A text of words separated by spaces, or a sequence of words.
 std::optional<std::vector<std::string>> ReadWords(const Node& node, Diagnostics& diagnostics);
-// Of a place that takes this word beside values of another kind: whether it stands there.
+// Whether the node is this word, in a place that also allows values of another kind.
 bool IsWord(const Node& node, std::string_view word);
-// The position of the node's scalar in `words`.
+// The index of the node's scalar in `words`.
 std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::string_view> words,
                                          Diagnostics& diagnostics);
 
@@ -124,12 +124,12 @@ std::optional<T> ReadWord(const Node& node, std::initializer_list<Word<T>> words
   return words.begin()[*index].value;
 }
 
-// A mapping read key by key. Each Read function asks for one key: it returns the value, or nothing
-// when the key is absent (a Diagnostic if it is required) or its value is wrong (a Diagnostic).
+// Reads a mapping key by key. Each Read function asks for one key. It returns the value, or nothing
+// if the key is absent (a Diagnostic if it is required) or its value is wrong (a Diagnostic).
 class MappingReader {
  public:
-  // `diagnostics` must outlive the reader. A node that is no mapping is reported here, once; every
-  // key then counts as absent and nothing more is reported.
+  // `diagnostics` must outlive the reader. A node that is not a mapping is reported here once;
+  // every key then counts as absent without further reports.
   MappingReader(Node node, Diagnostics& diagnostics);
 
   std::optional<std::int64_t> ReadInteger(std::string_view key, Need need, IntegerRange range);
@@ -144,35 +144,35 @@ class MappingReader {
   std::optional<std::vector<Node>> ReadSequence(std::string_view key, Need need);
   std::optional<std::vector<std::string>> ReadWords(std::string_view key, Need need);
   std::optional<MappingReader> ReadMapping(std::string_view key, Need need);
-  // The node as it is, for values of several kinds. `what` describes it in the hint when a required
-  // key is missing: "a path, or a mapping".
+  // The node itself, for values of several kinds. `what` describes it in the hint for a missing
+  // required key: "a path, or a mapping".
   std::optional<Node> ReadNode(std::string_view key, Need need, std::string_view what);
   template <typename T>
   std::optional<T> ReadWord(std::string_view key, Need need, std::initializer_list<Word<T>> words);
 
-  // The key is there, whatever its value.
+  // Whether the key exists, whatever its value.
   bool Has(std::string_view key) const { return Find(key) != nullptr; }
-  // Where the key's value stands; the mapping itself when the key is absent.
+  // The position of the key's value; of the mapping if the key is absent.
   Location LocationOf(std::string_view key) const;
   // "training.precision" for key "precision".
   std::string PathOf(std::string_view key) const;
   const Node& node() const { return node_; }
-  // Where mistakes go, for readers of single values.
+  // Receives mistakes; for readers of single values.
   Diagnostics& diagnostics() { return *diagnostics_; }
 
-  // Appends a mistake of the format's own at the value of `key`.
+  // Appends a format-specific mistake at the value of `key`.
   void Report(std::string_view key, std::string code, std::string message, std::string hint = "");
 
-  // Reports every key that no Read function asked for, with the nearest one that was.
+  // Reports every key that no Read function asked for, with the nearest known one.
   void Finish();
 
-  // Something was appended to the diagnostics since this reader was made.
+  // Whether the diagnostics have grown since this reader was made.
   bool failed() const { return diagnostics_->size() > diagnostics_before_; }
 
  private:
   const YamlNode::Entry* Find(std::string_view key) const;
-  // Marks the key as known and returns its node; reports a required key that is missing. Where what
-  // is asked for is noted, a key that is missing has a node, too, with nothing in it.
+  // Marks the key as known and returns its node, or reports a missing required key. If a schema is
+  // recorded, a missing key has an empty node.
   std::optional<Node> Take(std::string_view key, Need need, std::string_view what);
 
   Node node_;

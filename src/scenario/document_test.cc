@@ -21,7 +21,7 @@ std::vector<std::string> Summary(const Diagnostics& diagnostics) {
   return lines;
 }
 
-// What a file format's reader looks like: one key of every kind.
+// A sample format's reader: one key of every kind.
 Diagnostics ReadSample(std::string_view text) {
   Diagnostics diagnostics;
   const std::optional<Node> root = ParseDocument(text, "sample.yaml", diagnostics);
@@ -138,7 +138,7 @@ TEST(MappingReader, ReportsEveryMistakeOfAFile) {
                                       "7:3 input.unknown-key", "4:1 input.unknown-key"}));
 }
 
-// A number that is written otherwise comes back as it is to be written; a word does not become 1.
+// The hint shows a number in the right notation; a word does not become 1.
 TEST(MappingReader, ShowsTheIntegerThatWasMeant) {
   const auto hint = [](const std::string& value) {
     return ReadSample("count: " + value + "\nflag: true").at(0).hint;
@@ -277,7 +277,7 @@ TEST(ParseDocument, StopsAfterAHundredMistakes) {
   EXPECT_EQ(diagnostics.size(), 100u);
 }
 
-// Whatever the text: as a value, in a list and as a key.
+// Any text, as a value, in a list and as a key.
 TEST(YamlScalar, ReadsBack) {
   for (const char* text :
        {"",     "null", "~",   "-",   "- a",    "-1",         "---",    "...",    "... a",

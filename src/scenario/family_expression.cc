@@ -53,11 +53,12 @@ class Parser {
   }
 
  private:
-  // What is not chosen is read over: its names need no values.
+  // The branch that is not chosen is parsed without evaluation: its names need no values.
   FamilyValue Choice() {
     const std::size_t begin = at_;
     const bool evaluates = evaluates_;
-    // The condition stands behind the first branch, which is read again once it is known.
+    // The condition stands after the first branch, which is parsed again once the condition is
+    // known.
     evaluates_ = false;
     Either();
     evaluates_ = evaluates;
@@ -338,7 +339,7 @@ class Parser {
   bool Sign(std::string_view sign) {
     Blanks();
     if (!text_.substr(at_).starts_with(sign)) return false;
-    // '/' begins '//', which is tried first.
+    // '/' is a prefix of '//', which is tried first.
     at_ += sign.size();
     return true;
   }

@@ -10,14 +10,14 @@
 
 #include "src/base/diagnostic.h"
 
-// The expressions of a family's file (docs/formats/model.md): values of a config.json made into
+// The expressions of a family's file (docs/formats/model.md), which map values of a config.json to
 // values of a model file.
 //
-//   a if c else b   or, and, not   == != < <= > >= in   + -   * / // %   -a   list[i]   (a)
-//   numbers, 'text', [lists], true, false, null, names of the file's keys, and
-//   len(list), min(a, b), max(a, b), letters(text): a text's characters as a list
+//  a if c else b   or, and, not   == != < <= > >= in   + -   * / // %   -a   list[i]   (a)
+//  numbers, 'text', [lists], true, false, null, names of the file's keys, and
+//  len(list), min(a, b), max(a, b), letters(text): a text's characters as a list
 //
-// `a or b` is b if a is null, false, 0 or empty. // rounds down, / makes a number that need not be
+// `a or b` is b if a is null, false, 0 or empty. // rounds down; / gives a number that need not be
 // whole.
 namespace stepcast::scenario {
 
@@ -30,7 +30,7 @@ struct FamilyValue {
   double number = 0;         // kInteger and kNumber
   std::string text{};        // kText
   std::vector<FamilyValue> list{};
-  // Of the first key of the config.json that it was made of; none: of none.
+  // Position of the first config.json key that it was computed from, if any.
   std::optional<Location> location{};
 
   static FamilyValue Of(bool value);
@@ -39,21 +39,21 @@ struct FamilyValue {
   static FamilyValue Of(std::string value);
 
   bool IsNull() const { return kind == Kind::kNull; }
-  // False: null, false, 0, an empty text, an empty list.
+  // False for null, false, 0, an empty text, an empty list.
   bool IsTrue() const;
-  // As a scalar of a YAML file; of a list its values, with spaces between.
+  // The value as a scalar of a YAML file; for a list, its values separated by spaces.
   std::string Text() const;
 };
 
-// An expression that could not be read or evaluated; `what` is a sentence without full stop.
+// An expression that could not be parsed or evaluated; `what` is a sentence without full stop.
 struct FamilyMistake {
   std::string what;
 };
 
-// Gives the value of a name, or throws a FamilyMistake.
+// Returns the value of a name, or throws a FamilyMistake.
 using FamilyNames = std::function<FamilyValue(std::string_view name)>;
 
-// Throws a FamilyMistake.
+// Evaluates an expression, or throws a FamilyMistake.
 FamilyValue Evaluate(std::string_view expression, const FamilyNames& names);
 
 }  // namespace stepcast::scenario

@@ -38,7 +38,7 @@ std::string StemOf(const std::string& file) {
   return name.substr(0, name.rfind('.'));
 }
 
-// Of a wrapper's type the section that holds the text model: "text_config".
+// For a wrapper's type: the section with the text model ("text_config").
 std::optional<std::string> SectionOf(const YamlNode& family, std::string_view type) {
   if (const YamlNode* types = Child(family, "model_types")) {
     for (const YamlTree& item : types->items) {
@@ -51,7 +51,7 @@ std::optional<std::string> SectionOf(const YamlNode& family, std::string_view ty
   return std::nullopt;
 }
 
-// A config.json seen through a family's file.
+// Evaluates a family's file on a config.json.
 class ConfigEvaluator {
  public:
   ConfigEvaluator(const formats::JsonObject& config, const Node& family, std::string section,
@@ -65,7 +65,7 @@ class ConfigEvaluator {
         reader_(config, section_, diagnostics, warnings),
         around_(config, "", diagnostics, warnings) {}
 
-  // The model file; null after mistakes.
+  // The model file as a tree; null after mistakes.
   YamlTree Model() {
     JudgeStatedKeys();
     const YamlNode* model = Child(family_, "model");
@@ -89,7 +89,7 @@ class ConfigEvaluator {
     return made;
   }
 
-  // What nobody asked for, as in every config.json.
+  // Judges the keys that nothing has read; every config.json has some.
   void JudgeRest() {
     if (const YamlNode* keys = Child(family_, "config")) {
       for (const YamlNode::Entry& key : keys->entries) {
@@ -125,8 +125,8 @@ class ConfigEvaluator {
     return node;
   }
 
-  // `refused` has, of keys, the one value that the family takes; `warned` says what the forecast
-  // makes of a key that is not null, false, 0 or empty.
+  // `refused`: keys with the only value that the family supports. `warned`: the forecast's
+  // treatment of keys that are not null, false, 0 or empty.
   void JudgeStatedKeys() {
     if (const YamlNode* refused = Child(family_, "refused")) {
       for (const YamlNode::Entry& entry : refused->entries) {
@@ -184,7 +184,7 @@ class ConfigEvaluator {
     return made;
   }
 
-  // What stands in the section, or around it; nothing: neither says it, or null.
+  // A key's value in the section, else in the file around it. Nothing if both lack it or have null.
   std::optional<FamilyValue> Stated(const std::string& key) {
     if (const formats::JsonValue* value = reader_.Find(key)) {
       return ValueOf(*value, section_.empty() ? key : fmt::format("{}.{}", section_, key));
@@ -240,7 +240,7 @@ class ConfigEvaluator {
     return Evaluate(node.scalar, [this](std::string_view name) { return Named(name); });
   }
 
-  // Null, and a mistake.
+  // Null after a mistake.
   std::optional<FamilyValue> Value(const YamlNode& node) {
     try {
       return Scalar(node);
@@ -261,7 +261,7 @@ class ConfigEvaluator {
     return {file_, value.location->line, value.location->column};
   }
 
-  // Null: the value is null, or the mapping's `when` does not hold.
+  // Null if the value is null, or if the mapping's `when` does not hold.
   YamlTree Made(const YamlNode& node, std::string_view key) {
     if (node.kind == NodeKind::kNull) return nullptr;
     if (IsVerbatim(key)) return std::make_shared<YamlNode>(node);
@@ -294,7 +294,7 @@ class ConfigEvaluator {
     return made;
   }
 
-  // `pattern: {layers: N, block: LETTER}`, the letter of each layer i, as the text of all.
+  // `pattern: {layers: N, block: LETTER}`: the letters of all layers i as one text.
   YamlTree Pattern(const YamlNode& model) {
     const YamlNode* node = Child(model, "pattern");
     if (node == nullptr) {
@@ -330,7 +330,7 @@ class ConfigEvaluator {
     return made;
   }
 
-  // Blocks that no layer is, and parts that no such block has, need no values.
+  // Blocks without layers, and parts that no used block has, need no values.
   void FindUsedParts(const YamlNode& model, const std::string& pattern) {
     const YamlNode* blocks = Child(model, "blocks");
     if (blocks == nullptr) return;
@@ -379,7 +379,7 @@ class ConfigEvaluator {
   std::shared_ptr<const std::string> file_;
 };
 
-// The keys that a family's file may have.
+// Checks for keys that a family's file may not have.
 void CheckKeys(const Node& family, Diagnostics& diagnostics) {
   MappingReader reader(family, diagnostics);
   reader.ReadNode("model_types", Need::kRequired, "a sequence of model types");
@@ -469,7 +469,7 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
   const bool named = type != nullptr && type->kind == JsonKind::kText;
   std::optional<std::string> section =
       named ? SectionOf(*family.tree(), type->text) : std::optional<std::string>("");
-  // Older files of a wrapper have the text model's keys at their top.
+  // Older files of a wrapper have the text model's keys at the top level.
   if (section && config.Find(*section) == nullptr) section = "";
   if (!section) {
     diagnostics.push_back({"model.unknown-type", type->location,

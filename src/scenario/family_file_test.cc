@@ -66,8 +66,8 @@ constexpr const char* kQwenNext = R"({
   "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_key_head_dim": 128,
   "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4, "tie_word_embeddings": false})";
 
-// Numbers of published configurations, and the parameters that their formulas give (arXiv
-// 2412.06464, 2510.26692, 2405.21060, 2512.02556).
+// Published configurations, and the parameter counts that their formulas give (arXiv 2412.06464,
+// 2510.26692, 2405.21060, 2512.02556).
 TEST_F(FamilyFileTest, CountsArePublishedOnes) {
   EXPECT_EQ(Count(kQwenNext), 79674391296);
   EXPECT_EQ(Count(R"({"model_type": "qwen3_5_moe", "text_config": {
@@ -128,7 +128,7 @@ TEST_F(FamilyFileTest, SayWhichLayerIsWhichBlock) {
   EXPECT_EQ(loaded->model.name, "a-model");
 }
 
-// All mistakes at once, each where its value stands.
+// All mistakes are reported at once, each at its value.
 TEST_F(FamilyFileTest, MistakesStandInTheConfiguration) {
   EXPECT_EQ(Faults("{\n\"model_type\": \"olmo3\",\n\"hidden_size\": 4096}"),
             (std::vector<std::string>{"1 input.missing-key", "1 input.missing-key",
@@ -155,7 +155,7 @@ TEST_F(FamilyFileTest, MistakesStandInTheConfiguration) {
             std::vector<std::string>{"1 model.not-modelled"});
 }
 
-// A family that nobody has heard of, with three kinds of blocks, from its file alone.
+// An invented family with three kinds of blocks, defined by its file alone.
 TEST_F(FamilyFileTest, AFamilyIsAFile) {
   const std::string family = Write("threefold.yaml", R"(
 model_types: [threefold]
@@ -198,8 +198,8 @@ model:
   EXPECT_EQ(loaded->model.tensors[1].name, "model.layers.0.attn.q.weight");
 }
 
-// 34,660,610,688 of the text model, 446,571,248 of the tower, 844,640,768 of the module that
-// predicts a further token. A tower without layers changes nothing.
+// 34,660,610,688 for the text model, 446,571,248 for the tower, 844,640,768 for the
+// multi-token-prediction module. A tower without layers changes nothing.
 TEST_F(FamilyFileTest, TowersAndFurtherTokensAreAskedFor) {
   const auto count = [&](const std::string& depth, const std::string& more) -> std::int64_t {
     Write("config.json", R"({"model_type": "qwen3_5_moe", "text_config": {

@@ -58,7 +58,7 @@ TEST(FrameworkCostsFile, CostsAreTheFrameworksOnEveryGpu) {
   }
 }
 
-// DeepSpeed has no layers: those that ranks divide, or have in stages, are Megatron-LM's.
+// DeepSpeed has no layers: divided or pipelined ones are Megatron-LM's.
 TEST(FrameworkCostsFile, LayersOfDividedDeepSpeedAreMegatrons) {
   const std::string deepspeed = "data_parallel.framework=deepspeed";
   EXPECT_FALSE(TrainingOf({deepspeed}).dispatch_known);

@@ -18,8 +18,8 @@ namespace {
 constexpr std::string_view kGpus = "topologies/gpus";
 constexpr std::string_view kFileSuffix = ".yaml";
 
-// The data sheet that a name without its form means: of "h100" and "a100" that of the SXM modules,
-// of several the last by name, which has the most memory.
+// The data sheet for a name without its form: for "h100" and "a100" that of the SXM modules; of
+// several, the last by name, which has the most memory.
 std::optional<std::string> SxmFormOf(std::string_view name) {
   std::optional<std::string> form;
   for (std::string& known : NamesIn(kGpus)) {
@@ -28,7 +28,7 @@ std::optional<std::string> SxmFormOf(std::string_view name) {
   return form;
 }
 
-// A name of a file in that folder and nothing else.
+// Whether the name is a plain file name in that folder.
 bool IsPlainName(std::string_view name) {
   return name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
 }

@@ -10,25 +10,25 @@
 
 // GPU data sheets as YAML, topologies/gpus/*.yaml:
 //
-//   name: h100-sxm
-//   sources: [...]                # free text, where the figures come from
-//   memory: 79.11 GiB             # what the driver lets a process allocate
-//   memory_bandwidth: 3350 GB/s
-//   multiprocessors: 132
-//   compute_capability: "9.0"     # of CUDA devices alone; collectives are then those of NCCL
-//   peak:                         # dense; types that the device cannot compute in are left out
-//     {fp32: 66.9 TFLOPS, bf16: 989.4 TFLOPS, fp16: 989.4 TFLOPS, fp8: 1978.9 TFLOPS}
+//  name: h100-sxm
+//  sources: [...]                # free text, where the figures come from
+//  memory: 79.11 GiB             # what the driver lets a process allocate
+//  memory_bandwidth: 3350 GB/s
+//  multiprocessors: 132
+//  compute_capability: "9.0"     # only for CUDA devices; collectives are then those of NCCL
+//  peak:                         # dense; types that the device cannot compute in are left out
+//    {fp32: 66.9 TFLOPS, bf16: 989.4 TFLOPS, fp16: 989.4 TFLOPS, fp8: 1978.9 TFLOPS}
 //
-// Besides what documents report in general: topology.unknown-gpu (no such file), topology.no-peak
-// (an empty `peak`).
+// Errors besides those of documents: topology.unknown-gpu (no such file), topology.no-peak (an
+// empty `peak`).
 namespace stepcast::scenario {
 
 std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics);
 Result<topology::Gpu> LoadGpu(const std::string& path);
 
-// The GPU that a file in `folder` means by `name`: topologies/gpus/<name>.yaml of the data root,
-// else the SXM form of a type that is named without its form ("h100": h100-sxm), or a file when
-// `name` ends in .yaml. `location` is where the name stands.
+// The GPU that `name` refers to in a file in `folder`: topologies/gpus/<name>.yaml of the data
+// root; the SXM form of a type named without its form ("h100": h100-sxm); or a file if `name` ends
+// in .yaml. `location` is the position of the name.
 std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view folder,
                                      const Location& location, Diagnostics& diagnostics);
 

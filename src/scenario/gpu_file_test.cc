@@ -21,7 +21,7 @@ struct Sheet {
   double fp8_teraflops;
 };
 
-// The vendors' figures, dense.
+// The vendors' dense figures.
 constexpr Sheet kSheets[] = {
     {"v100-sxm2-32gb", 31, 900, 80, 0, 0},
     {"a100-sxm-40gb", 39, 1555, 108, 312, 0},
@@ -86,7 +86,7 @@ TEST(FindGpu, NamesTheNearestKnownOne) {
   EXPECT_NE(diagnostics[0].hint.find("mi300x"), std::string::npos);
 }
 
-// The name of a generation is part of its forms' names: none of another one is nearer.
+// A generation's name is part of its forms' names, so no other generation is nearer.
 TEST(FindGpu, NamesAllFormsOfAGeneration) {
   const auto hint = [](const char* name) {
     Diagnostics diagnostics;
@@ -98,7 +98,7 @@ TEST(FindGpu, NamesAllFormsOfAGeneration) {
   EXPECT_EQ(hint("no such thing"), "");
 }
 
-// A generation by itself is its SXM form, of several the one with the most memory.
+// A generation without a form means its SXM form; of several, the one with the most memory.
 TEST(FindGpu, AGenerationIsItsSxmForm) {
   Diagnostics diagnostics;
   EXPECT_EQ(FindGpu("h100", "", {}, diagnostics)->name, "h100-sxm");

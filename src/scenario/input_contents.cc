@@ -28,12 +28,12 @@ std::vector<std::string> NamesContaining(std::string_view word,
   return names;
 }
 
-// The letters that a model's name begins with: "llama" of llama3.1-8b.
+// The letters that a model's name begins with: "llama" for llama3.1-8b.
 std::string_view FamilyOf(std::string_view name) {
   return name.substr(0, name.find_first_of("0123456789-_."));
 }
 
-// The first part between hyphens that is a number of parameters: "8b" of llama3.1-8b; empty: none.
+// The first part between hyphens that is a number of parameters: "8b" in llama3.1-8b; empty: none.
 std::string_view SizeOf(std::string_view name) {
   while (!name.empty()) {
     const std::string_view part = name.substr(0, name.find_first_of("-_"));
@@ -47,7 +47,7 @@ std::string_view SizeOf(std::string_view name) {
   return {};
 }
 
-// "7b" is the size of 8x7b's experts.
+// Whether two sizes match. "7b" also matches the size of 8x7b's experts.
 bool IsSameSize(std::string_view a, std::string_view b) {
   for (std::string_view* size : {&a, &b}) {
     const std::size_t experts = size->find('x');
@@ -58,9 +58,9 @@ bool IsSameSize(std::string_view a, std::string_view b) {
   });
 }
 
-// Those of the word's family: a model of another one is not meant, however little differs
-// (mistral-7b for mixtral-7b), nor is one of another size (qwen3-8b for qwen3-32b). All, where the
-// word is of no family that is known.
+// The known models of the word's family and size. A model of another family (mistral-7b for
+// mixtral-7b) or another size (qwen3-8b for qwen3-32b) is not suggested, however similar its name.
+// All models if the word's family is unknown.
 std::vector<std::string> ModelsMeant(std::string_view word, const std::vector<std::string>& known) {
   const std::string_view family = FamilyOf(word), size = SizeOf(word);
   std::vector<std::string> of_family, names;
@@ -74,7 +74,7 @@ std::vector<std::string> ModelsMeant(std::string_view word, const std::vector<st
   return of_family.empty() ? known : names;
 }
 
-// One or none.
+// At most one name.
 std::vector<std::string> NearestName(std::string_view word, const std::vector<std::string>& known) {
   const std::string_view nearest = NearestWord(word, {known.begin(), known.end()});
   if (nearest.empty()) return {};

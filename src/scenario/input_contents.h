@@ -20,8 +20,8 @@
 
 namespace stepcast::scenario {
 
-// Inputs that several scenarios use, read and built once: documents, models, clusters, GPUs and
-// calibration profiles. After the first scenario of a file, another variant of it loads in a small
+// Inputs shared by several scenarios, read and built once: documents, models, clusters, GPUs and
+// calibration profiles. After the first scenario of a file, another variant loads in a small
 // fraction of a millisecond. Thread-safe.
 class InputCache {
  public:
@@ -37,16 +37,15 @@ class InputCache {
   std::unique_ptr<Contents> contents_;
 };
 
-// Values made from input files, each made once and shared: thousands of scenarios of a sweep name
-// the same few files. A file is taken to stay as it is for the life of this object. Thread-safe;
-// while one thread makes a value, others that want the same one wait.
+// Values made from input files, each made once and shared, because thousands of scenarios of a
+// sweep name the same few files. Files must not change during the life of this object. Thread-safe:
+// while one thread makes a value, others that want it wait.
 template <typename T>
 class SharedInputs {
  public:
   using Value = Result<std::shared_ptr<const T>>;
 
-  // The value that `key` stands for, from `make() -> Result<T>` the first time. What went wrong is
-  // kept, too.
+  // The value for `key`, made by `make() -> Result<T>` at the first call. Errors are cached too.
   template <typename Make>
   Value Get(const std::string& key, Make make) {
     const std::shared_ptr<Entry> entry = Find(key);
@@ -79,9 +78,9 @@ class SharedInputs {
   std::map<std::string, std::shared_ptr<Entry>> entries_;
 };
 
-// What an InputCache holds; for the readers that fill it.
+// Contents of an InputCache, for the readers that fill it.
 
-// A file's tree, and what was wrong without keeping it from having one.
+// A file's tree, and its non-fatal mistakes.
 struct Document {
   std::optional<Node> root;
   Diagnostics mistakes;
@@ -96,15 +95,14 @@ struct InputCache::Contents {
   SharedInputs<parallel::PipelineSchedule> schedules;
 };
 
-// Names that may have been meant by one that is not known.
+// Suggestions for an unknown name.
 
-// The data root's files that may have been meant by one that was not found: for a name without a
-// folder ("h100") the names of all of the key's folder that contain it; else the path of the
-// nearest of its folder.
+// Suggestions for a file that was not found. For a name without a folder ("h100"): the data root's
+// names in the key's folder that contain it. Otherwise: the path of the nearest file in its folder.
 std::vector<std::string> FilesMeant(std::string_view path, std::string_view key);
 
-// Of `known`: all that contain the word ("h100" is part of "h100-sxm"), else the nearest one; none
-// where no name is near.
+// Suggestions among `known`: all that contain the word ("h100" is part of "h100-sxm"), otherwise
+// the nearest one, if any is near.
 std::vector<std::string> NamesMeant(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace stepcast::scenario

@@ -20,9 +20,9 @@ namespace {
 
 using Kind = SchemaValue::Kind;
 
-// Has a reader ask for all that it takes. What a document holds decides which way the reader goes:
-// `ways` are documents, in YAML, that lead it everywhere, one after the other; everything else is
-// missing in them, and what it says to that does not matter.
+// Runs a reader so that it asks for all keys that it accepts. A document's contents decide the
+// reader's path, so `ways` are YAML documents that together reach every path. Everything else is
+// missing in them, and the resulting mistakes are ignored.
 template <typename Read>
 void LetAsk(Read read, Schema& schema, std::initializer_list<const char*> ways) {
   for (const char* way : ways) {
@@ -40,7 +40,7 @@ void AddModel(Schema& schema) {
           "{kind: transformer, family: deepseek}",
           "{kind: transformer, family: mixtral, num_experts: 8, moe_intermediate_size: 64}"});
   transformer.Fix("kind", {.kind = Kind::kWord, .words = {"transformer"}});
-  // Mixers, feed-forward layers, blocks and towers have names of the file's own.
+  // Mixers, feed-forward layers, blocks and towers have names that the file chooses.
   Schema& described = schema.AddOther();
   LetAsk(ReadModel, described,
          {"{kind: transformer, mixers: {}, feed_forwards: {}, blocks: {}, pattern: A, towers: {}, "
@@ -76,7 +76,7 @@ Schema ScenarioSchema() {
   LetAsk(ReadScenarioFile, schema,
          {"{}", "parallelism: {stage_layers: Et|tL}", "data_parallel: {reshard_after_forward: 8}"});
   schema.Fix("stepcast", {.kind = Kind::kInteger, .integers = {kFormatVersion, kFormatVersion}});
-  // Files by their names, or what they hold.
+  // These keys hold the name of a file, or the content itself.
   const auto take_path = [](Schema& source) -> Schema& {
     source.Take({.kind = Kind::kText});
     return source;

@@ -11,7 +11,7 @@ struct InputSchema {
   int version = 1;  // of the format
 };
 
-// What a kind of file may hold, as its reader tells: "scenario", "plan" (plan.json), "model",
+// The schema of a kind of file, recorded from its reader: "scenario", "plan" (plan.json), "model",
 // "topology", "gpu".
 InputSchema InputSchemaOf(std::string_view kind);
 

@@ -18,7 +18,7 @@
 namespace stepcast::scenario {
 namespace {
 
-// The rank of a device of the cluster, -1 where it is idle; none where there is no such device.
+// The rank of a device of the cluster, -1 if it is idle; none if there is no such device.
 std::optional<int> RankOf(const std::string& name, const topology::Cluster& cluster, int nodes) {
   const auto number = [](std::string_view text, std::string_view word) -> std::optional<int> {
     int value = 0;
@@ -140,14 +140,14 @@ bool Equal(std::int64_t devices, std::int64_t gpus) {
   return devices % FewestNodes(devices, gpus) == 0;
 }
 
-// Groups of `tensor` ranks, one behind another, lie in one node each. Whole nodes are as they are.
+// Whether each group of `tensor` consecutive ranks is in one node. Whole nodes always pass.
 bool GroupsInNodes(std::int64_t devices, std::int64_t gpus, std::int64_t tensor) {
   const std::int64_t nodes = FewestNodes(devices, gpus);
   const std::int64_t each = devices / nodes;
   return nodes == 1 || each == gpus || tensor > gpus || each % tensor == 0;
 }
 
-// "8 or 16": the nearest numbers that a job can have.
+// "8 or 16": the nearest possible numbers of GPUs.
 std::string Nearest(std::int64_t devices, const NodesOfGpus& topology, std::int64_t tensor) {
   const auto possible = [&](std::int64_t number) {
     return Equal(number, topology.gpus) && GroupsInNodes(number, topology.gpus, tensor);

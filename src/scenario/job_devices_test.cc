@@ -39,7 +39,7 @@ TEST(JobDevicesTest, RefusesMoreThanThereAre) {
   EXPECT_EQ(CodeOf(9, {1, 8}), "scenario.too-many-devices");
 }
 
-// Twelve are six of each of two nodes: ranks 4 to 7 would lie in both.
+// Twelve are six of each of two nodes: ranks 4 to 7 would be in both.
 TEST(JobDevicesTest, RefusesGroupsOfTensorRanksThatAPartOfANodeWouldSplit) {
   const auto placed = PlaceJob(12, kTwoOfEight, 4);
   ASSERT_FALSE(placed);

@@ -15,7 +15,7 @@
 namespace stepcast::scenario {
 namespace {
 
-// Whether the section holds measured times, next to which efficiencies may be missing.
+// Whether the section has measured times, which make efficiencies optional.
 bool HasMeasurements(const MappingReader& kernels) {
   for (std::string_view key : {"gemm_surface", "attention_forward_surface",
                                "attention_backward_surface", "memory_curve", "optimizer_curve"}) {
@@ -89,7 +89,7 @@ void ReadPower(MappingReader& kernels, calibration::KernelCosts& costs) {
   costs.power.idle = RequiredDecimal(*section, "idle_watts");
   costs.power.products = RequiredDecimal(*section, "products_watts");
   costs.power.memory = section->ReadDecimal("memory_watts", Need::kOptional, {}).value_or(0);
-  // By DataType. The reader keeps views of keys.
+  // Indexed by DataType. The reader keeps views of keys.
   constexpr std::string_view kWatts[] = {"fp32_watts", "bf16_watts",  "fp16_watts", "fp8_watts",
                                          "tf32_watts", "mxfp8_watts", "nvfp4_watts"};
   static_assert(std::size(kWatts) == kDataTypeCount);
@@ -155,7 +155,7 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
     auto figures = gemm->ReadMapping(Name(type), Need::kOptional);
     if (!figures) continue;
     any = true;
-    // One form of a release takes the place of the other.
+    // One form of a release replaces the other.
     costs.gemm[static_cast<std::size_t>(type)] = {};
     costs.gemm_tiling[static_cast<std::size_t>(type)] = {};
     if (figures->Has("tiles")) {
@@ -168,7 +168,7 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
     efficiency.half_flops =
         static_cast<double>(figures->ReadInteger("half_flops", Need::kRequired, {}).value_or(0));
     if (efficiency.max_efficiency == 0 && !figures->failed()) {
-      // Zero for both would say that nothing is known; Check() then looks away.
+      // Both being zero would mean "unknown", and Check() would accept it.
       figures->Report("max_efficiency", "calibration.implausible",
                       "an efficiency lies above 0 and at most at 1: 0",
                       "leave the data type out when nothing is known about it");
@@ -182,8 +182,8 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
   }
 }
 
-// `rates`, a file that `calibrate import atlas` made (calibration/rates): what it says counts where
-// the profile does not say otherwise.
+// `rates`: a file made by `calibrate import atlas` (calibration/rates). Its values apply unless the
+// profile has its own.
 void ReadRates(MappingReader& kernels, calibration::KernelCosts& costs, Diagnostics& diagnostics) {
   const auto named = kernels.ReadNode("rates", Need::kOptional, "a path");
   if (!named) return;
@@ -234,7 +234,7 @@ calibration::AttentionSurface ReadCores(MappingReader& by_type, std::string_view
   return surface;
 }
 
-// The values on an axis of a surface, each once, and where a value stands.
+// The distinct values on an axis of a surface.
 std::vector<std::int64_t> Axis(std::vector<std::int64_t> values) {
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
@@ -245,7 +245,7 @@ std::size_t PlaceOnAxis(const std::vector<std::int64_t>& axis, std::int64_t valu
   return static_cast<std::size_t>(std::lower_bound(axis.begin(), axis.end(), value) - axis.begin());
 }
 
-// Rows [m, n, k, time] in any order; they must fill the grid that their values span.
+// Rows [m, n, k, time] in any order; they must fill the grid of their values.
 calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view type,
                                      Diagnostics& diagnostics) {
   struct Point {
@@ -304,8 +304,7 @@ calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view ty
   return surface;
 }
 
-// `releases`, the oldest first: what is different with the libraries of each, over the costs
-// before.
+// `releases`, oldest first: the changes of each over the costs before.
 std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
                                                      const calibration::KernelCosts& before,
                                                      Diagnostics& diagnostics) {
@@ -376,7 +375,7 @@ KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnost
       section.ReadTime("token_sum_time", Need::kOptional, Zero::kAllowed).value_or(Time());
   costs.start_latency = RequiredTime(section, "start_latency");
   costs.launch = RequiredTime(section, "launch");
-  // A profile that one rank measured does not know it.
+  // A profile that a single rank measured does not contain it.
   costs.collective_launch =
       section.ReadTime("collective_launch", need, Zero::kAllowed).value_or(Time());
   using Written = std::array<bool, kDataTypeCount>;

@@ -14,10 +14,10 @@
 namespace stepcast::scenario {
 namespace {
 
-// Ranges with more values are mistakes.
+// Larger ranges are errors.
 constexpr std::int64_t kMostNumbers = 16;
 
-// What a reader says that gets this value for the key.
+// The reader's mistakes for this value of the key.
 Diagnostics Answers(std::string_view key, std::string_view value, const std::string& path,
                     std::vector<std::string> overrides, InputCache& cache) {
   const std::string option = fmt::format("{}={}", key, value);
@@ -36,7 +36,7 @@ const Diagnostic* Find(const Diagnostics& answers, std::string_view code) {
   return found == answers.end() ? nullptr : &*found;
 }
 
-// What stands between `before` and the value at the end of a reader's message.
+// The value between `before` and the end of a reader's message.
 std::optional<std::string_view> After(const Diagnostic* fault, std::string_view before) {
   if (fault == nullptr) return std::nullopt;
   const std::string_view message = fault->message;
@@ -91,7 +91,8 @@ std::optional<std::string> WrittenValue(std::string_view key, const std::string&
 Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::string& path,
                                           const std::vector<std::string>& overrides,
                                           InputCache& cache) {
-  // The readers (document.h) alone know what they take, and say so to a value that they do not.
+  // Only the readers (document.h) know which values they accept; they report values that they do
+  // not.
   constexpr const char* kNoValue = "all";
   const Diagnostics answers = Answers(key, kNoValue, path, overrides, cache);
   if (const auto words = After(Find(answers, "input.unknown-word"), "must be one of ")) {

@@ -12,13 +12,14 @@
 namespace stepcast::scenario {
 namespace {
 
-// The model's, if it has one.
+// The model's architecture, if it has one.
 const model::Architecture* ArchitectureOf(const Scenario& scenario) {
   return scenario.model == nullptr ? nullptr
                                    : std::get_if<model::Architecture>(&scenario.model->source);
 }
 
-// What tensor parallelism divides of blocks of several kinds, and what recurrent layers there are.
+// Adds the dimensions of blocks of several kinds that tensor parallelism divides, and their
+// recurrent layers.
 void AddKinds(const model::Architecture& architecture, plan::Facts& facts) {
   const auto divide = [&facts](const char* name, std::int64_t extent, std::int64_t columns = 1) {
     if (extent == 0) return;
@@ -32,7 +33,7 @@ void AddKinds(const model::Architecture& architecture, plan::Facts& facts) {
     switch (kind.mixer) {
       case model::Mixer::kAttention: {
         divide("heads", kind.heads);
-        // Ranks share a key-value head where one product makes whole heads of one size.
+        // Ranks share a key-value head only if one product makes whole heads of one size.
         const bool plain = !kind.gate_of_query && kind.value_size == 0 && !kind.key_is_value;
         divide("kv_heads", kind.kv_heads, plain ? kind.head_size : 1);
         break;
@@ -61,7 +62,7 @@ void AddKinds(const model::Architecture& architecture, plan::Facts& facts) {
 void AddModel(const Scenario& scenario, plan::Facts& facts) {
   const model::Architecture* const architecture = ArchitectureOf(scenario);
   facts.has_ends = architecture != nullptr || scenario.model == nullptr;  // not known: passed over
-  // What predicts further tokens runs with the head, and reads the embedding, too.
+  // Layers that predict further tokens run with the head and also read the embedding.
   facts.tied_embeddings =
       architecture != nullptr && (architecture->tie_embeddings || architecture->further_tokens > 0);
   if (architecture != nullptr) {
@@ -77,7 +78,7 @@ void AddModel(const Scenario& scenario, plan::Facts& facts) {
     facts.experts = experts.count;
     facts.expert_width = experts.feed_forward;
     facts.expert_biases = experts.bias;
-    // Dense layers and shared experts are divided as a dense model's are.
+    // Dense layers and shared experts are divided like a dense model's layers.
     if (!experts.exist() || experts.leading_dense > 0 || experts.every > 1) {
       facts.divided.push_back({"intermediate_size", architecture->feed_forward});
     }
@@ -116,7 +117,7 @@ void AddCluster(const Scenario& scenario, plan::Facts& facts) {
   for (const KindOfNode& kind : scenario.other_nodes) take_host(kind.cluster->node_type());
 }
 
-// In what the devices compute, all of them.
+// Adds the types that all devices can compute in.
 void AddComputes(const Scenario& scenario, plan::Facts& facts) {
   if (ArchitectureOf(scenario) == nullptr || !scenario.gpu.has_value()) return;
   facts.device = scenario.gpu->name;

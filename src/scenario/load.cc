@@ -18,7 +18,7 @@
 namespace stepcast::scenario {
 namespace {
 
-// The node at a dotted key; null: there is none, or it is in a sequence.
+// The node at a dotted key; null if there is none or it is in a sequence.
 const YamlNode* At(const YamlTree& root, std::string_view key) {
   const YamlNode* node = root.get();
   while (node != nullptr && !key.empty()) {
@@ -31,9 +31,9 @@ const YamlNode* At(const YamlTree& root, std::string_view key) {
   return node;
 }
 
-// A title such as "8B on 16 nodes" does not hold for what is set otherwise: ", with KEY=VALUE". A
-// few settings are named, those with long values by their keys; none, where the title is among
-// them.
+// A suffix for the title: ", with KEY=VALUE". A title such as "8B on 16 nodes" does not describe
+// overridden settings. A few settings are named, those with long values by their keys only. Empty
+// if the title itself is overridden.
 std::string Changes(const YamlTree& before, const YamlTree& after,
                     const std::vector<std::string>& overrides) {
   constexpr std::size_t kMost = 3, kLongest = 40;

@@ -9,24 +9,23 @@
 #include "src/scenario/scenario.h"
 #include "src/scenario/yaml_tree.h"
 
-// Reads scenarios: the file, what it names, and the rules that tie them together. Format:
-// docs/formats.md; every Diagnostic: docs/errors/README.md.
+// Reads scenarios: the file, the files it names, and the rules that relate them. Format:
+// docs/formats.md; diagnostics: docs/errors/README.md.
 namespace stepcast::scenario {
 
-// The scenario in the file at `path` (relative to the working directory, or to the data root; or
-// the name of a MemoryDocument) with
-// `overrides` applied in order, each a "KEY=VALUE" of `--set` (overrides.h); or every mistake of
-// every file involved, by file and position.
+// Loads the scenario at `path`: relative to the working directory or to the data root, or the name
+// of a MemoryDocument. `overrides` are applied in order, each a "KEY=VALUE" as for `--set`
+// (overrides.h). On failure, returns every mistake of every file involved, by file and position.
 Result<Scenario> Load(const std::string& path, const std::vector<std::string>& overrides,
                       InputCache& cache);
 Result<Scenario> Load(const std::string& path);
 
-// The same for text that stands in no file; `file` names it in positions, and paths in it are
-// relative to that file's folder.
+// The same for a text without a file; `file` names it in positions, and its relative paths start
+// from that file's folder.
 Result<Scenario> LoadText(std::string_view text, const std::string& file,
                           const std::vector<std::string>& overrides, InputCache& cache);
 
-// The same for a tree that was made of parts of a file.
+// The same for a tree.
 Result<Scenario> LoadTree(const YamlTree& root, const std::string& file, InputCache& cache);
 
 }  // namespace stepcast::scenario

@@ -14,7 +14,7 @@
 namespace stepcast::scenario {
 namespace {
 
-// A scenario whose lines are counted on by the tests below.
+// A scenario whose line numbers the tests below use.
 constexpr std::string_view kFlat =
     "stepcast: 1\n"                                                                         // 1
     "model:\n"                                                                              // 2
@@ -88,7 +88,7 @@ std::string Messages(const Result<Scenario>& result) {
   return result.has_value() ? "" : Format(result.error());
 }
 
-// What earlier releases had is refused by name, beside other mistakes of the same file.
+// Settings of earlier releases are refused by name, along with other mistakes of the file.
 TEST(Load, WithdrawnSettingsAreNamed) {
   const Result<Scenario> asked =
       LoadString(Shipped("optimizer: adamw\n"
@@ -184,7 +184,7 @@ TEST(Load, ReadsShippedFiles) {
   EXPECT_TRUE(loaded->warnings.empty());
 }
 
-// What DESIGN calls `resolved`: loading it again gives the same.
+// Loading `resolved` again gives the same tree.
 TEST(Load, ResolvedIsAScenarioThatResolvesToItself) {
   const std::vector<std::string> scenarios = {
       std::string(kFlat),
@@ -311,7 +311,7 @@ TEST(Load, PointsAtEveryMistakeInTheFile) {
   }
 }
 
-// What a model is that was not found is not known: no rule of its layers speaks.
+// Properties of a model that was not found are unknown, so no rule about its layers applies.
 TEST(Load, AModelThatIsNotFoundIsTheOnlyMistake) {
   std::string text = Flat("data_parallel:", "parallelism: {context: 2}\ndata_parallel:");
   const std::size_t begin = text.find("model:"), end = text.find("cluster:");
@@ -319,7 +319,7 @@ TEST(Load, AModelThatIsNotFoundIsTheOnlyMistake) {
   EXPECT_EQ(Mistakes(LoadString(text)), std::vector<std::string>{"s.yaml:2:8 file.not-found"});
 }
 
-// Nor one that ties a model's type of numbers to a device that computes in it: a B200 does in all.
+// Nor does a rule about the device's data types: a B200 supports all of them.
 TEST(Load, WithoutAModelNoRuleOfADeviceSpeaks) {
   for (const char* precision : {"mxfp8", "nvfp4", "fp8", "tf32"}) {
     const std::string text =
@@ -334,7 +334,7 @@ TEST(Load, WithoutAModelNoRuleOfADeviceSpeaks) {
   }
 }
 
-// What a config.json's model leaves out is said where the forecast is.
+// Parts of a config.json that the model omits are among the scenario's warnings.
 TEST(Load, TheModelsWarningsAreTheScenarios) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "squared";
   std::filesystem::create_directories(folder);
@@ -353,7 +353,7 @@ TEST(Load, TheModelsWarningsAreTheScenarios) {
                 "whatever it does"}));
 }
 
-// The words of the field and of other programs, and keys without their section.
+// Terms of the field and of other programs, and keys without their section.
 TEST(Load, SuggestsTheKeyThatWasMeant) {
   const auto hint = [](const std::string& override) {
     const Result<Scenario> loaded = LoadString(std::string(kFlat), {override});
@@ -392,9 +392,8 @@ TEST(Load, ReportsTheMistakesOfAllSectionsAtOnceFromTopToBottom) {
                 "s.yaml:22:32 plan.axis-not-of-framework"}));
 }
 
-// 2 x (3 + 3) minutes a micro-batch: 100 of them are 20 hours, 200 are 40.
-// A module that predicts a further token runs with the head, on the last stage, and reads the
-// embedding of the first, whose gradients torchtitan does not add up.
+// A multi-token-prediction module runs with the head, on the last stage, and reads the embedding of
+// the first stage. torchtitan does not sum those gradients.
 TEST(Load, FurtherTokensShareTheEmbeddingAcrossStages) {
   const auto codes = [](const char* further) {
     const Result<Scenario> loaded = LoadString(fmt::format(
@@ -418,6 +417,7 @@ TEST(Load, FurtherTokensShareTheEmbeddingAcrossStages) {
             std::vector<std::string>{"plan.tied-across-stages"});
 }
 
+// 2 x (3 + 3) minutes per micro-batch: 100 of them are 20 hours, 200 are 40.
 TEST(Load, RefusesStepsThatTakeMoreThanADay) {
   const std::string slow = Flat("forward: 1 ms, backward: 2 ms", "forward: 3 min, backward: 3 min");
   EXPECT_EQ(Mistakes(LoadString(slow, {"training.gradient_accumulation=100"})),
@@ -443,7 +443,7 @@ TEST(Load, SuggestsTheFileThatWasMeant) {
             "  hint: did you mean 'models/gpt2.yaml'?\n");
 }
 
-// A key that stands there under another name is named once.
+// A key present under another name is reported once.
 TEST(Load, AKeyUnderAnotherNameIsNotMissingToo) {
   const auto codes = [](std::string_view from, std::string_view to) {
     std::vector<std::string> found;
@@ -474,7 +474,7 @@ TEST(Load, TakesSizesAsDeepSpeedWritesThem) {
   EXPECT_FALSE(with("5e80").has_value());
 }
 
-// A name without a folder is one of the shipped files of its kind.
+// A name without a folder is a shipped file of its kind.
 TEST(Load, SuggestsShippedFilesForBareNames) {
   const auto hint = [](const std::string& override) {
     return LoadString(std::string(kShipped), {override}).error().at(0).hint;
@@ -496,7 +496,7 @@ TEST(Load, SuggestsShippedFilesForBareNames) {
             "looked in the working directory and in the data that stepcast was built with");
 }
 
-// The name alone is enough, and a GPU's form is the SXM one where it is left out.
+// A name is enough, and a GPU's form defaults to SXM.
 TEST(Load, TakesNamesInThePlaceOfPaths) {
   const auto loaded = LoadString(
       std::string(kShipped), {"model=gpt2", "cluster.topology=dgx-h100", "calibration=h100-sxm"});
@@ -543,7 +543,7 @@ TEST(Load, PositionsOfOverridesNameTheOption) {
                        "--set parallelism.data=7 plan.device-count"}));
 }
 
-// Null means the default of any key, present or not, and of no others.
+// Null means the default of any known key, present or not.
 TEST(Load, NullIsTheDefaultOfEveryKey) {
   const std::vector<std::string> nulls = {
       "data_parallel.bucket_size=null",
@@ -583,8 +583,8 @@ TEST(Load, NullIsTheDefaultOfEveryKey) {
             "  hint: write for example 'name: a-name'\n");
 }
 
-// Recomputation that there is not, norms that are one kernel in any case, a fabric that nothing
-// passes through, copies of what is FP32 itself.
+// Recomputation that is off, norms that are one kernel anyway, a fabric that no traffic crosses,
+// copies of values that are already FP32.
 TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
   const std::vector<std::string> set = {
       "training.checkpoint_early_stop=true", "training.norm=huggingface",
@@ -664,7 +664,7 @@ TEST(Load, AProfileOfTablesTakesTheRestFromTheGpuType) {
           "is taken for h100-sxm"}));
 }
 
-// What a profile of one GPU says of another is no forecast of it: not without being asked for.
+// A profile of another GPU is not a forecast, so it must be requested explicitly.
 TEST(Load, RefusesAProfileOfAnotherGpuUnlessAskedForIt) {
   const std::string a100 = Shipped("dgx-h100", "dgx-a100");
   const std::string pin = "calibration=calibration/h100-sxm.yaml";
@@ -817,7 +817,7 @@ std::vector<std::string> WarningsWithTables(const std::string& tables,
   return loaded.has_value() ? loaded->warnings : std::vector<std::string>{};
 }
 
-// Taken by itself on Blackwell FlashAttention-2 is said, asked for it is not.
+// FlashAttention-2 on Blackwell causes a warning if it is the default, but not if requested.
 TEST(Load, WarnsWhereFlashAttentionIsTakenOnBlackwell) {
   const auto warnings = [](const std::string& gpu, const std::string& framework,
                            const std::string& more = "") {
@@ -873,7 +873,7 @@ TEST(Load, WarnsAboutTablesOfOtherGroups) {
             std::vector<std::string>{});
 }
 
-// As threads of one machine measure it.
+// As measured with threads of one machine.
 TEST(Load, AFlatClusterTakesTablesOfOtherNodesAndSaysSo) {
   const auto table = [](const char* kind, int ranks, int nodes) {
     return fmt::format(
@@ -936,8 +936,7 @@ TEST(Load, AFlatClusterMayComputeOnTheHost) {
   EXPECT_GT(loaded->calibration->kernels->launch, Time());
 }
 
-// NCCL may use switches that reduce where there are some, and is not asked in vain where there are
-// none.
+// NCCL may use reducing switches if there are any; asking for them without any is an error.
 TEST(Load, ReductionInTheNetworkNeedsAFabricThatReduces) {
   const std::string wanted = std::string(kShipped) + "communication: {nccl_collnet: true}\n";
   const Result<Scenario> loaded = LoadString(wanted);
@@ -986,7 +985,7 @@ TEST(Load, AnswersForFilesThatCannotBeRead) {
   EXPECT_EQ(Mistakes(LoadString("")), std::vector<std::string>{"s.yaml:1:1 file.empty"});
 }
 
-// A sweep's threads share one cache; the first thread makes a value, and all threads get it.
+// Threads of a sweep share one cache: the first makes a value, and all get it.
 TEST(InputCache, IsSharedBetweenThreads) {
   InputCache cache;
   std::vector<std::string> resolved(8);
@@ -1008,7 +1007,7 @@ TEST(InputCache, IsSharedBetweenThreads) {
   }
 }
 
-// Words with spaces between, and a list of them.
+// Words separated by spaces, or a list of them.
 TEST(Load, ListsStandWhereATextOfWordsDoes) {
   InputCache cache;
   const auto text = LoadText(kShipped, "s.yaml",
@@ -1022,7 +1021,7 @@ TEST(Load, ListsStandWhereATextOfWordsDoes) {
       LoadText(kShipped, "s.yaml", {"training.lora={rank: 4, targets: []}"}, cache).has_value());
 }
 
-// It may say what no longer holds.
+// The title may no longer be true.
 TEST(Load, ATitleIsFollowedByWhatTheCommandLineChanges) {
   InputCache cache;
   const auto title = [&](const std::vector<std::string>& overrides) {

@@ -40,13 +40,13 @@ using Contents = InputCache::Contents;
 
 namespace {
 
-// How positions in overrides begin.
+// Prefix of positions in overrides.
 constexpr std::string_view kOption = "--set ";
 
-// In the place of a number of nodes.
+// Value for the number of nodes if there is no cluster.
 constexpr std::int64_t kNoCluster = -1;
 
-// Orders mistakes as the user meets them: file by file, each from top to bottom.
+// Sorts mistakes by file and, within a file, by position.
 void SortByPosition(Diagnostics& diagnostics) {
   std::map<std::string, std::size_t> rank_of_file;
   for (const Diagnostic& diagnostic : diagnostics) {
@@ -95,10 +95,10 @@ class Loader::Reading {
     return {};
   }
 
-  // Whether rules about plans are all that Read has found wrong.
+  // Whether all mistakes that Read has found concern rules about plans.
   bool can_reread() const { return can_reread_; }
 
-  // What Read does for another plan, where its outcome depends on plan and number of nodes.
+  // Repeats the part of Read that depends on the plan and the number of nodes, for another plan.
   bool Reread(const plan::Request& request, std::optional<std::int64_t> nodes) {
     read_.request = request;
     read_.nodes = nodes;
@@ -114,7 +114,7 @@ class Loader::Reading {
         if (!read_.other_nodes.empty()) LoadCalibration(read_);
         if (diagnostics_.empty() && nodes && NodesAreAll()) clusters_[*nodes] = scenario_.cluster;
       }
-      // After a cluster that cannot be built the next one is built anew, whichever it is.
+      // After a cluster that cannot be built, the next one is always built anew.
       cluster_nodes_ = diagnostics_.empty() ? nodes : std::optional(kNoCluster);
     }
     scenario_.warnings = warnings_;
@@ -150,7 +150,7 @@ class Loader::Reading {
   }
 
  private:
-  // Of the model, which stays, and the cluster.
+  // Facts of the model, which does not change, and of the cluster.
   const plan::Facts& Facts() {
     if (facts_of_ != scenario_.cluster || !facts_) {
       facts_ = LegalityFactsOf(scenario_);
@@ -159,10 +159,10 @@ class Loader::Reading {
     return *facts_;
   }
 
-  // The cluster follows from the topology and `cluster.nodes` alone.
+  // Whether topology and `cluster.nodes` alone determine the cluster.
   bool NodesAreAll() const { return read_.other_nodes.empty() && !read_.devices; }
 
-  // The plan with its defaults, and what is to be said of it.
+  // Completes the plan with its defaults, and adds warnings.
   void Complete() {
     if (scenario_.gpu) read_.request.compute_capability = scenario_.gpu->compute_capability;
     if (scenario_.cluster != nullptr && !scenario_.cluster->flat()) {
@@ -188,8 +188,8 @@ class Loader::Reading {
     AppendWarnings(read_, scenario_);
   }
 
-  // What the framework's code takes the host, where it runs and the scenario says nothing: on this
-  // very host, or as on the reference host. Nothing: no source says it.
+  // The host time of the framework's code, if the code runs eagerly and the scenario does not state
+  // it: measured on this host, or scaled from the reference host. Nothing if no source has it.
   std::optional<Dispatch> DispatchBy(const calibration::Calibration* profile, double host_speed,
                                      const Dispatch& stated) const {
     if (read_.request.dispatch || profile == nullptr || scenario_.plan.training.compile ||
@@ -212,8 +212,8 @@ class Loader::Reading {
         {std::move(code), std::move(location), std::move(message), std::move(hint)});
   }
 
-  // What the command line names may lie where the command runs, if it is nowhere else: such a path
-  // becomes absolute, so that the scenario means the same from everywhere.
+  // A path on the command line may be relative to the working directory if the file is nowhere
+  // else. The path becomes absolute, so that the scenario means the same from everywhere.
   void LookAround(std::optional<Node>& source) const {
     if (!source || source->kind() != NodeKind::kScalar || !source->file().starts_with(kOption)) {
       return;
@@ -238,14 +238,14 @@ class Loader::Reading {
     return name;
   }
 
-  // Whether a GPU is named where a topology is to be.
+  // Whether the source names a GPU instead of a topology.
   static bool IsGpu(const Node& source) {
     const std::vector<std::string> gpus = NamesIn("topologies/gpus");
     return KindOfKey(source.path()) == SourceKind::kTopology &&
            std::find(gpus.begin(), gpus.end(), source.scalar()) != gpus.end();
   }
 
-  // The file that a source names; reported at the source when there is none.
+  // The file that a source names. Reports at the source if there is none.
   std::optional<std::string> FileOf(const Node& source) {
     const std::string& path = source.scalar();
     std::optional<std::string> found = FindSource(path, folder_, KindOfKey(source.path()));
@@ -270,12 +270,12 @@ class Loader::Reading {
     return found;
   }
 
-  // What a source stands for: the file that it names, or the mapping itself.
+  // The content of a source: of the file that it names, or of the mapping itself.
   template <typename T, typename LoadFile, typename ReadNode>
   std::shared_ptr<const T> Shared(SharedInputs<T>& inputs, const Node& source, LoadFile load,
                                   ReadNode read) {
     if (source.kind() == NodeKind::kMapping) {
-      // A mapping's mistakes have positions, which are not part of its content.
+      // Mistakes have positions, which are not part of the mapping's content.
       Diagnostics mistakes;
       auto value = inputs.Get(folder_ + CanonicalText(*source.tree()), [&]() -> Result<T> {
         std::optional<T> made = read(source, mistakes);
@@ -301,7 +301,7 @@ class Loader::Reading {
     return nullptr;
   }
 
-  // The file that lists the pipeline's schedule, if one does.
+  // Loads the file that lists the pipeline's schedule, if there is one.
   void LoadSchedule(ScenarioFile& file) {
     std::optional<std::string>& name = file.request.schedule;
     file.request.listed_schedule = nullptr;
@@ -345,8 +345,7 @@ class Loader::Reading {
                               loaded->warnings.end());
   }
 
-  // The model with the adapters that the plan says. The last one is kept: plans seldom differ in
-  // it.
+  // The model with the plan's adapters. The last one is kept, because plans seldom differ in it.
   void AdaptModel(const ScenarioFile& file) {
     scenario_.model = plain_model_;
     if (!file.request.lora || plain_model_ == nullptr || plain_model_->is_layer_list()) return;
@@ -379,7 +378,7 @@ class Loader::Reading {
     if (!topology->note.empty()) scenario_.warnings.push_back(topology->note);
     const bool flat = std::holds_alternative<topology::FlatCluster>(topology->description);
     std::optional<std::int64_t> nodes = flat ? file.nodes : file.nodes.value_or(1);
-    // A number that is wrong by itself has been reported; one more message would be noise.
+    // A number that is wrong by itself has already been reported.
     if (!file.nodes.has_value() && HasKey("cluster", "nodes")) return;
     if (!file.devices.has_value() && HasKey("cluster", "devices")) return;
     if (flat && !file.other_nodes.empty()) {
@@ -410,7 +409,8 @@ class Loader::Reading {
     LoadOtherNodes(file);
   }
 
-  // The job's part of `nodes` nodes of a topology; nothing where it has none, which is reported.
+  // The job's part of `nodes` nodes of a topology. Nothing, and a report, if the topology has no
+  // such part.
   std::optional<NodesOfGpus> JobOn(const ScenarioFile& file, const Topology& topology,
                                    std::int64_t nodes) {
     const auto& description = std::get<NodeDescription>(topology.description);
@@ -433,13 +433,13 @@ class Loader::Reading {
     return std::nullopt;
   }
 
-  // Null where it cannot be built, which is reported.
+  // Null, and a report, if the cluster cannot be built.
   std::shared_ptr<const topology::Cluster> ClusterOf(
       const std::shared_ptr<const Topology>& topology, std::optional<std::int64_t> nodes,
       const Location& location, const RoutingRequest& routing,
       std::optional<int> gpus_per_node = std::nullopt) {
     Diagnostics mistakes;
-    // The topology is held by the cache, so that its address stands for it.
+    // The cache holds the topology, so its address identifies it.
     const auto cluster = contents_.clusters.Get(
         fmt::format("{}x{}x{} by {} {}", fmt::ptr(topology.get()), nodes.value_or(0),
                     gpus_per_node.value_or(0), routing.choice ? Name(*routing.choice) : "",
@@ -451,13 +451,13 @@ class Loader::Reading {
           return tl::make_unexpected(mistakes);
         });
     if (cluster.has_value()) return *cluster;
-    // Again, for the positions of this scenario.
+    // Built again for the positions in this scenario.
     if (mistakes.empty()) BuildCluster(*topology, nodes, location, mistakes);
     diagnostics_.insert(diagnostics_.end(), mistakes.begin(), mistakes.end());
     return nullptr;
   }
 
-  // Each kind as if the whole cluster were of it; calibrations follow.
+  // Loads each kind of node as if the whole cluster consisted of it; calibrations follow.
   void LoadOtherNodes(const ScenarioFile& file) {
     scenario_.other_nodes.clear();
     for (const OtherNodes& other : file.other_nodes) {
@@ -490,7 +490,7 @@ class Loader::Reading {
           CalibrationOf(file.calibration, scenario_.gpu, LocationOf(root_, "cluster.topology"),
                         sources_.calibration);
     } else {
-      // A given one that is wrong has been reported; the default must not hide that.
+      // If a given profile is wrong, which has been reported, the default must not hide it.
       scenario_.calibration = std::make_shared<const calibration::Calibration>();
     }
     sources_.other_nodes.clear();
@@ -505,8 +505,8 @@ class Loader::Reading {
     }
   }
 
-  // The profile that a source names, or that of the GPU type; what it lacks comes from the latter.
-  // Null where there is none, which is reported.
+  // The profile that a source names, or that of the GPU type; missing parts come from the latter.
+  // Null, and a report, if there is none.
   std::shared_ptr<const calibration::Calibration> CalibrationOf(
       std::optional<Node> source, const std::optional<topology::Gpu>& gpu,
       const Location& of_device, std::optional<Resolved>& written) {
@@ -538,7 +538,7 @@ class Loader::Reading {
     return Filled(std::move(profile), *source, *gpu);
   }
 
-  // calibration/<name>.yaml, as the user could have written it.
+  // The node calibration/<name>.yaml, as the user could have written it.
   Node ShippedCalibration(std::string_view name) const {
     auto path = std::make_shared<YamlNode>();
     path->kind = NodeKind::kScalar;
@@ -547,21 +547,20 @@ class Loader::Reading {
     return Node(std::move(path), "calibration");
   }
 
-  // What stands in for a GPU type that has no profile of its own.
+  // The stand-in for a GPU type that has no profile of its own.
   std::optional<calibration::StandIn> StandInOf(const topology::Gpu& gpu) const {
     if (FindInput(ShippedCalibration(gpu.name).scalar(), folder_)) return std::nullopt;
     return calibration::StandInOf(gpu.name, gpu.compute_capability);
   }
 
-  // The same, if `profile` is it, whether the scenario names it or not.
+  // The stand-in if it is `profile`, whether or not the scenario names it.
   std::optional<calibration::StandIn> StandInAs(const calibration::Calibration& profile,
                                                 const topology::Gpu& gpu) const {
     const auto stand_in = StandInOf(gpu);
     return stand_in && stand_in->profile == profile.name ? stand_in : std::nullopt;
   }
 
-  // The profile of a GPU type: its own, else the one that stands in for it; nothing where there is
-  // neither.
+  // The profile of a GPU type: its own or its stand-in's. Nothing if there is neither.
   std::optional<Node> CalibrationOfType(const topology::Gpu& gpu) const {
     const auto stand_in = StandInOf(gpu);
     Node shipped = ShippedCalibration(stand_in ? stand_in->profile : gpu.name);
@@ -569,8 +568,8 @@ class Loader::Reading {
     return shipped;
   }
 
-  // A profile that holds, say, only measured tables takes the rest from the one of the GPU type; so
-  // does a `kernels` section that was measured in part.
+  // A profile with, say, only measured tables takes the rest from the GPU type's profile; so does a
+  // `kernels` section that was measured in part.
   std::shared_ptr<const calibration::Calibration> Filled(
       std::shared_ptr<const calibration::Calibration> profile, const Node& source,
       const topology::Gpu& gpu) {
@@ -598,7 +597,7 @@ class Loader::Reading {
              "add the sections to the profile");
       return profile;
     }
-    // Products of types that the scenario does not compute in are not missed.
+    // Products of types that the scenario does not compute in need not be there.
     const std::optional<DataType> precision = read_.request.precision;
     const std::string computes = fmt::format("kernels.gemm.{}", precision ? Name(*precision) : "");
     std::erase_if(taken, [&](const std::string& key) {
@@ -611,7 +610,7 @@ class Loader::Reading {
     return filled;
   }
 
-  // The key stands in the section (in the file itself for ""), whatever its value.
+  // Whether the section (the file itself for "") has the key, with any value.
   bool HasKey(std::string_view section, std::string_view key) const {
     const auto find = [](const YamlNode& node, std::string_view word) -> const YamlNode* {
       for (const YamlNode::Entry& entry : node.entries) {
@@ -649,7 +648,7 @@ class Loader::Reading {
     if (read_.nodes && NodesAreAll()) clusters_[*read_.nodes] = scenario_.cluster;
   }
 
-  // The plan may be all that is wrong: then Reread can be tried with others.
+  // If only the plan is wrong, Reread can be tried with other plans.
   void FindBrokenRules() {
     broken_ = plan::Check(read_.request, Facts());
     const auto is_of_plan = [&](const Diagnostic& fault) {
@@ -662,7 +661,8 @@ class Loader::Reading {
     warnings_ = scenario_.warnings;
   }
 
-  // "scenarios/bucket-sweep/scenario.yaml" is called bucket-sweep, "mine.yaml" mine.
+  // The default name: bucket-sweep for "scenarios/bucket-sweep/scenario.yaml", mine for
+  // "mine.yaml".
   std::string DefaultName() const {
     const std::filesystem::path path(file_);
     const std::string stem = path.stem().string();

@@ -13,27 +13,27 @@
 #include "src/scenario/scenario.h"
 #include "src/scenario/yaml_tree.h"
 
-// How a scenario is read: what is behind load.h and variants.h.
+// How a scenario is read: implementation of load.h and variants.h.
 namespace stepcast::scenario {
 
-// A scenario's tree before it is understood.
+// A scenario's tree before it is interpreted.
 struct OpenedScenario {
-  YamlTree root;  // null: there is none, and the mistakes say why
+  YamlTree root;  // null: there is none, and `mistakes` say why
   Diagnostics mistakes;
-  std::string file;  // that relative paths start from
-  // What the command line changes, behind the title, which speaks of the file: ", with KEY=VALUE".
+  std::string file;  // base of relative paths
+  // Suffix of the title, which describes the file, for command-line changes: ", with KEY=VALUE".
   std::string changes{};
 };
 
-// The file at `path`, as scenario::Load has it.
+// Opens the file at `path`, as for scenario::Load.
 Result<OpenedScenario> OpenScenario(const std::string& path, InputCache& cache);
-// The tree with each "KEY=VALUE" applied in turn; a wrong one is among the mistakes and left out.
-// KEY=null means the key's default, whether or not the tree has the key; a mistake where no reader
-// knows it.
+// Applies each "KEY=VALUE" in turn. A wrong one is added to the mistakes and skipped. KEY=null
+// means the key's default, whether or not the tree has the key; it is a mistake if no reader knows
+// the key.
 void Override(const std::vector<std::string>& overrides, OpenedScenario& scenario,
               InputCache& cache);
 
-// Makes a scenario of a tree.
+// Makes a scenario from a tree.
 class Loader {
  public:
   Loader(OpenedScenario opened, InputCache& cache);
@@ -41,31 +41,30 @@ class Loader {
   Loader(Loader&&) noexcept;
   Loader& operator=(Loader&&) noexcept;
 
-  // Every mistake of every file involved, by file and position. Once.
+  // On failure, every mistake of every file involved, by file and position. Call once.
   Result<void> Read();
 
-  // Whether rules about plans are all that a failed Read has found wrong: `broken` are these, and
+  // Whether a failed Read found only broken rules about plans. Then broken() returns them, and
   // Reread may be called.
   bool can_reread() const;
 
-  // After a Read without mistakes.
-  const Scenario& scenario() const;  // but for `resolved`
+  // After a successful Read.
+  const Scenario& scenario() const;  // `resolved` may be empty
   const plan::Request& request() const;
   std::optional<std::int64_t> nodes() const;
-  Scenario Take();  // ends this
+  Scenario Take();  // ends the life of this object's scenario
 
-  // Makes `scenario` what it would be if the tree's plan were `request`, of the same precision, and
-  // its cluster of `nodes`, which are stated if those of the tree are. False where that is no
-  // scenario; Reread can then be tried with others.
+  // Changes `scenario` to that of a tree whose plan is `request`, with the same precision, and
+  // whose cluster has `nodes` (given if the tree gives them). False if that is not a legal
+  // scenario; Reread can then be called with other values.
   bool Reread(const plan::Request& request, std::optional<std::int64_t> nodes);
-  // The rules about plans that the last Read or Reread found broken, if it was these that refused
-  // it.
+  // The broken rules about plans, if they were the reason why the last Read or Reread failed.
   const std::vector<plan::Violation>& broken() const;
 
  private:
   class Reading;
   std::unique_ptr<Reading> reading_;
-  Diagnostics mistakes_;  // where there is nothing to read
+  Diagnostics mistakes_;  // if there is nothing to read
 };
 
 }  // namespace stepcast::scenario

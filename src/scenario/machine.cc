@@ -15,7 +15,7 @@
 namespace stepcast::scenario {
 namespace {
 
-// More GPUs than one CPU has PCIe lanes for are several machines.
+// A CPU has PCIe lanes for at most this many GPUs.
 constexpr std::int64_t kMostOfWorkstation = 8;
 
 struct Shipped {
@@ -40,9 +40,9 @@ std::optional<Shipped> ShippedWith(const topology::Gpu& gpu) {
   return std::nullopt;
 }
 
-// PCIe x16 in one direction, raw: Gen3 16, Gen4 32, Gen5 64 GB/s. The generation is that of
-// NVIDIA's boards: Gen4 from compute capability 8.0 on, Gen5 from 9.0 on (data sheets); of other
-// vendors' Gen5.
+// PCIe x16 in one direction, raw: Gen3 16, Gen4 32, Gen5 64 GB/s. NVIDIA's boards have Gen4 from
+// compute capability 8.0 on, Gen5 from 9.0 on (data sheets); other vendors' are assumed to have
+// Gen5.
 int PcieBandwidthOf(const topology::Gpu& gpu) {
   constexpr int kGen5 = 90, kGen4 = 80;
   if (gpu.compute_capability == 0 || gpu.compute_capability >= kGen5) return 64;

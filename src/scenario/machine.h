@@ -7,19 +7,19 @@
 #include "src/base/diagnostic.h"
 #include "src/scenario/yaml_tree.h"
 
-// A cluster that is named by its GPUs: `cluster: {gpu: rtx-4090, gpus: 4}`.
+// A cluster given by its GPUs: `cluster: {gpu: rtx-4090, gpus: 4}`.
 namespace stepcast::scenario {
 
 struct Machine {
   YamlTree topology;                    // a name, or a mapping as in a topology file
-  std::int64_t nodes = 1;               // as many as hold the GPUs
+  std::int64_t nodes = 1;               // as many as the GPUs need
   std::optional<std::int64_t> devices;  // none: all of the nodes'
-  std::string taken;                    // what the machine is taken to be, a sentence
+  std::string taken;                    // a sentence that states the assumed machine
 };
 
-// Takes a shipped topology whose nodes have this GPU, one of NVIDIA's first. If there is none, the
+// Chooses a shipped topology whose nodes have this GPU, NVIDIA's first. If there is none, the
 // machine is a workstation with its GPUs on PCIe of one CPU. Mistakes: topology.unknown-gpu;
-// topology.too-many-gpus if a workstation has too many.
+// topology.too-many-gpus, if a workstation would have too many.
 std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
                                  const Location& location, Diagnostics& diagnostics);
 

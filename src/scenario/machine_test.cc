@@ -1,4 +1,4 @@
-// Clusters that are named by their GPUs.
+// Tests of clusters given by their GPUs.
 
 #include "src/scenario/machine.h"
 

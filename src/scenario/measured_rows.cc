@@ -6,8 +6,8 @@
 namespace stepcast::scenario {
 namespace {
 
-// A point as far as it can be read. What cannot be stands as something plausible behind the points
-// before, so that the rest can still be checked; the diagnostics keep the profile from being used.
+// Appends a point. An unreadable value is replaced by a plausible one after the previous points, so
+// that the rest can be checked; the diagnostics prevent use of the profile.
 void AddAfter(calibration::Curve& points, std::optional<Bytes> size, std::optional<Time> time) {
   if (size && time) {
     points.emplace_back(*size, *time);

@@ -21,7 +21,7 @@ Registry& TheRegistry() {
   return *registry;
 }
 
-// No file can have such a name: it ends with a slash.
+// No file can have such a name, because it ends with a slash.
 constexpr const char* kName = "memory:{}/";
 
 }  // namespace

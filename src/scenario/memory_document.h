@@ -3,13 +3,13 @@
 #include <memory>
 #include <string>
 
-// Scenarios that stand in no file: a program that uses stepcast as a library hands over text, and
-// everything that takes the path of a scenario takes the name of such a text.
+// Scenarios without a file. A program that uses stepcast as a library passes text; every function
+// that takes the path of a scenario accepts the name of such a text.
 namespace stepcast::scenario {
 
-// A text that Load() finds by `name()` for the life of this object. Names are made up, so that
-// several threads may have theirs at once; in positions the text is called `title`. Paths in it are
-// relative to the working directory.
+// A text that Load() finds by name() during the life of this object. Names are unique, so several
+// threads may have their own documents. Positions call the text `title`. Relative paths in it start
+// from the working directory.
 class MemoryDocument {
  public:
   MemoryDocument(std::string title, std::string text);
@@ -22,7 +22,7 @@ class MemoryDocument {
   struct Content {
     std::string title, text;
   };
-  // Null when there is no such document.
+  // Null if there is no such document.
   static std::shared_ptr<const Content> Find(const std::string& name);
 
  private:

@@ -24,16 +24,16 @@
 #include "src/scenario/source_names.h"
 
 namespace stepcast::scenario {
-// The keys of a model file that describe a mixture of experts, in Hugging Face's words:
-// `num_experts`, and those that mean something with it alone. `architecture` has the dimensions
-// that were read before, and what its family has where keys are left out.
+// The keys of a model file that describe a mixture of experts, with Hugging Face's names:
+// `num_experts` and the keys that require it. `architecture` has the dimensions read before and the
+// family's defaults.
 void ReadExperts(MappingReader& reader, model::Architecture& architecture);
 
 namespace {
 
 using model::RouterScores;
 
-// Of a model that has experts.
+// Keys that require experts.
 constexpr std::string_view kKeysOfExperts[] = {"num_experts_per_tok",
                                                "moe_intermediate_size",
                                                "shared_expert_intermediate_size",
@@ -48,7 +48,7 @@ constexpr std::string_view kKeysOfExperts[] = {"num_experts_per_tok",
                                                "router_bias",
                                                "experts_bias"};
 
-// Nothing is passed over in silence: without experts these say something of what is not there.
+// Reports keys of experts in a model without experts.
 void RefuseWithoutExperts(MappingReader& reader) {
   for (const std::string_view key : kKeysOfExperts) {
     if (!reader.ReadNode(key, Need::kOptional, "a value")) continue;
@@ -113,8 +113,8 @@ constexpr DecimalRange kCap = {0, 1e6};
 constexpr DecimalRange kRotaryBase = {1, 1e12};
 constexpr DecimalRange kRotaryFactor = {1, 1e6};
 
-// "llama3.1-8b" of "models/llama3.1-8b.yaml". A config.json is called after its folder, since all
-// of them have the same name.
+// "llama3.1-8b" for "models/llama3.1-8b.yaml". A config.json is named after its folder, because all
+// of them have the same file name.
 std::string NameOfFile(std::string_view file) {
   const auto split = [](std::string_view path) {
     const std::size_t slash = path.rfind('/');
@@ -167,8 +167,7 @@ model::NumericalConstants ReadConstants(MappingReader& reader, Family family) {
   return constants;
 }
 
-// The constants are checked with the rest of the model. Files for other programs need their values
-// (LoadModelConstants).
+// The constants are checked with the rest of the model. LoadModelConstants returns them.
 void CheckConstants(MappingReader& reader, const Architecture& architecture) {
   ReadConstants(reader, architecture.family);
   for (const char* key : {"rope_theta", "rope_scaling"}) {
@@ -214,7 +213,7 @@ Family ReadFamily(MappingReader& reader) {
   return Family::kLlama;
 }
 
-// Required of the family that has it; of others all are mistakes (model::Check).
+// Required for the family that has it; for others all keys are mistakes (model::Check).
 model::LatentAttention ReadLatentAttention(MappingReader& reader, Family family) {
   const Need need = family == Family::kDeepseek ? Need::kRequired : Need::kOptional;
   const auto width = [&](std::string_view key, Need needed) {
@@ -227,7 +226,7 @@ model::LatentAttention ReadLatentAttention(MappingReader& reader, Family family)
           .value_head = width("v_head_dim", need)};
 }
 
-// The width of dense blocks. Where every block has experts they have a width of their own.
+// The width of dense blocks. If every block has experts, they have a width of their own.
 std::int64_t ReadFeedForward(MappingReader& reader) {
   const bool experts_alone = reader.Has("num_experts") && reader.Has("moe_intermediate_size") &&
                              !reader.Has("first_k_dense_replace") &&
@@ -306,7 +305,7 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
   return a;
 }
 
-// The names of a family in whose file blocks are described; null: general ones.
+// The module names of a file with described blocks; null: general ones.
 std::shared_ptr<const model::DescribedFamily> ReadDescribedFamily(MappingReader& reader) {
   const auto name = reader.ReadText("family", Need::kOptional);
   if (!name) return nullptr;
@@ -321,7 +320,7 @@ std::shared_ptr<const model::DescribedFamily> ReadDescribedFamily(MappingReader&
   return family;
 }
 
-// `family`: of a config.json, whose description does not name it.
+// `family`: for a config.json, whose description does not name it.
 std::optional<model::Model> ReadTransformer(
     MappingReader& reader, std::string name,
     std::shared_ptr<const model::DescribedFamily> family = nullptr) {
@@ -420,7 +419,7 @@ ListedLayer ReadListedLayer(const Node& node, Diagnostics& diagnostics) {
   return layer;
 }
 
-// Sums over a list's layers. A long double holds what 64 bits might not.
+// Sums over a list's layers, in long double, which holds more than 64 bits.
 struct Totals {
   std::int64_t layers = 0;  // at most kMostListedLayers a line of the file
   long double tensors = 0, parameters = 0, picoseconds = 0, activation = 0;
@@ -496,7 +495,7 @@ bool IsHuggingFace(const Node& node) {
   return has("model_type") && !has("kind");
 }
 
-// The shipped family that reads the file, if a file describes it.
+// The shipped family that reads the config, if there is one.
 std::optional<Node> FamilyOf(const formats::JsonObject& config, Diagnostics& diagnostics) {
   const formats::JsonValue* type = config.Find("model_type");
   if (type == nullptr || type->kind != formats::JsonValue::Kind::kText) return std::nullopt;
@@ -547,7 +546,7 @@ std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics
       {{"transformer", ModelKind::kTransformer}, {"layers", ModelKind::kLayers}});
   std::string name = reader.ReadText("name", Need::kOptional)
                          .value_or(node.path().empty() ? NameOfFile(node.file()) : node.path());
-  // Without a kind every other key would seem unknown.
+  // Without a kind, every other key would seem unknown.
   if (!kind.has_value()) return std::nullopt;
   return *kind == ModelKind::kTransformer ? ReadTransformer(reader, std::move(name))
                                           : ReadLayerList(reader, std::move(name), diagnostics);

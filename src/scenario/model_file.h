@@ -14,54 +14,53 @@
 
 namespace stepcast::scenario {
 
-// What a pipeline's stages share out of the model.
+// The blocks that a pipeline divides among its stages.
 plan::ModelBlocks BlocksOf(const model::Model& model);
 
-// The constants of the scenario's model, from the description that it was loaded from; `source` is
-// the scenario's file. Errors: those of a file that has changed since.
+// The numerical constants of the scenario's model, from the description it was loaded from.
+// `source` is the scenario's file. Errors: those of a file that has changed since.
 Result<model::NumericalConstants> ModelConstantsOf(const Scenario& scenario,
                                                    const std::string& source);
 
-// Model files (docs/formats.md): `kind: transformer`, a model by its dimensions, `kind: layers`, a
-// model by its layers' times, and a Hugging Face config.json, unchanged.
+// Model files (docs/formats.md): `kind: transformer`, a model given by its dimensions; `kind:
+// layers`, a model given by its layers' times; and an unmodified Hugging Face config.json.
 //
-// Besides what documents report in general: model.impossible (dimensions that do not fit together),
+// Errors besides those of documents: model.impossible (inconsistent dimensions),
 // model.parameter-count (the dimensions give another count than the file states), model.too-large
-// (a layer list beyond what is simulated), model.no-parameters, and for a config.json what
-// formats/huggingface.h reports.
+// (a layer list beyond the limits), model.no-parameters, and for a config.json those of
+// formats/huggingface.h.
 
-// A layer list has at most this many layers and tensors, repeats counted, and takes at most so long
-// and keeps at most so much per micro-batch: no sum over a step then leaves 64 bits.
+// Limits of a layer list: layers and tensors including repeats, and time and activations per
+// micro-batch. They keep every sum over a step within 64 bits.
 inline constexpr std::int64_t kMostListedLayers = 100'000;
 inline constexpr std::int64_t kMostListedTensors = 1'000'000;
 inline constexpr std::int64_t kMostListedParameters = 1'000'000'000'000'000;
 inline constexpr Time kMostListedTime = Seconds(15 * 60);
 inline constexpr Bytes kMostListedActivation = GiB(std::int64_t{1} << 20);  // 1 PiB
 
-// A model as YAML, in a file of its own or inside a scenario. One without a name is called after
-// its file, without the ending, or after its place in the scenario.
+// A model as YAML, in a file or inside a scenario. A model without a name is named after its file,
+// without the extension, or after its place in the scenario.
 std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics);
 
 struct LoadedModel {
   model::Model model;
-  // What the model leaves out of its description; sentences for the forecast's warnings. A YAML
-  // file has none: what it states is followed, or a mistake.
+  // Parts of the description that the model omits, as sentences for the forecast's warnings. Empty
+  // for a YAML file, where every statement is followed or is a mistake.
   std::vector<std::string> warnings{};
 };
 
-// `path` names a YAML file or a config.json: what ends in .json, or has a model_type and no kind,
-// is the latter.
+// `path` is a YAML file or a config.json. The latter ends in .json, or has a model_type and no
+// kind.
 Result<LoadedModel> LoadModel(const std::string& path);
 
-// A config.json with more about how to read it, a mapping that has the key `config`: `{config:
-// PATH, family: PATH, mtp: true, towers: {patches: 1024, image: 256}}`. Paths are relative to
-// `folder`.
+// A config.json with reading options, a mapping with the key `config`: `{config: PATH, family:
+// PATH, mtp: true, towers: {patches: 1024, image: 256}}`. Paths are relative to `folder`.
 bool NamesFamily(const Node& node);
 std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view folder,
                                               Diagnostics& diagnostics);
 
-// The constants of the same descriptions, which no forecast needs. Layer lists have none that mean
-// anything. Only for descriptions that were read without mistakes.
+// The numerical constants of the same descriptions, which forecasts do not use. Layer lists have no
+// meaningful ones. Only for descriptions without mistakes.
 model::NumericalConstants ReadModelConstants(const Node& node);
 Result<model::NumericalConstants> LoadModelConstants(const std::string& path);
 

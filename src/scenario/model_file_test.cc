@@ -192,7 +192,7 @@ constexpr char kTiny[] =
     "intermediate_size: 128\n"  // 6
     "vocab_size: 100\n";        // 7
 
-// What is left out is what the family's released models have.
+// Omitted keys have the values of the family's released models.
 TEST(ModelFileTest, FamiliesHaveDefaults) {
   const Result<model::Model> model = Parse(kTiny);
   ASSERT_TRUE(model.has_value()) << Format(model.error());
@@ -245,7 +245,7 @@ TEST(ModelFileTest, OptionsChangeTheTensors) {
             6400 + 2 * (2048 + 32 + 2 * (1024 + 16) + 2048 + 24576 + 128) + 64);
 }
 
-// In each block a router, 4 experts and a shared one.
+// Each block has a router, 4 experts and a shared one.
 TEST(ModelFileTest, ExpertsChangeTheTensors) {
   const Result<model::Model> model =
       Parse(std::string(kTiny) +
@@ -276,7 +276,7 @@ TEST(ModelFileTest, ExpertsChangeTheTensors) {
             12800 + 2 * attention + 5 * 3 * 64 * 128 + 4 * 64 + 4 * (1 + 2 * 128 + 64) + 64);
 }
 
-// Where every block has experts `intermediate_size` has no meaning of its own.
+// If every block has experts, `intermediate_size` is unused.
 TEST(ModelFileTest, TheWidthOfExpertsIsEnough) {
   const std::string text =
       "kind: transformer\nfamily: mixtral\nhidden_size: 64\nnum_hidden_layers: 2\n"
@@ -303,7 +303,7 @@ TEST(ModelFileTest, LatentAttention) {
   EXPECT_EQ(MistakesIn(kTiny + sizes), Mistakes{"8:15 model.impossible"});
 }
 
-// A block more, whose input is projected from 2 h, and three norms; the head's product is shared.
+// One more block, whose input is projected from 2 h, and three norms; the head's product is shared.
 TEST(ModelFileTest, AModuleThatPredictsAFurtherToken) {
   const std::string text = std::string(kTiny) + "num_nextn_predict_layers: 1\n";
   ASSERT_TRUE(Parse(text).has_value()) << Format(Parse(text).error());

@@ -1,4 +1,4 @@
-// What loader.h has before a tree is understood: opening a file, and what overrides make of it.
+// Opens a scenario file and applies overrides, before the tree is interpreted (loader.h).
 
 #include <map>
 #include <string_view>
@@ -46,9 +46,9 @@ Result<OpenedScenario> OpenScenario(const std::string& path, InputCache& cache) 
 
 namespace {
 
-// Of options that take out keys which are not there: those that no reader knows. The readers alone
-// can tell, and do when the key stands there; that an empty mapping is no value of most does not
-// matter.
+// For options that remove absent keys: those that no reader knows. Only the readers can tell, and
+// only if the key is present, so it is tried with an empty mapping; that this is rarely a valid
+// value does not matter.
 Diagnostics UnknownKeys(const OpenedScenario& scenario, const std::vector<std::string>& options,
                         InputCache& cache) {
   OpenedScenario asked{.root = scenario.root, .mistakes = {}, .file = scenario.file};
@@ -71,7 +71,7 @@ Diagnostics UnknownKeys(const OpenedScenario& scenario, const std::vector<std::s
     const auto asked_for = asked_at.find(fault.location.file);
     if (asked_for == asked_at.end()) continue;
     const auto& [option, key, place] = asked_for->second;
-    // What is said of the key itself is said of the mapping.
+    // Mistakes about the key itself are reported for the mapping.
     const bool of_another = !fault.message.starts_with(Quoted(key));
     if (fault.code != "input.unknown-key" && (fault.code != "input.wrong-kind" || !of_another)) {
       continue;

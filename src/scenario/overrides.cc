@@ -63,7 +63,7 @@ class Overriding {
     return true;
   }
 
-  // "training.precision" for the first `depth` segments.
+  // The path of the first `depth` segments, such as "training.precision".
   std::string PathTo(std::size_t depth) const {
     std::string path;
     for (std::size_t i = 0; i < depth; ++i) path += (i > 0 ? "." : "") + segments_[i];

@@ -11,9 +11,9 @@
 #include "src/scenario/document.h"
 
 namespace stepcast::scenario {
-// Says which file a document is that was named as a scenario and is none: another program's
-// configuration (DeepSpeed's, accelerate's), a model, a topology or a calibration profile of ours,
-// or what has no section of a scenario (file.not-a-scenario). Nothing where it has one.
+// Identifies a document that was given as a scenario but is something else: another program's
+// configuration (DeepSpeed's, accelerate's), a model, a topology or a calibration profile, or a
+// file without any section of a scenario (file.not-a-scenario). Nothing if it has such a section.
 std::optional<Diagnostic> OtherFile(const Node& document);
 
 namespace {
@@ -29,7 +29,7 @@ constexpr std::string_view kAsTopology = "a scenario names it: 'cluster: {topolo
 constexpr std::string_view kAsProfile = "a scenario names it: 'calibration: PATH'";
 constexpr std::string_view kInit = "";  // what reads it is `stepcast init`
 
-// Of programs whose files are read: keys that no scenario has.
+// Configurations of programs that can be imported: keys that no scenario has.
 constexpr KindOfFile kPrograms[] = {
     {"zero_optimization", "a configuration of DeepSpeed", kInit},
     {"train_micro_batch_size_per_gpu", "a configuration of DeepSpeed", kInit},
@@ -127,7 +127,7 @@ std::optional<Node> ScenarioOfPlan(const Node& document, Diagnostics& diagnostic
       reader.ReadNode(kScenarioKey, Need::kRequired, "the scenario, a mapping");
   reader.Finish();
   if (reader.failed() || !scenario.has_value()) return std::nullopt;
-  // Paths in messages are those of a scenario file, which --set takes, too.
+  // Paths in messages are those of a scenario file, which --set also accepts.
   return Node(scenario->tree(), "");
 }
 

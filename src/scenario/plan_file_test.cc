@@ -62,7 +62,7 @@ TEST(PlanFile, RefusesOtherVersionsAndKeys) {
   ExpectFault("{\"stepcast_plan\": 1, \"scenario\": 3}", "input.wrong-kind", 1);
 }
 
-// Called what it is, once, in the place of all the keys that it lacks.
+// The error names the kind of file once, instead of listing all missing keys.
 TEST(ScenarioOfPlan, NamesAFileThatIsNoScenario) {
   const auto told = [](const char* text) {
     Diagnostics diagnostics;

@@ -25,13 +25,12 @@
 namespace stepcast::scenario {
 namespace {
 
-// Generous: no machine is larger, and products of them stay inside 64 bits.
+// Generous limits: no machine is larger, and their products fit in 64 bits.
 constexpr IntegerRange kRanks = {1, 10'000'000};
 constexpr IntegerRange kSequences = {1, 1'000'000'000};
 constexpr IntegerRange kElements = {0, 1'000'000'000'000'000};
 
-// A key of a section. `read` sets what it stands for anew, from a mapping that may hold other keys,
-// too.
+// A key of a section. `read` replaces its value, from a mapping that may also have other keys.
 struct SectionKey {
   std::string_view name;
   void (*read)(MappingReader& reader, plan::Request& request);
@@ -61,7 +60,7 @@ constexpr SectionKey kSoftwareKeys[] = {
      }},
 };
 
-// A number of the text, from 1 to 1000.
+// A number in the text, from 1 to 1000.
 std::optional<std::int64_t> Counted(std::string_view text) {
   constexpr std::int64_t kMost = 1000;
   std::int64_t number = 0;
@@ -70,7 +69,7 @@ std::optional<std::int64_t> Counted(std::string_view text) {
   return whole && number >= 1 && number <= kMost ? std::optional(number) : std::nullopt;
 }
 
-// `checkpointed_blocks`: `all`, a part such as 1/2, or the first 4.
+// `checkpointed_blocks`: `all`, a fraction such as 1/2, or "first 4".
 void ReadShare(MappingReader& reader, plan::Request& request) {
   constexpr std::string_view kFirst = "first ";
   const auto text = reader.ReadText("checkpointed_blocks", Need::kOptional);
@@ -138,7 +137,7 @@ void ReadDataLoading(MappingReader& reader, plan::Request& request) {
       reader.ReadBoolean("pin_memory", Need::kOptional).value_or(loading.pin_memory);
   loading.bytes = reader.ReadBytes("bytes", Need::kOptional, Zero::kAllowed);
   if (loading.workers == 0 && reader.Has("prefetch") && !reader.failed()) {
-    // As torch.utils.data.DataLoader has it, whatever the number.
+    // As in torch.utils.data.DataLoader, with any number.
     reader.Report("prefetch", "plan.data-loading",
                   fmt::format("prefetch is {} and workers is 0: without workers nothing is made "
                               "ahead",
@@ -184,13 +183,13 @@ void ReadLora(MappingReader& reader, plan::Request& request) {
     lora.targets.*known->member = true;
   }
   reader.Finish();
-  // Also with mistakes, so that the other rules know that there are adapters.
+  // Set even after mistakes, so that the other rules know that there are adapters.
   lora.rank = rank.value_or(0);
   if (lora.targets == model::AdaptedLayers()) lora.targets.linear_qkv = true;
   request.lora = lora;
 }
 
-// `histogram`: tokens of samples and their weights, as in [[512, 70], [4096, 30]].
+// `histogram`: sample lengths in tokens, with weights, as in [[512, 70], [4096, 30]].
 model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader& reader) {
   constexpr std::size_t kMostLengths = 64;  // padded ones are forecasts each
   constexpr IntegerRange kTokens = {1, std::int64_t{1} << 24, 512};
@@ -256,7 +255,7 @@ std::optional<Dispatch> ReadDispatch(MappingReader& reader) {
   return Dispatch{.module = *module, .autograd = *autograd};
 }
 
-// Settings of `training` with a notation of their own.
+// Settings of `training` with a special notation.
 constexpr SectionKey kTrainingKeys[] = {
     {"global_batch_size",
      [](MappingReader& reader, plan::Request& request) {
@@ -318,7 +317,7 @@ constexpr SectionKey kTrainingKeys[] = {
      }},
 };
 
-// And of `experts`.
+// The same for `experts`.
 constexpr double kMostImbalance = 10'000;
 constexpr SectionKey kExpertKeys[] = {
     {"imbalance",
@@ -332,7 +331,7 @@ constexpr SectionKey kExpertKeys[] = {
      }},
 };
 
-// And of `parallelism`.
+// The same for `parallelism`.
 constexpr SectionKey kParallelismKeys[] = {
     {"schedule",
      [](MappingReader& reader, plan::Request& request) {
@@ -416,7 +415,7 @@ void ReadReshard(MappingReader& reader, plan::Request& request, Diagnostics& dia
   }
 }
 
-// A number of elements, also as files of DeepSpeed write it: 5e8.
+// A number of elements, also in the notation of DeepSpeed's files: 5e8.
 std::optional<std::int64_t> ReadElements(const char* key, MappingReader& reader) {
   const std::optional<Node> node = reader.ReadNode(key, Need::kOptional, "a number of elements");
   if (!node) return std::nullopt;
@@ -436,7 +435,7 @@ std::optional<std::int64_t> ReadElements(const char* key, MappingReader& reader)
   return static_cast<std::int64_t>(std::llround(*number));
 }
 
-// DeepSpeed's own settings, by its own names.
+// DeepSpeed's settings, with its names.
 void ReadDeepSpeedKey(const auto& setting, MappingReader& reader,
                       plan::DeepSpeedRequest& deepspeed) {
   auto& given = deepspeed.*setting.given;
@@ -467,7 +466,7 @@ void ReadDeepSpeed(MappingReader& reader, plan::Request& request) {
   reader.Finish();
 }
 
-// The state of PyTorch's PowerSGD hook, by its own names.
+// The settings of PyTorch's PowerSGD hook, with its names.
 void ReadPowerSgd(MappingReader& reader, plan::Request& request) {
   plan::PowerSgdRequest& powersgd = request.powersgd.emplace();
   powersgd.rank = reader.ReadInteger("matrix_approximation_rank", Need::kOptional, {1, 65'536});
@@ -480,7 +479,7 @@ void ReadPowerSgd(MappingReader& reader, plan::Request& request) {
   reader.Finish();
 }
 
-// Whether the key, or its word, is one that earlier releases had; reports it then.
+// Whether the key or its value was removed from the format; if so, reports it.
 bool RefuseWithdrawn(std::string_view key, MappingReader& reader) {
   if (!reader.Has(key)) return false;
   const Node node = *reader.ReadNode(key, Need::kOptional, "");
@@ -496,7 +495,7 @@ bool RefuseWithdrawn(std::string_view key, MappingReader& reader) {
   return false;
 }
 
-// A word of a list, by its position.
+// The index of a word in a list.
 std::optional<std::size_t> ReadOneOf(const std::vector<std::string_view>& words,
                                      std::string_view key, Need need, MappingReader& reader) {
   if (RefuseWithdrawn(key, reader)) return std::nullopt;
@@ -514,7 +513,7 @@ void ReadFramework(MappingReader& reader, plan::Request& request) {
   }
 }
 
-// Keys of data_parallel that are in every plan, and settings with a notation of their own.
+// Keys of data_parallel that every plan has, and settings with a special notation.
 constexpr SectionKey kDataParallelKeys[] = {
     {"zero_stage",
      [](MappingReader& reader, plan::Request& request) {
@@ -556,7 +555,7 @@ const SectionKey* FindKey(std::span<const SectionKey> keys, std::string_view nam
   return found == keys.end() ? nullptr : &*found;
 }
 
-// A row of a table of settings. `own`: the readers of notations of their own.
+// Reads a row of a settings table. `own`: readers of special notations.
 template <typename Given, typename Kept>
 void ReadSetting(const plan::Setting<Given, Kept>& setting, std::span<const SectionKey> own,
                  MappingReader& reader, plan::Request& request) {
@@ -580,7 +579,7 @@ void ReadSettings(const auto& settings, std::span<const SectionKey> own, Mapping
   for (const auto& setting : settings) ReadSetting(setting, own, reader, request);
 }
 
-// Empty: the table has no such row.
+// Empty if the table has no such row.
 ReadKey ReaderOfSetting(const auto& settings, std::string_view key,
                         std::span<const SectionKey> own) {
   const auto* setting = plan::FindSetting(settings, key);

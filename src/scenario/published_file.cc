@@ -12,7 +12,7 @@
 namespace stepcast::scenario {
 namespace {
 
-// A piece of scenarios that several cases have in common.
+// A piece of a scenario that several cases share.
 struct Part {
   YamlTree scenario;  // null: it changes nothing
   std::string stand_in, not_simulated;
@@ -27,7 +27,7 @@ YamlTree UnderKey(std::string key, const YamlTree& value) {
   return mapping;
 }
 
-// The value of a key that must be a mapping, as a tree; null when it is not there.
+// The value of a key that must be a mapping, as a tree; null if absent.
 YamlTree ReadTree(MappingReader& reader, std::string_view key, Need need,
                   Diagnostics& diagnostics) {
   const std::optional<Node> node = reader.ReadNode(key, need, "a mapping");

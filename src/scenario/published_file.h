@@ -11,34 +11,34 @@
 #include "src/base/time.h"
 #include "src/scenario/document.h"
 
-// Published measurements of whole training steps as YAML, calibration/published/*.yaml: one file is
-// one source, one case is one row of it. Format: docs/formats.md, "Published steps".
+// Published measurements of whole training steps as YAML, calibration/published/*.yaml. A file is
+// one source, and a case is one row of it. Format: docs/formats.md, "Published steps".
 //
-// Besides what documents report in general: published.duplicate-name, published.unknown-part,
+// Errors besides those of documents: published.duplicate-name, published.unknown-part,
 // published.nothing-measured.
 namespace stepcast::scenario {
 
-// Rows that a profile may be fitted to, and rows that only errors may be reported on.
+// Whether a profile may be fitted to a row, or the row is only used to report errors.
 enum class Split : std::uint8_t { kFit, kCheck };
 constexpr std::string_view Name(Split split) { return split == Split::kFit ? "fit" : "check"; }
 
-// A: dimensions, parallelism, batch, GPU type and count are stated. B: something that matters was
-// assumed, or read off an image.
+// A: dimensions, parallelism, batch, GPU type and count are stated. B: something important was
+// assumed or read off an image.
 enum class Quality : std::uint8_t { kA, kB };
 constexpr std::string_view Name(Quality quality) { return quality == Quality::kA ? "A" : "B"; }
 
-// What a peak of memory counts.
+// The bytes that a memory peak counts.
 enum class MemoryKind : std::uint8_t {
-  kAllocated,  // what the framework's allocator handed out
-  kReserved,   // what it held from the device
-  kDriver,     // all that the driver shows of the process: context and NCCL, too
+  kAllocated,  // bytes that the framework's allocator handed out
+  kReserved,   // bytes that it held from the device
+  kDriver,     // all bytes that the driver shows for the process, including context and NCCL
 };
 constexpr std::string_view Name(MemoryKind kind) {
   constexpr std::string_view kNames[] = {"allocated", "reserved", "driver"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-// Keys of a case, and where in the scenario their values belong.
+// Keys of a case, and the scenario keys that they set.
 struct CaseKey {
   std::string_view key, section, name;
 };
@@ -65,7 +65,7 @@ struct MeasuredMemory {
   Bytes peak;
 };
 
-// Whose peak of memory is measured.
+// The rank whose memory peak was measured.
 enum class MemoryOf : std::uint8_t { kFullestRank, kFirstStage, kLastStage };
 
 struct PublishedCase {
@@ -74,21 +74,21 @@ struct PublishedCase {
   Split split = Split::kCheck;
   Quality quality = Quality::kB;
   std::optional<Time> step_time;
-  // In the place of a time, where a table of runs says this (runs_file.h).
+  // Instead of a time, if a table of runs states this (runs_file.h).
   std::optional<double> tokens_per_second_per_gpu{};
   std::vector<MeasuredMemory> memory;
   MemoryOf memory_of = MemoryOf::kFullestRank;
-  // Part of the peak, as printed where no time is. By which formula is not known, so that it is
-  // kept and not compared.
+  // Fraction of the peak, if the source prints it instead of a time. Its formula is unknown, so it
+  // is kept but not compared.
   std::optional<double> mfu;
-  // What is simulated in the place of what ran, one sentence each.
+  // Differences between the simulation and the run, one sentence each.
   std::vector<std::string> stand_ins;
-  // Why the scenario cannot say what ran; empty: it can.
+  // Why no scenario can describe the run; empty: one can.
   std::string not_simulated;
-  YamlTree scenario;  // parts merged; a scenario as in a file of its own
+  YamlTree scenario;  // parts merged; a complete scenario
 };
 
-// What is aimed at on check rows: mean absolute errors, 0.04 is 4 %.
+// Target errors on check rows: mean absolute errors, 0.04 is 4 %.
 struct Aims {
   std::optional<double> step_time;
   std::optional<double> memory;
@@ -97,10 +97,10 @@ struct Aims {
 struct PublishedSource {
   std::string name;  // the file's, without .yaml
   std::string source, machine, rule;
-  std::vector<std::string> notes;  // what was assumed, and what is known of errors
-  // Its times are another simulator's, not measured: they count with no other source's.
+  std::vector<std::string> notes;  // assumptions, and known errors
+  // Its times are predictions of another simulator; they are not combined with other sources.
   bool predicted = false;
-  // No profile was fitted to its rows marked fit: it counts among the sources that were never fitted.
+  // No profile was fitted to its fit rows: it counts among the sources that were never fitted.
   bool never_fitted = false;
   Aims aims;
   std::vector<PublishedCase> cases;

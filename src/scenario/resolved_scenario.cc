@@ -125,7 +125,7 @@ Resolved Lengths(const plan::Lengths& lengths) {
                   {"histogram", Resolved{std::move(histogram)}}}};
 }
 
-// Settings of `training` with a notation of their own; nothing where there is nothing to say.
+// Settings of `training` with a special notation; nothing if there is nothing to write.
 std::optional<Resolved> OwnValue(const plan::Training& training, std::string_view key) {
   if (key == "global_batch_size") return std::nullopt;  // gradient_accumulation says it
   if (key == "recompute_modules") return Text(model::Text(training.recompute_modules));
@@ -191,7 +191,7 @@ Resolved PowerSgd(const plan::PowerSgd& powersgd) {
                   {"warm_start", Boolean(powersgd.warm_start)}}};
 }
 
-// And of `data_parallel`.
+// The same for the other sections.
 std::optional<Resolved> OwnValue(const plan::Mixture& mixture, std::string_view key) {
   if (key == "imbalance" && mixture.imbalance != 1) {
     return Text(fmt::format("{}", mixture.imbalance));
@@ -211,7 +211,7 @@ std::optional<Resolved> OwnValue(const Scenario& scenario, std::string_view key)
       return size ? std::optional(Text(ExactBytes(*size))) : std::nullopt;
     }
     if (data_parallel.zero_stage == 3) return first ? std::nullopt : std::optional(Text("unit"));
-    // One bucket that takes every gradient: one that is full exactly when it has them all.
+    // A single bucket for all gradients: its size is exactly that of all of them.
     return Text(ExactBytes(
         BytesOf(scenario.model->parameter_count(), scenario.plan.training.reduce_dtype)));
   }
@@ -224,7 +224,7 @@ std::optional<Resolved> OwnValue(const Scenario& scenario, std::string_view key)
   return DeepSpeed(data_parallel);
 }
 
-// The value of a row of a table of settings; nothing for notations of their own.
+// The value of a row of a settings table; nothing for special notations.
 template <typename Given, typename Kept>
 std::optional<Resolved> ValueOf(const plan::Setting<Given, Kept>& setting, const Kept& plan) {
   if (const auto* type = std::get_if<plan::SwitchSetting<Given, Kept>>(&setting.type)) {
@@ -239,8 +239,8 @@ std::optional<Resolved> ValueOf(const plan::Setting<Given, Kept>& setting, const
   return std::nullopt;
 }
 
-// Appends the settings that the scenario has and that have an effect. `own` gives those with a
-// notation of their own.
+// Appends the settings that the scenario has and that have an effect. `own` returns those with a
+// special notation.
 void AppendSettings(const auto& settings, const Scenario& scenario, const auto& plan,
                     const auto& own, Mapping& mapping) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;

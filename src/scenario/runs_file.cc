@@ -26,16 +26,16 @@ using formats::CsvTable;
 constexpr std::string_view kOwnColumns[] = {"name",      "split",       "scenario",
                                             "step_time", "step_time_s", "tokens_per_s_per_gpu",
                                             "allocated", "reserved",    "driver"};
-// Each run is forecast, and a profile learns from a tenth of so many.
+// Limit of runs. Each is forecast, and a profile learns from at most a tenth as many.
 constexpr std::size_t kMostRuns = 10'000;
-// Of which a run has one.
+// A run has one of these columns.
 constexpr const char* kTimeColumns[] = {"step_time", "step_time_s", "tokens_per_s_per_gpu"};
-// Where settings stand in a scenario.
+// The sections of a scenario that settings may be in.
 constexpr std::string_view kSections[] = {"model",    "cluster",       "calibration",
                                           "software", "training",      "parallelism",
                                           "experts",  "data_parallel", "communication"};
 
-// "training.micro_batch_size" of "micro_batch_size"; what has a section already stays.
+// "training.micro_batch_size" for "micro_batch_size"; a key with a section is unchanged.
 std::string SettingOf(std::string_view column) {
   for (const CaseKey& key : kCaseKeys) {
     if (column == key.key) return fmt::format("{}.{}", key.section, key.name);
@@ -102,7 +102,7 @@ class Reader {
     return nullptr;
   }
 
-  // A field as a value of YAML, where it stands.
+  // A field as a YAML value with its position.
   std::optional<Node> ValueOf(const CsvCell& cell, std::string_view column) {
     std::optional<YamlTree> tree = ParseYaml(cell.text, cell.location.file, faults_, false);
     if (!tree || *tree == nullptr) return std::nullopt;
@@ -121,7 +121,7 @@ class Reader {
     return node;
   }
 
-  // A scenario file, read once.
+  // A scenario file, which is read once.
   YamlTree ScenarioAt(const std::string& path, const Location& location, std::string& file) {
     const auto known = scenarios_.find(path);
     if (known != scenarios_.end()) {
@@ -142,7 +142,7 @@ class Reader {
     return tree;
   }
 
-  // Whether the field's setting could be laid over the run's scenario.
+  // Lays the field's setting over the run's scenario, if possible.
   void Set(const CsvCell& cell, const std::string& column, PublishedCase& run) {
     const std::optional<Node> value = ValueOf(cell, column);
     if (!value) return;

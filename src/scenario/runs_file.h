@@ -6,23 +6,23 @@
 #include "src/base/diagnostic.h"
 #include "src/scenario/published_file.h"
 
-// Measured training steps as a table: one run a line. Format: docs/formats.md, "Runs as a table".
+// Measured training steps as a table, one run per line. Format: docs/formats.md, "Runs as a table".
 namespace stepcast::scenario {
 
 struct RunsTable {
   std::vector<PublishedCase> runs;  // named by their `name`, or "line 7"
-  std::vector<std::string> files;   // of each run: what paths in its scenario are relative to
-  Diagnostics mistakes;             // of the table; runs are then those that could be read
+  std::vector<std::string> files;   // for each run: the base of its scenario's relative paths
+  Diagnostics mistakes;             // of the table; `runs` are then the readable ones
 };
 
-// Columns are measurements (`step_time`, or `step_time_s`; `tokens_per_s_per_gpu` in their place;
-// peaks of memory as in published steps), `name`, `split` (fit where it is left out), `scenario` (a
-// file; `scenario` of the command where the column is missing or the field empty), and settings: a
-// scenario's keys by their dotted paths, or the short keys of published steps. An empty field
-// leaves the setting as the scenario has it, null takes it out. `set`: overrides for every run.
+// Columns: measurements (`step_time` or `step_time_s`; `tokens_per_s_per_gpu` instead of them;
+// memory peaks as in published steps), `name`, `split` (default: fit), `scenario` (a file; by
+// default the command's `scenario`), and settings: scenario keys as dotted paths, or the short keys
+// of published steps. An empty field leaves the scenario's setting, null removes it. `set`:
+// overrides for every run.
 //
-// Besides what tables, documents and overrides report: runs.unknown-column, runs.not-measured (no
-// time), runs.measured-twice (two times of one run), runs.no-scenario (neither a column nor a
+// Errors besides those of tables, documents and overrides: runs.unknown-column, runs.not-measured
+// (no time), runs.measured-twice (two times of one run), runs.no-scenario (neither a column nor a
 // file), runs.none.
 Result<RunsTable> LoadRunsTable(const std::string& path, const std::string& scenario,
                                 const std::vector<std::string>& set);

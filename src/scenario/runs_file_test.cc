@@ -90,7 +90,7 @@ TEST_F(RunsFileTest, OneScenarioForAllRuns) {
   EXPECT_EQ(scenario->cluster->nodes(), 1);
 }
 
-// What a rule of scenarios refuses stands where the table says it.
+// Errors of scenario rules have positions in the table.
 TEST_F(RunsFileTest, PositionsAreThoseOfTheTable) {
   const auto table = Load("step_time_s,training.precision\n0.5,bf17\n", Path("s.yaml"));
   ASSERT_TRUE(table.has_value()) << Format(table.error());

@@ -21,8 +21,8 @@
 #include "src/topology/device.h"
 #include "src/topology/node_type.h"
 
-// A scenario: model, cluster, calibration and plan, read from files, checked one by one and
-// together. Everything downstream works on these values and never sees text.
+// A scenario: model, cluster, calibration and plan, read from files and checked separately and
+// together. All later code works on these values and never sees text.
 namespace stepcast::scenario {
 
 enum class CollectiveAlgorithm : std::uint8_t { kAuto, kRing, kTree };
@@ -31,73 +31,76 @@ constexpr const char* Name(CollectiveAlgorithm algorithm) {
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
-// How closely collectives are followed on the cluster's links.
+// How closely the simulation follows collectives on the cluster's links.
 enum class Fidelity : std::uint8_t {
-  kAnalytic,  // each by itself, in closed form; one rank stands for all
-  kFlow,      // every rank; collectives share links at rates that change
-  kMessage,   // every rank; every message of every collective
+  kAnalytic,  // each collective separately, in closed form; one rank per rank label is simulated
+  kFlow,      // all ranks; collectives share links at varying rates
+  kMessage,   // all ranks; every message of every collective
 };
 
-// A link of the cluster that is worse than its description, both ways.
+// A link of the cluster with less bandwidth than described, in both directions.
 struct SlowLink {
-  std::string from, to;                // devices, as topologies name them: "node0/nic3"
-  std::optional<Bandwidth> bandwidth;  // what it still carries one way; none: it has failed
+  std::string from, to;                // devices with their topology names: "node0/nic3"
+  std::optional<Bandwidth> bandwidth;  // its actual bandwidth, one direction; none: it has failed
   Location location;
 };
 
-// A device that is slower than its description: its kernels take 1 / speed as long.
+// A device that is slower than described: its kernels run at `speed`.
 struct SlowDevice {
-  std::string device;  // as topologies name it: "node3/gpu5"; on a flat cluster "device4"
+  std::string device;  // topology name: "node3/gpu5"; on a flat cluster "device4"
   double speed = 1;    // above 0, at most 1
   Location location;
-  int rank = 0;  // the device's number
+  int rank = 0;  // the rank on the device
 };
 
-// Nodes of another kind than the cluster's first: of other devices, or with other links. What all
-// nodes of the cluster have in common is in Scenario.
+// Nodes of another kind than the cluster's first, with other devices or links. Scenario has the
+// properties common to all nodes.
 struct KindOfNode {
   int nodes = 1;
-  std::shared_ptr<const topology::Cluster> cluster;  // as large, all of its nodes of this kind
+  // the whole cluster as if all nodes were of this kind
+  std::shared_ptr<const topology::Cluster> cluster;
   std::shared_ptr<const calibration::Calibration> calibration;
   topology::Gpu gpu;
-  Dispatch dispatch{};  // plan::Training::dispatch, on these nodes
+  Dispatch dispatch{};  // plan::Training::dispatch on these nodes
   Location location;
 };
 
 struct Scenario {
   std::string name;
-  // Shared between the scenarios of a sweep that use the same files.
+  // Shared between a sweep's scenarios that use the same files.
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
   std::shared_ptr<const calibration::Calibration> calibration;
-  std::optional<topology::Gpu> gpu;  // none only on a flat cluster without one
+  std::optional<topology::Gpu> gpu;  // none only on a flat cluster without a GPU
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
-  // communication.nccl_algo and nccl_proto, as written and as NCCL understands them.
+  // communication.nccl_algo and nccl_proto, as written and as NCCL interprets them.
   std::string nccl_algo, nccl_proto;
   nccl::Overrides nccl_overrides;
-  // The calibration may be that of another GPU type.
+  // The calibration may belong to another GPU type.
   bool calibration_of_another_gpu = false;
-  bool nccl_collnet = false;  // NCCL may let the fabric's switches reduce; Fabric::sharp
+  bool nccl_collnet = false;  // NCCL may use reduction in the fabric's switches; Fabric::sharp
   Location communication_location;
   Fidelity network = Fidelity::kAnalytic;
-  std::vector<SlowLink> slow_links;      // seen by flow and message alone
+  std::vector<SlowLink> slow_links;      // only used by flow and message
   std::vector<SlowDevice> slow_devices;  // by rank
-  // Of the topology, idle ones included: `cluster` has those that the job uses (cluster.devices).
+  // Nodes of the topology, including idle ones; `cluster` has those that the job uses
+  // (cluster.devices).
   int nodes_described = 1;
-  // `cluster`, `calibration` and `gpu` are those of the first nodes, these follow them in this
-  // order: see job_devices.h. `cluster` counts all nodes.
+  // Nodes of other kinds, in this order after the first nodes; see job_devices.h. `cluster`,
+  // `calibration` and `gpu` describe the first kind. `cluster` counts all nodes.
   std::vector<KindOfNode> other_nodes;
   plan::Plan plan;
-  // training.master_weights and optimizer_state_dtype are left out: the framework's defaults hold.
+  // training.master_weights and optimizer_state_dtype are not given: the framework's defaults
+  // apply.
   bool optimizer_states_assumed = false;
-  // software.torch, software.nccl are left out: the newest that are modelled hold.
+  // software.torch, software.nccl are not given: the newest modeled releases apply.
   bool torch_assumed = false, nccl_assumed = false;
-  bool attention_assumed = false;  // training.attention is left out, of a model that has some
-  // Nothing says which release runs, and with older ones attention keeps its scores in memory.
+  bool attention_assumed = false;  // training.attention is not given, for a model with attention
+  // Whether the release is unknown and older ones would keep attention scores in memory.
   bool KernelDependsOnAssumedRelease() const;
   Resolved resolved;                  // the scenario with every default filled in
-  std::vector<std::string> warnings;  // keys without effect and the like
-  Location cluster_location;  // of cluster.topology, for what only shows when costs are asked for
+  std::vector<std::string> warnings;  // keys without effect and similar
+  Location cluster_location;  // of cluster.topology, for errors that appear only during pricing
 
   // GPUs of the topology that the job leaves idle.
   std::int64_t idle_devices() const {

@@ -8,23 +8,23 @@
 
 namespace stepcast::scenario {
 
-// What ties the files of a scenario to each other: plan, model and cluster (plan::Check), costs
-// that profiles lack or devices cannot have, and what else no file shows by itself. `root` is the
-// tree that `file` was read from, for positions; parts of the scenario that have mistakes of their
-// own are null, and what rests on them is not checked. `profiles_believed`: the figures of the
-// profiles have been checked against their devices.
+// Checks a scenario's files against each other: plan, model and cluster (plan::Check), costs that
+// profiles lack or devices cannot have, and other cross-file conditions. `root` is the tree that
+// `file` was read from, for positions. Parts of the scenario with mistakes are null, and checks
+// that need them are skipped. `profiles_believed`: the profiles' figures have been checked against
+// their devices.
 void CheckTogether(const ScenarioFile& file, const YamlTree& root, const Scenario& scenario,
                    bool profiles_believed, Diagnostics& diagnostics);
-// The same but for plan::Check, whose answer is known.
+// The same without plan::Check, whose result is known.
 void CheckBesidePlan(const ScenarioFile& file, const YamlTree& root, const Scenario& scenario,
                      bool profiles_believed, Diagnostics& diagnostics);
 
-// What is to be said of a complete scenario that `file` asks for: keys that do nothing, and
-// measured collectives that are not this plan's.
+// Appends warnings about a complete scenario: keys without effect, and measured collectives that do
+// not match the plan's.
 void AppendWarnings(const ScenarioFile& file, Scenario& scenario);
 
-// What the rules about plans (plan::Check) need to know of a scenario's model, cluster and GPUs.
-// Parts that the scenario lacks are left out of it.
+// The facts about a scenario's model, cluster and GPUs that the rules about plans (plan::Check)
+// need. Facts about missing parts are omitted.
 plan::Facts LegalityFactsOf(const Scenario& scenario);
 
 }  // namespace stepcast::scenario

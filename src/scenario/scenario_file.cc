@@ -17,24 +17,23 @@
 #include "src/scenario/plan_sections.h"
 
 namespace stepcast::scenario {
-// Keys of the scenario file under the names that they have elsewhere.
+// Names of scenario keys in other programs.
 
-// The key that was meant by one that no reader knows, both dotted: "training.micro_batch_size" for
-// "mbs" (the field's or another program's word for it) and for "micro_batch_size" (its last part,
-// in another section). Empty: none is known.
+// The known key that an unknown one (both dotted) probably means: "training.micro_batch_size" for
+// "mbs" (a term of the field or of another program) and for "micro_batch_size" (the last part, in
+// another section). Empty: none.
 std::string KeyMeant(std::string_view path);
 
-// The same of a word that the key, dotted, does not take: "bf16" for "bfloat16". Empty: none is
-// known.
+// The same for a value that the dotted key does not accept: "bf16" for "bfloat16". Empty: none.
 std::string ValueMeant(std::string_view path, std::string_view value);
 
-// Names the key, or the value, that was meant in the hints of unknown ones; `first`: the first of
-// the diagnostics that are of the scenario file `root`.
+// Adds suggestions to the hints of unknown keys and values. `first`: the first diagnostic that
+// belongs to the scenario file `root`.
 void SuggestKeysMeant(const Node& root, std::size_t first, Diagnostics& diagnostics);
 
 namespace {
 
-// Words of the field, of DeepSpeed, Megatron-LM, torchtitan and transformers.
+// Terms of the field, of DeepSpeed, Megatron-LM, torchtitan and transformers.
 constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
     {"mbs", "training.micro_batch_size"},
     {"micro_batch", "training.micro_batch_size"},
@@ -95,7 +94,7 @@ constexpr std::pair<std::string_view, std::string_view> kOtherSections[] = {
     {"communication", "nccl_proto"},
     {"communication", "nccl_collnet"},
 };
-// Values under the names that they have elsewhere.
+// Names of values in other programs.
 struct OtherValue {
   std::string_view key, word;  // dotted; as it is written elsewhere, in small letters
   std::string_view meant;      // "bf16", or other settings with it: "fsdp2, zero_stage: 3"
@@ -149,8 +148,8 @@ constexpr OtherValue kOtherValues[] = {
 constexpr std::string_view kPlanSections[] = {
     "training", "parallelism", "experts", "data_parallel", "data_parallel.deepspeed", "software"};
 
-// Those below `node`, down to the keys of sections in sections.
-// What they may have been meant for is appended to `found`.
+// Handles the keys below `node`, down to keys of nested sections. Appends the suggestions to
+// `found`.
 void Suggest(const Node& node, int deepest, std::size_t first, std::vector<std::string>& found,
              Diagnostics& diagnostics) {
   if (node.kind() != NodeKind::kMapping) return;
@@ -208,7 +207,7 @@ void SuggestKeysMeant(const Node& root, std::size_t first, Diagnostics& diagnost
   if (first == diagnostics.size()) return;
   std::vector<std::string> found;
   Suggest(root, kDeepest, first, found, diagnostics);
-  // A key under another name is not missing, too.
+  // A key under another name is not reported as missing too.
   const auto begin = diagnostics.begin() + static_cast<std::ptrdiff_t>(first);
   const auto told = [&found](const Diagnostic& diagnostic) {
     return diagnostic.code == "input.missing-key" &&
@@ -236,7 +235,7 @@ void ReadFormatVersion(MappingReader& reader, Diagnostics& diagnostics) {
   }
 }
 
-// A path, or the mapping that could stand in that file.
+// A path, or the mapping that could be in that file.
 std::optional<Node> ReadSource(MappingReader& reader, std::string_view key, Need need,
                                Diagnostics& diagnostics) {
   const std::optional<Node> node = reader.ReadNode(key, need, "a path, or a mapping");
@@ -292,7 +291,7 @@ std::optional<DevicesRequest> ReadDevices(MappingReader& reader, Diagnostics& di
   return count ? std::optional(DevicesRequest{count}) : std::nullopt;
 }
 
-// Says that a cluster is described twice: by `gpu` or `gpus`, and by a key of a topology.
+// Reports a cluster that is described twice: by `gpu` or `gpus`, and by a key of a topology.
 bool IsDescribedOnce(const MappingReader& reader, Diagnostics& diagnostics) {
   const char* own = reader.Has("gpu") ? "gpu" : "gpus";
   for (const char* key : {"topology", "nodes", "devices"}) {
@@ -306,7 +305,7 @@ bool IsDescribedOnce(const MappingReader& reader, Diagnostics& diagnostics) {
   return true;
 }
 
-// `gpu` and `gpus`, in the place of `topology`, `nodes` and `devices`.
+// `gpu` and `gpus`, which replace `topology`, `nodes` and `devices`.
 void TakeMachine(const MappingReader& reader, const std::string& gpu, std::int64_t gpus,
                  ScenarioFile& file, Diagnostics& diagnostics) {
   auto machine = MachineOf(gpu, gpus, reader.LocationOf("gpu"), diagnostics);

@@ -13,10 +13,10 @@
 
 namespace stepcast::scenario {
 
-// Of the format: `stepcast`.
+// Version of the format: `stepcast`.
 inline constexpr int kFormatVersion = 1;
 
-// Of `cluster.nodes`, and of `cluster.devices`.
+// Ranges of `cluster.nodes` and `cluster.devices`.
 inline constexpr IntegerRange kNodeRange = {1, 100'000};
 inline constexpr IntegerRange kDeviceRange = {1, 10'000'000};
 
@@ -28,38 +28,39 @@ struct OtherNodes {
   Location location;
 };
 
-// `cluster.devices`: on how many of the topology's GPUs the job runs.
+// `cluster.devices`: the number of the topology's GPUs that the job uses.
 struct DevicesRequest {
-  std::optional<std::int64_t> count;  // none: `plan`, as many as the axes multiply to
+  std::optional<std::int64_t> count;  // none: `plan`, the product of the axes
 };
 
-// A scenario file as it was written (docs/formats.md, version 1): each value checked by itself, the
-// files it names not yet read.
+// A scenario file as written (docs/formats.md, version 1). Each value is checked separately; the
+// files it names are not read yet.
 struct ScenarioFile {
   std::optional<std::string> name;
-  // A path, or a mapping in its place; never of another kind.
+  // A path, or a mapping instead of it; no other kind.
   std::optional<Node> model;
   std::optional<Node> topology;
   std::string
-      machine;  // what GPUs that stand in the place of a topology are taken to be, a sentence
+      // a sentence that states the assumed machine, if GPUs are given instead of a topology
+      machine;
   std::optional<Node> calibration;
   std::optional<bool> calibration_of_another_gpu;
   std::optional<std::int64_t> nodes;
   std::optional<DevicesRequest> devices;
   std::optional<CollectiveAlgorithm> algorithm;
-  std::optional<std::string> nccl_algo, nccl_proto;  // communication.*, NCCL's syntax
+  std::optional<std::string> nccl_algo, nccl_proto;  // communication.*, in NCCL's syntax
   nccl::Overrides nccl_overrides;
   std::optional<bool> nccl_collnet;
   std::optional<Fidelity> network;
   RoutingRequest routing;
   std::vector<SlowLink> slow_links;
-  std::vector<SlowDevice> slow_devices;  // without ranks
+  std::vector<SlowDevice> slow_devices;  // ranks are not set yet
   std::vector<OtherNodes> other_nodes;
   plan::Request request;
 };
 
-// Reads a scenario file's tree. What is wrong is appended and left out of the result, so that the
-// rest can be checked together.
+// Reads a scenario file's tree. Mistakes are appended and omitted from the result, so that the rest
+// can be checked together.
 ScenarioFile ReadScenarioFile(const Node& root, Diagnostics& diagnostics);
 
 }  // namespace stepcast::scenario

@@ -19,8 +19,8 @@
 namespace stepcast::scenario {
 namespace {
 
-// Says which tables of other numbers of nodes a flat cluster takes for groups of these sizes.
-// Whether there are any.
+// Warns about tables for other numbers of nodes that a flat cluster uses for groups of these sizes.
+// Returns whether there are any.
 template <typename Shape>
 bool WarnOfNodesThatDiffer(const std::vector<int>& sizes, const Shape& shape, Scenario& scenario) {
   std::vector<std::string> taken;
@@ -44,10 +44,10 @@ bool WarnOfNodesThatDiffer(const std::vector<int>& sizes, const Shape& shape, Sc
   return true;
 }
 
-// A table holds for exactly its number of ranks and nodes; on a flat cluster, whose devices are
-// nodes of their own wherever they are, for its number of ranks. A profile with none of this
-// plan's would otherwise be left out of the forecast without a word, and one of another number of
-// nodes taken without one.
+// Warns about collective tables that do not match the plan. A table applies to exactly its numbers
+// of ranks and nodes; on a flat cluster, where every device is a node, to its number of ranks.
+// Otherwise a profile without a matching table would be ignored silently, and one with another
+// number of nodes used silently.
 void WarnOfOtherTables(Scenario& scenario) {
   if (scenario.calibration == nullptr || scenario.calibration->collectives.empty()) return;
   const parallel::RankGrid grid = plan::GridsOf(scenario.plan).dense();
@@ -55,8 +55,8 @@ void WarnOfOtherTables(Scenario& scenario) {
   const auto shape = [](int ranks, int nodes) {
     return fmt::format("{} ranks on {} {}", ranks, nodes, nodes == 1 ? "node" : "nodes");
   };
-  // Of all ranks, of those that share a copy of the states, and of those with the same part of
-  // it: the groups of rank 0 stand for all.
+  // The groups of all ranks, of the ranks that share a copy of the states, and of those with the
+  // same part of it. The groups of rank 0 stand for all.
   std::vector<std::string> planned;
   std::vector<int> sizes;
   for (const parallel::AxisSet axes :
@@ -84,8 +84,8 @@ void WarnOfOtherTables(Scenario& scenario) {
       scenario.cluster->flat() ? " (every device of a flat cluster is a node)" : ""));
 }
 
-// FlashAttention-2 has no kernels for Blackwell, and whoever runs a framework there that could take
-// cuDNN's attention does not mean it as a rule.
+// FlashAttention-2 has no kernels for Blackwell. If the framework could use cuDNN's attention
+// there, the user usually does not want FlashAttention-2.
 void WarnOfSlowAttention(const ScenarioFile& file, Scenario& scenario) {
   constexpr int kBlackwell = 10;
   if (file.request.attention ||
@@ -114,7 +114,7 @@ void WarnOfUnknownAttention(const ScenarioFile& file, Scenario& scenario) {
       "cuDNN's attention");
 }
 
-// A profile that is of another GPU, or may be.
+// Warns about a profile that belongs, or may belong, to another GPU.
 void WarnOfProfile(const calibration::Calibration& profile, const topology::Gpu& gpu, bool named,
                    Scenario& scenario) {
   if (profile.gpus.empty() && named) {
@@ -148,7 +148,7 @@ void WarnOfProfiles(const ScenarioFile& file, Scenario& scenario) {
   }
 }
 
-// How what leaves a leaf is spread over the spines, and the hash that spreads it.
+// Warns about routing settings and the hash seed without effect.
 void WarnOfRouting(const RoutingRequest& routing, Scenario& scenario) {
   if (!routing.choice && !routing.seed) return;
   const topology::Fabric* fabric = scenario.cluster->fabric();
@@ -210,7 +210,7 @@ void WarnOfIdleSlowDevices(const ScenarioFile& file, Scenario& scenario) {
   }
 }
 
-// Rates that are borrowed from one device and library, or supposed.
+// Warns about rates that are borrowed from one device and library, or assumed.
 void WarnOfAssumedRates(Scenario& scenario) {
   const auto* architecture =
       scenario.model == nullptr ? nullptr

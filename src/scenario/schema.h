@@ -7,18 +7,18 @@
 #include <utility>
 #include <vector>
 
-// What a reader takes, as a value: readers (document.h) that are given a Schema note in it what
-// they ask for, key by key, so that it says what they do and nothing else. Editors complete files
-// by it (report/dumps.h).
+// The keys and values that a reader accepts. Readers (document.h) that are given a Schema record in
+// it every key that they ask for, so it always matches them. Editors use it for completion
+// (report/dumps.h).
 namespace stepcast::scenario {
 
 enum class Need : std::uint8_t { kRequired, kOptional };
 
-// Limits, both included. The upper ones keep sums of such values inside 64 bits.
+// Inclusive limits. The upper ones keep sums of such values within 64 bits.
 struct IntegerRange {
   std::int64_t least = 0;
   std::int64_t most = 1'000'000'000'000'000;
-  std::int64_t example = 0;  // for hints: a usual value; 0: hints name the limits alone
+  std::int64_t example = 0;  // a usual value, for hints; 0: hints only name the limits
   friend bool operator==(const IntegerRange&, const IntegerRange&) = default;
 };
 struct DecimalRange {
@@ -27,7 +27,7 @@ struct DecimalRange {
   friend bool operator==(const DecimalRange&, const DecimalRange&) = default;
 };
 
-// A kind of value that may stand in a place.
+// A kind of value that a place accepts.
 struct SchemaValue {
   enum class Kind : std::uint8_t {
     kText,
@@ -40,7 +40,7 @@ struct SchemaValue {
     kBandwidth,
     kTime,
     kFlopRate,
-    kSequence,  // of what `items` takes
+    kSequence,  // of items that match `items`
     kMapping,   // with `keys`
   };
   Kind kind = Kind::kText;
@@ -50,38 +50,38 @@ struct SchemaValue {
   friend bool operator==(const SchemaValue&, const SchemaValue&) = default;
 };
 
-// What may stand in a place: one of `values`, or what one of `others` takes.
+// The values accepted at one place: one of `values`, or those of one of `others`.
 class Schema {
  public:
   struct Key {
     std::string name;
-    int required = 0;  // by so many of the mappings that were read here
+    int required = 0;  // number of mappings read here that required it
     std::unique_ptr<Schema> value;
   };
 
-  // Notes by readers.
+  // Called by readers.
   void Take(SchemaValue value);
   void TakeMapping();
   Schema& TakeKey(std::string_view key, Need need);
   Schema& TakeItems();  // of a sequence
 
-  // Another form of what may stand here, with keys of its own.
+  // Another accepted form, with its own keys.
   Schema& AddOther() { return *others_.emplace_back(std::make_unique<Schema>()); }
-  // The key's, which has been noted.
+  // The schema of a recorded key.
   Schema& At(std::string_view key);
-  // This value alone stands here.
+  // Only this value is accepted.
   void TakeOnly(SchemaValue value) { values_ = {std::move(value)}; }
-  // ... at a key, which every mapping needs: by it forms are told apart.
+  // The same at a key that every mapping needs; it distinguishes the forms.
   void Fix(std::string_view key, SchemaValue value);
-  // For people: what the value means; its default, as documents say it.
+  // For people: the value's meaning, and its default as documents state it.
   void Describe(std::string description, std::string default_value) {
     description_ = std::move(description);
     default_value_ = std::move(default_value);
   }
 
   const std::vector<SchemaValue>& values() const { return values_; }
-  const std::vector<Key>& keys() const { return keys_; }  // in the order in which they are read
-  // All mappings that were read here needed it.
+  const std::vector<Key>& keys() const { return keys_; }  // in reading order
+  // Whether all mappings read here required it.
   bool Requires(const Key& key) const { return key.required == mappings_; }
   const Schema* items() const { return items_.get(); }
   const std::vector<std::unique_ptr<Schema>>& others() const { return others_; }

@@ -1,4 +1,4 @@
-// What the shipped data sheets and calibration profiles must have in common.
+// Common requirements of the shipped data sheets and calibration profiles.
 
 #include <cstddef>
 #include <iterator>
@@ -25,8 +25,7 @@ constexpr const char* kGpus[] = {
     "h100-pcie",      "h800-sxm",      "h200",          "b200",           "gb200",
     "b300",           "gb300",         "l40s",          "mi300x"};
 
-// Profiles of architectures, which stand in for GPUs of which nothing was measured, and one of
-// these GPUs.
+// Profiles of architectures, which stand in for unmeasured GPUs, and one of these GPUs.
 constexpr std::pair<const char*, const char*> kArchitectures[] = {
     {"sm_86", "rtx-a6000"}, {"sm_120", "rtx-5090"}, {"gfx950", "mi355x"}};
 
@@ -34,7 +33,7 @@ std::string PathOf(const std::string& folder, const std::string& name) {
   return FindInput(folder + name + ".yaml", "").value_or("");
 }
 
-// A type has figures for matrix products where the data sheet states its peak, and nowhere else.
+// A profile has figures for matrix products of exactly the types whose peak the data sheet states.
 TEST(ShippedProfiles, CoverWhatTheDeviceComputesIn) {
   for (const std::string name : kGpus) {
     const auto gpu = LoadGpu(PathOf("topologies/gpus/", name));
@@ -52,7 +51,7 @@ TEST(ShippedProfiles, CoverWhatTheDeviceComputesIn) {
   }
 }
 
-// Data sheets without a profile of their own have one that stands in for them.
+// For data sheets without a profile of their own, another profile stands in.
 TEST(ShippedProfiles, StandInForEveryGpu) {
   for (const std::string& name : NamesIn("topologies/gpus")) {
     const auto gpu = LoadGpu(PathOf("topologies/gpus/", name));
@@ -66,7 +65,7 @@ TEST(ShippedProfiles, StandInForEveryGpu) {
   }
 }
 
-// What the devices compute in that they stand in for.
+// Those profiles cover the types that their GPUs compute in.
 TEST(ShippedProfiles, OfArchitecturesCoverTheirGpus) {
   for (const auto& [name, of] : kArchitectures) {
     const auto gpu = LoadGpu(PathOf("topologies/gpus/", of));
@@ -80,8 +79,7 @@ TEST(ShippedProfiles, OfArchitecturesCoverTheirGpus) {
   }
 }
 
-// How far forecasts of anybody's runs are off is no property of a GPU type: all say it, and the
-// same.
+// General forecast errors do not depend on the GPU type: all profiles state the same ones.
 TEST(ShippedProfiles, SayHowWellStepsAndPeaksAreForecast) {
   std::map<std::string, double> general;
   std::vector<std::string> names(std::begin(kGpus), std::end(kGpus));
@@ -101,7 +99,8 @@ TEST(ShippedProfiles, SayHowWellStepsAndPeaksAreForecast) {
   }
 }
 
-// Tensor cores of all these take half as many bits twice as fast, to rounding: FP8, 16 bits, TF32.
+// Tensor cores of all these GPUs double their rate when bits are halved, up to rounding: FP8, 16
+// bits, TF32.
 TEST(ShippedProfiles, TensorCoresTakeHalfTheBitsTwiceAsFast) {
   for (const std::string name : kGpus) {
     const auto gpu = LoadGpu(PathOf("topologies/gpus/", name));

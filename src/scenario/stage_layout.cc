@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostSymbols = 100'000;
 
-// Writes repetitions out.
+// Expands repetitions.
 class Expansion {
  public:
   explicit Expansion(std::string_view layout) : layout_(layout) {}
@@ -23,7 +23,7 @@ class Expansion {
   }
 
  private:
-  // Up to the end or a ) that belongs to who asked.
+  // Parses up to the end, or to a ) that belongs to the caller.
   std::string Sequence() {
     std::string text;
     while (fault_.empty() && at_ < layout_.size() && layout_[at_] != ')') {
@@ -49,7 +49,7 @@ class Expansion {
     return text;
   }
 
-  // "*12" behind an item; else once.
+  // The repetition after an item, such as "*12"; 1 if there is none.
   std::size_t Times() {
     if (at_ == layout_.size() || layout_[at_] != '*') return 1;
     ++at_;

@@ -93,7 +93,7 @@ std::optional<LinkRule> ReadLinkRule(const Node& node, bool devices_are_right,
                   {*latency, *bandwidth}};
 }
 
-// Of processors that run GPUs' hosts, against one another.
+// Range of host speeds relative to the reference.
 constexpr DecimalRange kHostSpeeds = {0.1, 10};
 
 void ReadHost(MappingReader& reader, NodeType& node_type) {
@@ -144,7 +144,7 @@ std::optional<int> ReadWatts(MappingReader& reader, std::string_view key) {
   return std::nullopt;
 }
 
-// A limit is set between what the board is built for and what its driver goes down to: 200 of 700 W
+// Range of a power limit: from about what drivers allow to the board's design power. 200 of 700 W
 // on H100 SXM, 100 of 400 W on A100 SXM (nvidia-smi -q -d POWER).
 void LimitPower(MappingReader& reader, int watts, topology::Gpu& gpu) {
   constexpr int kLeastPart = 5;
@@ -159,7 +159,7 @@ void LimitPower(MappingReader& reader, int watts, topology::Gpu& gpu) {
   gpu.power_limit = watts;
 }
 
-// What is to be said of a GPU that was named without its form; empty where it was named in full.
+// A note about a GPU named without its form; empty if it was named in full.
 std::string FormNote(std::string_view named, const topology::Gpu& gpu) {
   if (named == gpu.name || named.ends_with(".yaml")) return "";
   return fmt::format("gpu: {} is taken as {}; other forms are named in full", named, gpu.name);
@@ -254,7 +254,7 @@ std::optional<Fabric> ReadFabric(MappingReader& reader, const NodeType& node_typ
                                                 {{"one-switch", FabricKind::kOneSwitch},
                                                  {"rail-optimised", FabricKind::kRailOptimised},
                                                  {"fat-tree", FabricKind::kFatTree}});
-  // Without its kind, no telling which keys belong to a fabric.
+  // Without its kind, the keys of a fabric are unknown.
   if (!kind) return std::nullopt;
   fabric.kind = *kind;
   if (const auto link = ReadLink(reader, "link", Need::kRequired)) fabric.link = *link;
@@ -298,7 +298,7 @@ std::optional<Fabric> ReadFabric(MappingReader& reader, const NodeType& node_typ
   return fabric;
 }
 
-// faults.h calls what a leaf serves a unit; in a fat tree's file it is nodes_per_leaf.
+// faults.h calls the nodes of a leaf a unit; in a fat tree's file they are nodes_per_leaf.
 std::string FieldOf(const Fault& fault, const std::optional<Fabric>& fabric) {
   if (fabric && fabric->kind == FabricKind::kFatTree && fault.field == "fabric.nodes_per_unit") {
     return "fabric.nodes_per_leaf";
@@ -374,7 +374,7 @@ std::optional<Topology> ReadTopology(const Node& node, Diagnostics& diagnostics)
   MappingReader reader(node, diagnostics);
   const auto kind = reader.ReadWord<Kind>("kind", Need::kOptional,
                                           {{"nodes", Kind::kNodes}, {"flat", Kind::kFlat}});
-  // A kind that is not known: no telling which keys belong to it.
+  // The keys of an unknown kind are unknown.
   if (reader.failed()) return std::nullopt;
   return kind.value_or(Kind::kNodes) == Kind::kFlat ? ReadFlat(reader, diagnostics)
                                                     : ReadNodes(reader, diagnostics);

@@ -13,71 +13,72 @@
 
 // Topologies as YAML: a node type with its fabric, or a flat cluster.
 //
-//   kind: nodes                   # default
-//   name: NVIDIA DGX H100
-//   sources: [...]                # free text, where the figures come from
-//   node:
-//     gpu: h100-sxm               # topologies/gpus/h100-sxm.yaml, or the path of a .yaml file
-//     devices: {gpu: 8, nvswitch: 4, pcie_switch: 4, cpu: 2, nic: 8}    # left out: none
-//     links:                      # both directions each; latency and bandwidth of one direction
-//       - {kind: nvlink, from: gpu, to: "nvswitch[0, 3]", join: all-to-all, count: 5,
-//          latency: 250 ns, bandwidth: 25 GB/s}
-//   fabric:                       # may be left out for a node that stands alone
-//     kind: rail-optimised
-//     ...
+//  kind: nodes                   # default
+//  name: NVIDIA DGX H100
+//  sources: [...]                # free text, where the figures come from
+//  node:
+//    gpu: h100-sxm               # topologies/gpus/h100-sxm.yaml, or the path of a .yaml file
+//    devices: {gpu: 8, nvswitch: 4, pcie_switch: 4, cpu: 2, nic: 8}    # default: none
+//    links:                      # both directions each; latency and bandwidth of one direction
+//      - {kind: nvlink, from: gpu, to: "nvswitch[0, 3]", join: all-to-all, count: 5,
+//         latency: 250 ns, bandwidth: 25 GB/s}
+//  fabric:                       # optional for a single node
+//    kind: rail-optimised
+//    ...
 //
-// A link's `kind` is nvlink, pcie or cpu-interconnect; `from` and `to` are device sets
-// (topology/device_set.h); `join` is in-order (default: the larger set is dealt out to the smaller)
-// or all-to-all; `count` parallel links join each pair (default 1); `bandwidth` is that of one.
+// A link's `kind` is nvlink, pcie or cpu-interconnect. `from` and `to` are device sets
+// (topology/device_set.h). `join` is in-order (default: the larger set is distributed over the
+// smaller) or all-to-all. `count` parallel links join each pair (default 1); `bandwidth` is that of
+// one.
 //
 // Fabrics, `link` being each NIC's port:
-//   {kind: one-switch, link: {latency, bandwidth}}
+//  {kind: one-switch, link: {latency, bandwidth}}
 // With spines, `routing` (adaptive, static, ecmp; default adaptive) and `connections`, the queue
-// pairs between two NICs that ecmp tells apart (default 2).
-//   {kind: rail-optimised, link: ..., nodes_per_unit, rails (default: the node's NICs), spines,
-//    uplink: {latency, bandwidth}}               # uplink: one leaf to one spine
-//   {kind: fat-tree, link: ..., nodes_per_leaf, spines, uplink: {latency}, oversubscription
-//    (default 1: as much bandwidth above a leaf as below it)}
+// pairs between two NICs that ecmp distinguishes (default 2).
+//  {kind: rail-optimised, link: ..., nodes_per_unit, rails (default: the node's NICs), spines,
+//   uplink: {latency, bandwidth}}               # uplink: one leaf to one spine
+//  {kind: fat-tree, link: ..., nodes_per_leaf, spines, uplink: {latency}, oversubscription
+//   (default 1: as much bandwidth above a leaf as below it)}
 //
-//   kind: flat
-//   devices: 4                    # all of them: a flat cluster takes no `nodes`
-//   memory: 80 GiB                # may be left out when there is a GPU: then the GPU's
-//   gpu: h100-sxm                 # may be left out: then only layer lists can be simulated
-//   link: {latency: 5 us, bandwidth: 25 GB/s}    # may be left out: then only tables give costs
+//  kind: flat
+//  devices: 4                    # all of them: a flat cluster has no `nodes`
+//  memory: 80 GiB                # optional with a GPU: default the GPU's
+//  gpu: h100-sxm                 # optional: without it only layer lists can be simulated
+//  link: {latency: 5 us, bandwidth: 25 GB/s}    # optional: without it only tables give costs
 //
-// Besides what documents report in general: topology.unknown-gpu, topology.no-peak (gpu_file.h),
+// Errors besides those of documents: topology.unknown-gpu, topology.no-peak (gpu_file.h),
 // topology.bad-devices (a device set), topology.impossible (topology/faults.h), topology.nodes
-// (missing, or given to a flat cluster).
+// (missing, or given for a flat cluster).
 namespace stepcast::scenario {
 
-// A node type and what joins several of them.
+// A node type and the fabric between nodes.
 struct NodeDescription {
   topology::NodeType node_type;
   std::optional<topology::Fabric> fabric;
 };
 
-// A topology without the number of nodes, which is the scenario's.
+// A topology without the number of nodes, which the scenario has.
 struct Topology {
   std::string name;
   std::variant<NodeDescription, topology::FlatCluster> description;
   std::optional<topology::Gpu> gpu;  // absent only on a flat cluster without one
-  std::string note;                  // for the forecast's warnings; empty: there is none
+  std::string note;                  // for the forecast's warnings; may be empty
 };
 
 // Also reads the GPU's data sheet.
 std::optional<Topology> ReadTopology(const Node& node, Diagnostics& diagnostics);
 Result<Topology> LoadTopology(const std::string& path);
 
-// A scenario's own routing, in the place of its fabric's.
+// A scenario's own routing, which replaces the fabric's.
 struct RoutingRequest {
   std::optional<topology::RouteChoice> choice;
   std::optional<std::int64_t> seed;
 };
 std::optional<topology::RouteChoice> ReadRouting(MappingReader& reader, const char* key);
 
-// The cluster of `nodes` nodes, nothing for a flat one, with ranks on the first `gpus_per_node`
-// GPUs of each, nothing for all. What is wrong with the number of nodes is reported at `location`,
-// where it stands or is missing.
+// The cluster of `nodes` nodes (none for a flat one), with ranks on the first `gpus_per_node` GPUs
+// of each (none: all). Errors about the number of nodes are reported at `location`, where it is
+// given or missing.
 std::optional<topology::Cluster> BuildCluster(const Topology& topology,
                                               std::optional<std::int64_t> nodes,
                                               const Location& location, Diagnostics& diagnostics,

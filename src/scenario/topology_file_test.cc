@@ -48,7 +48,7 @@ std::vector<int> FirstRanks(int count) {
   return ranks;
 }
 
-// What a shipped topology gives, in GB/s and ns.
+// Figures of a shipped topology, in GB/s and ns.
 struct Expected {
   const char* name;
   const char* gpu;
@@ -62,17 +62,17 @@ struct Expected {
   double own;   // between two GPUs in different nodes
 };
 
-// How the figures come about:
-//  * NVSwitch: every link of a GPU serves one ring; two links of 250 ns a hop.
+// Derivation of the figures:
+//  * NVSwitch: every link of a GPU serves one ring; two links of 250 ns per hop.
 //  * PCIe only: the ring crosses the CPUs' 22 GB/s once each way; GPU, switch, CPU, CPU, switch,
 //    GPU is 4 x 150 + 200 ns.
-//  * Network: NICs x port. GPU, switch, NIC 2 x 150 ns; two ports of 600 ns; NIC, switch, GPU.
-//    8 x 25, 8 x 50, 72 x 50, 4 x 12.5, 32 x 12.5 GB/s.
+//  * Network: NICs x port. GPU, switch, NIC 2 x 150 ns; two ports of 600 ns; NIC, switch, GPU. 8 x
+//    25, 8 x 50, 72 x 50, 4 x 12.5, 32 x 12.5 GB/s.
 //  * gb200-nvl72, gb300-nvl72: GPU, Grace, NIC 400 + 150 ns; 72 x 100 GB/s.
-//  * pcie-8gpu: two NICs of 25 GB/s, but each of the two channels also shares the PCIe link of GPU
-//    0 (or 4) with the other one's ring: 32 GB/s for both.
-//  * AWS: ports of 5 us. On a P5 each GPU is alone with its four NICs, so the last GPU of the ring
-//    reaches them through its memory, 500 ns more; alone it uses all four.
+//  * pcie-8gpu: two NICs of 25 GB/s. Each of the two channels also shares the PCIe link of GPU 0
+//    (or 4) with the other channel's ring: 32 GB/s for both.
+//  * AWS: ports of 5 us. On a P5 each GPU has its own four NICs, so the last GPU of the ring
+//    reaches them through its memory, 500 ns more; a lone GPU uses all four.
 constexpr Expected kShipped[] = {
     {"dgx-a100-40gb", "a100-sxm-40gb", 8, true, 300, 500, 200, 1800, 200, 25},
     {"dgx-a100", "a100-sxm-80gb", 8, true, 300, 500, 200, 1800, 200, 25},
@@ -259,7 +259,7 @@ TEST(NodeTopology, AHostHasASpeedWithOrWithoutAMemory) {
   EXPECT_EQ(Mistakes(with("{speed: 2, memory: 1 TiB}")).size(), 1u);
 }
 
-// What a board may draw is set by who runs it, and is no part of the chip's data sheet.
+// The power limit is set by the operator and is not part of the chip's data sheet.
 TEST(NodeTopology, ANodeMayLimitThePowerOfItsGpus) {
   const auto with = [](std::string_view limit) {
     return With(kServer, "  links:", "  power_limit: " + std::string(limit) + "\n  links:");

@@ -10,12 +10,12 @@
 namespace stepcast::scenario {
 namespace {
 
-// Beyond so many all are forgotten.
+// Beyond these numbers, all entries are dropped.
 constexpr std::size_t kMostOptions = 16'384;
 constexpr std::size_t kMostVarieties = 512;
 
 constexpr std::string_view kNodes = "cluster.nodes";
-// What a profile's missing sections are filled with depends on it.
+// It determines the defaults of a profile's missing sections.
 constexpr std::string_view kPrecision = "training.precision";
 
 // A mapping with one entry.
@@ -27,7 +27,7 @@ YamlTree MappingOf(std::string_view key, const YamlTree& value) {
   return mapping;
 }
 
-// Whether setting one of the keys can undo what setting the other did.
+// Whether setting one of the keys can undo a value set by the other.
 bool Touch(std::string_view a, std::string_view b) {
   if (a.size() > b.size()) std::swap(a, b);
   return b.starts_with(a) && (a.size() == b.size() || b[a.size()] == '.');
@@ -99,7 +99,7 @@ const Scenario* Variants::LoadVariant(const std::vector<std::string>& overrides,
     return &last_->loader->scenario();
   }
 
-  // A value that something else takes away or replaces later is none of the scenario's.
+  // A value that a later entry removes or replaces does not belong to the scenario.
   const bool ordered = [&] {
     for (std::size_t i = 0; i < present_.size(); ++i) {
       if (present_[i]->is_value) continue;
@@ -135,8 +135,8 @@ const Scenario* Variants::LoadVariant(const std::vector<std::string>& overrides,
   return read ? &last_->loader->scenario() : nullptr;
 }
 
-// Keys are the same in the same order, so that what stands before the first other value is in the
-// request already.
+// The keys are the same in the same order, so values before the first difference are already in the
+// request.
 bool Variants::Reread(Variety& variety) {
   std::optional<std::int64_t> nodes = variety.loader->nodes();
   mistakes_.clear();
@@ -179,7 +179,8 @@ const Variants::Option& Variants::OptionOf(const std::string& text) {
   return options_.emplace(text, std::move(option)).first->second;
 }
 
-// An option that is not understood, or whose value is none, is no value: reading all finds out.
+// An option that cannot be parsed, or whose value is invalid, is not a value; reading the whole
+// scenario reports it.
 Variants::Option Variants::MakeOption(const std::string& text) {
   Option option;
   const std::size_t equals = std::min(text.find('='), text.size());

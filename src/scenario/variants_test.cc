@@ -1,4 +1,4 @@
-// Scenarios read as variants are those that Load reads, one by one, and so are their mistakes.
+// Scenarios read as variants equal those that Load reads one by one, including their mistakes.
 
 #include "src/scenario/variants.h"
 
@@ -27,7 +27,7 @@ training: {sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 2,
 data_parallel: {zero_stage: 0, framework: ddp}
 )";
 
-// Without numbers that the rows bring, and with layers whose times are given.
+// Without the numbers that the rows set, and with layers whose times are given.
 constexpr const char* kBare = R"(
 stepcast: 1
 model:
@@ -54,7 +54,7 @@ struct Key {
   std::vector<const char*> values;
 };
 
-// Values that are right, wrong, or right with some others only.
+// Values that are right, wrong, or right only with some others.
 const std::vector<Key>& Keys() {
   static const auto& keys = *new std::vector<Key>{
       {"cluster.nodes", {"1", "2", "3", "4", "0", "x", "null", "500000"}},
@@ -143,7 +143,7 @@ void CheckSame(const Diagnostics& a, const Diagnostics& b) {
   }
 }
 
-// Whether the row is a scenario.
+// Returns whether the row is a legal scenario.
 bool CheckRow(const std::string& file, const std::vector<std::string>& fixed,
               const std::vector<std::string>& row, Variants& variants, InputCache& cache) {
   std::vector<std::string> all = fixed;
@@ -163,7 +163,7 @@ std::string Option(const Key& key) {
   return std::string(key.name) + "=" + *rc::gen::elementOf(key.values);
 }
 
-// Rows of a sweep: the same keys in each, all values of them.
+// Rows of a sweep: the same keys in each, with all their values.
 TEST(VariantsTest, RowsOfASweepAreWhatLoadReads) {
   for (const char* text : {kText, kBare}) {
     const std::string file = FileWith("variants_sweep.yaml", text);
@@ -191,7 +191,7 @@ TEST(VariantsTest, RowsOfASweepAreWhatLoadReads) {
   }
 }
 
-// Any options, some of which are none, through one Variants.
+// Any options, including invalid ones, through one Variants.
 TEST(VariantsTest, AnyOptionsAreWhatLoadReads) {
   const std::string file = FileWith("variants_any.yaml", kText);
   InputCache cache;
@@ -212,7 +212,7 @@ TEST(VariantsTest, AnyOptionsAreWhatLoadReads) {
   std::filesystem::remove(file);
 }
 
-// As `plan` states its plans: a section anew, then its keys; some of them twice.
+// As `plan` states its plans: a whole section, then its keys, some of them twice.
 TEST(VariantsTest, KeysOfASectionThatIsSetAnew) {
   const std::string file = FileWith("variants_section.yaml", kText);
   InputCache cache;
@@ -235,7 +235,7 @@ TEST(VariantsTest, KeysOfASectionThatIsSetAnew) {
   std::filesystem::remove(file);
 }
 
-// After a row that is none, or whose cluster is none, the next is read as if it had been the first.
+// After an illegal row, or one with an illegal cluster, the next is read as if it were the first.
 TEST(VariantsTest, AMistakeLeavesNothingBehind) {
   const std::string file = FileWith("variants_mistake.yaml", kText);
   InputCache cache;
@@ -261,7 +261,7 @@ TEST(VariantsTest, AMistakeLeavesNothingBehind) {
   std::filesystem::remove(file);
 }
 
-// A switch of tensor parallelism has no effect where there is none.
+// A tensor-parallelism switch has no effect without tensor parallelism.
 TEST(VariantsTest, SaysWhichValuesHadNoEffect) {
   const std::string file = FileWith("variants_effect.yaml", kText);
   InputCache cache;

@@ -20,18 +20,18 @@
 namespace stepcast::scenario {
 namespace {
 
-// yaml-cpp's parser recurses once per level; nothing this project reads is nearly as deep.
+// yaml-cpp's parser recurses once per level; no real input is nearly as deep.
 constexpr std::size_t kDeepest = 64;
 
-// Values of a document, many times those of any file that is read, so that 16 MiB of small ones do
-// not fill the memory.
+// Limit on a document's values, far above any real file, so that 16 MiB of small values do not fill
+// the memory.
 constexpr std::size_t kMostValues = 1'000'000;
 
-// How much of a text yaml-cpp may read before it says what is there: until an opened bracket is
-// closed it keeps some 250 times the text, for all that is in it might yet be a key.
+// How much of a text yaml-cpp may read before it emits events. Until an opened bracket is closed,
+// it keeps some 250 times the text, because everything in it might still be a key.
 constexpr std::size_t kFarthestAhead = std::size_t{1} << 20;
 
-// Thrown through yaml-cpp's parser to stop it; the Diagnostic is written before.
+// Thrown through yaml-cpp's parser to stop it, after the Diagnostic is written.
 struct Stop {};
 
 // Builds the tree from the parser's events. yaml-cpp's own Node would lose duplicate keys, quotes
@@ -46,7 +46,7 @@ class TreeBuilder final : public YAML::EventHandler {
         diagnostics_(diagnostics) {}
 
   YamlTree root() const { return root_; }
-  // Of the value that was found last.
+  // The position of the value found last.
   const YAML::Mark& last() const { return last_; }
 
   Position At(const YAML::Mark& mark) const {
@@ -78,7 +78,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    // "?" stands for a plain scalar, "!" for one in quotes or a block.
+    // "?" marks a plain scalar, "!" one in quotes or a block.
     Refuse(mark, tag == "?" || tag == "!" ? std::string_view() : std::string_view(tag), anchor);
     RefuseControls(mark, value);
     std::shared_ptr<YamlNode> node = MakeNode(NodeKind::kScalar, mark);
@@ -130,7 +130,8 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
-  // Escapes in quotes can write what a file may not hold as it is: "\e[31m". Names reach terminals.
+  // Escapes in quotes can write characters that a file may not contain directly: "\e[31m". Names
+  // reach terminals.
   void RefuseControls(const YAML::Mark& mark, const std::string& value) {
     std::string text = value;
     std::erase_if(text, [](char c) { return c == '\n' || c == '\r' || c == '\t'; });
@@ -174,7 +175,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
-  // The parser ends with the last that would be shown.
+  // The parser stops at the last mistake that would be shown.
   void Report(Diagnostic mistake) {
     diagnostics_.push_back(std::move(mistake));
     if (diagnostics_.size() >= kMostShownFaults) throw Stop();
@@ -211,9 +212,9 @@ class TreeBuilder final : public YAML::EventHandler {
   YamlTree root_;
 };
 
-// The text in blocks, the last with the mark for the end of a document behind it: yaml-cpp takes
-// the end of the text for the end of an open single quote, but the mark for what it is, a mistake
-// inside quotes. It puts back up to three of the first bytes, which must be of one block.
+// The text in blocks, with an end-of-document mark after the last. yaml-cpp accepts the end of the
+// text as the end of an open single quote, but reports the mark inside quotes. It puts back up to
+// three of the first bytes, which must be in one block.
 TextBlocks Blocks(std::string_view text) {
   constexpr std::size_t kBlock = std::size_t{1} << 16;
   const std::size_t before = text.size() / kBlock * kBlock;
@@ -227,7 +228,7 @@ TextBlocks Blocks(std::string_view text) {
   };
 }
 
-// The place after the last character, line ends at the end apart.
+// The position after the last character, ignoring line ends at the end.
 Location EndOf(std::string_view text, const std::string& file) {
   const std::size_t last = text.find_last_not_of("\r\n");
   if (last == std::string_view::npos) return {file, 1, 1};
@@ -238,8 +239,8 @@ Location EndOf(std::string_view text, const std::string& file) {
           static_cast<int>(text.size() - line_begin) + 1};
 }
 
-// Where a tab indents a line, down to the given one; YAML takes none there, and says so in the
-// following line or not at all.
+// The position of a tab used as indentation, down to the given line. YAML does not allow it, and
+// reports it only in the next line or not at all.
 std::optional<Location> TabAbove(std::string_view text, const Location& end) {
   std::size_t begin = 0;
   for (int line = 1; line <= end.line && begin < text.size(); ++line) {
@@ -253,7 +254,7 @@ std::optional<Location> TabAbove(std::string_view text, const Location& end) {
   return std::nullopt;
 }
 
-// The first line that is no comment is a TOML table, [model], or a key and its value, a = 1.
+// Whether the first line that is not a comment is a TOML table, [model], or a key and value, a = 1.
 bool IsToml(std::string_view text) {
   constexpr std::string_view kKey =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
@@ -277,7 +278,7 @@ bool IsToml(std::string_view text) {
   return false;
 }
 
-// What a text is in the place of YAML; null: it may be YAML.
+// The language of a text that is not YAML; null if it may be YAML.
 const char* OtherLanguage(std::string_view text) {
   const std::string_view first = text.substr(0, text.find('\n'));
   if (first.starts_with("#!")) return "a script";
@@ -348,7 +349,7 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
     Location location = builder.At(mark).location();
     const Location end = EndOf(text, file);
     if (location.line > end.line) {
-      // Where the text ends is where something that was opened is missed.
+      // A missing closing sign is reported at the end of the text.
       location = end;
       if (message.find("document indicator") != std::string::npos) {
         message = "quotes are opened and not closed";

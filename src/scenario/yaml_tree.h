@@ -9,10 +9,10 @@
 
 #include "src/base/diagnostic.h"
 
-// YAML text as a tree that keeps what strict reading needs: where every key and value stands, which
-// scalars were quoted, and scalars as written (`010` stays "010"). The tree is immutable, so that
-// many scenarios may share its parts; a changed tree copies only the way down to the change
-// (overrides.h).
+// YAML text as a tree with the details that strict reading needs: the position of every key and
+// value, which scalars were quoted, and scalars as written (`010` stays "010"). The tree is
+// immutable, so many scenarios may share its parts; a changed tree copies only the path to the
+// change (overrides.h).
 namespace stepcast::scenario {
 
 enum class NodeKind : std::uint8_t { kNull, kScalar, kSequence, kMapping };
@@ -35,26 +35,26 @@ struct YamlNode {
   NodeKind kind = NodeKind::kNull;
   Position position;
   std::string scalar;   // kScalar: the text, quotes and escapes resolved
-  bool quoted = false;  // kScalar: it stood in quotes (or in a block), so it is text
+  bool quoted = false;  // kScalar: it was quoted (or in a block), so it is text
   std::vector<std::shared_ptr<const YamlNode>> items;  // kSequence
   std::vector<Entry> entries;                          // kMapping, in order, keys distinct
 };
 
 using YamlTree = std::shared_ptr<const YamlNode>;
 
-// Reads one YAML document. A mistake that leaves no tree (syntax, an alias, a tag, a second
-// document, nesting beyond 64) appends a Diagnostic and returns nothing. A duplicate key, or one
-// that is not text, appends a Diagnostic too but is only left out, so that a file's other mistakes
-// are found in the same run. `file` names the text in positions; without `with_positions` lines and
-// columns stay 0, for text that stands on the command line.
+// Parses one YAML document. A fatal mistake (syntax, an alias, a tag, a second document, nesting
+// beyond 64) appends a Diagnostic and returns nothing. A duplicate key, or one that is not text,
+// appends a Diagnostic and is omitted, so that a file's other mistakes are also found. `file` names
+// the text in positions. Without `with_positions`, lines and columns stay 0, for text from the
+// command line.
 std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file,
                                   Diagnostics& diagnostics, bool with_positions = true);
 
-// The nearest position to a dotted key: its value, or the innermost mapping on the way to it.
+// The nearest position to a dotted key: its value, or the innermost mapping on the path to it.
 Location LocationOf(const YamlTree& root, std::string_view key);
 
-// The tree on one line, in flow style, every scalar that was quoted in double quotes: equal text
-// for equal content. A key for caches.
+// The tree on one line, in flow style, with quoted scalars in double quotes: equal text for equal
+// content. A cache key.
 std::string CanonicalText(const YamlNode& node);
 
 }  // namespace stepcast::scenario

@@ -19,7 +19,7 @@
 namespace stepcast::topology {
 namespace {
 
-// The members of a group in one of its nodes.
+// The members of a group in one node.
 struct NodeMembers {
   int node = 0;
   std::size_t first = 0;  // where the node first appears in the group
@@ -102,19 +102,20 @@ class Nodes final : public Cluster::Implementation {
   CommunicationPath PathOf(std::span<const int> ranks, Collisions collisions) const override;
 
  private:
-  // One network hop of every channel, from a node to the next.
+  // One network hop of every channel, from one node to the next.
   struct Hop {
     Time latency;     // GPU to GPU, the worst channel
     double rate = 0;  // of one channel, in bytes per second, on the leaves' uplinks
   };
 
   std::vector<NodeMembers> MembersByNode(std::span<const int> ranks) const;
-  // From the cache, which makes repeated questions about like groups cheap: nodes are copies, so
-  // only the set of GPUs counts. References stay valid.
+  // Uses a cache, which makes repeated calls for similar groups cheap: nodes are copies, so only
+  // the set of GPUs matters. References stay valid.
   const NodeRings& RingsOf(const std::vector<int>& gpus) const;
   const NodeTraffic& TrafficOf(const std::vector<int>& gpus, int channels) const;
   Hop HopBetween(const NodeTraffic& from, const NodeTraffic& to, bool same_unit) const;
-  // By how much collisions of hashed connections slow the group's ring, `channels` wide.
+  // The factor by which collisions of hashed connections slow the group's ring, which has
+  // `channels` channels.
   double CollisionsOf(const std::vector<NodeMembers>& members, std::size_t channels) const;
   int UnitOf(int node) const {
     return fabric_->kind == FabricKind::kOneSwitch ? 0 : node / fabric_->nodes_per_unit;
@@ -184,7 +185,7 @@ Nodes::Hop Nodes::HopBetween(const NodeTraffic& from, const NodeTraffic& to, boo
   const Time below = 2 * fabric.link.latency;
   const Time above = below + 2 * fabric.uplink.latency;
   Hop hop;
-  // Channels that climb from, and come down to, each leaf of a unit.
+  // [leaf] channels that go up from, and come down to, each leaf of a unit.
   std::map<int, std::pair<int, int>> climbing;
   for (std::size_t c = 0; c < from.rails.size(); ++c) {
     const int leaf_from = LeafOf(fabric, 0, from.rails[c]);
@@ -206,9 +207,9 @@ Nodes::Hop Nodes::HopBetween(const NodeTraffic& from, const NodeTraffic& to, boo
   return hop;
 }
 
-// A ring leaves a unit where its next node lies in another one. Nodes that the group has not in the
-// unit are taken to leave it as often as its own: they belong to its siblings, whose rings run at
-// the same time.
+// A ring leaves a unit if its next node is in another unit. Nodes of the unit outside the group are
+// assumed to leave it as often as the group's own nodes: they belong to sibling groups whose rings
+// run at the same time.
 double Nodes::CollisionsOf(const std::vector<NodeMembers>& members, std::size_t channels) const {
   const Fabric& fabric = *fabric_;
   struct Unit {
@@ -230,7 +231,7 @@ double Nodes::CollisionsOf(const std::vector<NodeMembers>& members, std::size_t 
     const std::int64_t nodes =
         std::min(fabric.nodes_per_unit, nodes_ - number * fabric.nodes_per_unit);
     const std::int64_t leaving = (nodes * unit.leaving + unit.members - 1) / unit.members;
-    // They come down to the next unit from the spines that they have gone up to, all together.
+    // Channels come down to the next unit from the spines that they went up to, all together.
     leaves_by_connections[leaving * nics_of_a_leaf * fabric.connections] += leaves;
   }
   if (leaves_by_connections.empty()) return 1;

@@ -56,9 +56,9 @@ TEST(PathOf, StaysInsideANode) {
   EXPECT_TRUE(path.intra_is_nvlink);
 }
 
-// Leaves of two nodes under 4 spines, with 8 uplinks' worth of NICs below each: all 16 NICs of a
-// leaf of this ring's siblings leave it when every other node is the group's, and one node's 8
-// otherwise.
+// Leaves of two nodes under 4 spines, each with as many NICs below as it has uplinks' worth of
+// bandwidth. If every other node is the group's, all 16 NICs of a leaf's sibling rings leave it;
+// otherwise only the 8 NICs of one node do.
 TEST(PathOf, HashedConnectionsMeet) {
   Fabric fabric = FatTree(1);
   fabric.spines = 16;
@@ -118,8 +118,8 @@ TEST(PathOf, AGpuAloneInItsNodeHasItsOwnNic) {
   EXPECT_EQ(cluster.PathOf(two).inter_bandwidth, Bandwidth::GigabytesPerSecond(100));
 }
 
-// Node 0 brings 8 ranks, node 1 only 2 and so 2 NICs: 8 channels share them, 2 x 50 GB/s in all.
-// GPU 1 of node 0 hands four of them on: 450 GB/s is not the limit.
+// Node 0 has 8 ranks; node 1 has only 2, and so 2 NICs: 8 channels share them, 2 x 50 GB/s in all.
+// GPU 1 of node 0 forwards four of the channels, but its 450 GB/s is not the limit.
 TEST(PathOf, TheSmallestNodeBindsAnUnevenGroup) {
   const Cluster cluster(SwitchedNode(), OneSwitch(), 2);
   const CommunicationPath path = cluster.PathOf(RankRange(0, 10));
@@ -128,8 +128,8 @@ TEST(PathOf, TheSmallestNodeBindsAnUnevenGroup) {
   EXPECT_EQ(path.inter_bandwidth, Bandwidth::GigabytesPerSecond(100));
 }
 
-// Rails: units of 2 nodes. Rail by rail inside a unit; between units over 2 spines, whose 2 x 50
-// GB/s per leaf two nodes share: 50 GB/s for each rail, as much as its port.
+// Rails in units of 2 nodes. Inside a unit each rail is separate. Between units, traffic crosses 2
+// spines; two nodes share the 2 x 50 GB/s of each leaf, so each rail gets 50 GB/s, its port's rate.
 TEST(PathOf, RailsKeepTheirBandwidthAcrossUnits) {
   const Cluster cluster(SwitchedNode(), Rails(), 4);
   const CommunicationPath within = cluster.PathOf(RankRange(0, 16));
@@ -150,8 +150,8 @@ TEST(PathOf, DifferentRailsMeetInASpine) {
   EXPECT_EQ(cluster.PathOf(other).inter_latency, Nanoseconds(2000));
 }
 
-// Oversubscription 4: nodes 0 and 1 share a leaf and lose nothing. Beyond it a node's share of the
-// uplinks is 400 / 4 GB/s.
+// Oversubscription 4: nodes 0 and 1 share a leaf and lose nothing. Beyond the leaf, a node gets 400
+// / 4 GB/s of the uplinks.
 TEST(PathOf, AnOversubscribedFatTreeDividesWhatLeavesALeaf) {
   const Cluster thin(SwitchedNode(), FatTree(4), 4);
   EXPECT_EQ(thin.PathOf(RankRange(0, 16)).inter_bandwidth, Bandwidth::GigabytesPerSecond(400));
@@ -266,7 +266,7 @@ std::vector<int> RandomGroup(int devices) {
   return ranks;
 }
 
-// What a set of GPUs can send at all: each over all links that leave it, a node over all its NICs.
+// The most that a set of GPUs can send: a GPU over all its links, a node over all its NICs.
 Bandwidth LinksOf(const NodeType& node, int gpu) {
   const Graph graph = BuildNodeGraph(node);
   std::int64_t total = 0;
@@ -276,8 +276,8 @@ Bandwidth LinksOf(const NodeType& node, int gpu) {
   return Bandwidth::BytesPerSecond(total);
 }
 
-// Nobody sends faster than its links together: every GPU hands on everything that goes round the
-// ring, and every node everything that leaves it.
+// No rank sends faster than all its links together: each GPU forwards everything that goes around
+// the ring, and each node everything that leaves it.
 RC_GTEST_PROP(PathOfLaws, NoRankSendsFasterThanItsLinks, ()) {
   const NodeType node = RandomNode();
   const Fabric fabric = RandomFabric(node.Count(DeviceKind::kNic));
@@ -313,8 +313,8 @@ RC_GTEST_PROP(PathOfLaws, NoRankSendsFasterThanItsLinks, ()) {
   }
 }
 
-// Nodes are alike: behind one switch it does not matter which of them takes which part, nor in
-// what order a node's ranks stand in the group.
+// Nodes are alike. Behind one switch, the result depends neither on which node takes which part nor
+// on the order of a node's ranks in the group.
 RC_GTEST_PROP(PathOfLaws, NodesAreInterchangeable, ()) {
   const NodeType node = RandomNode();
   Fabric fabric = OneSwitch();
@@ -345,8 +345,8 @@ RC_GTEST_PROP(PathOfLaws, NodesAreInterchangeable, ()) {
   RC_ASSERT(Same(path, cluster.PathOf(relabelled)));
 }
 
-// PathOf works on one node and on arithmetic about the fabric. On the graph of the whole cluster,
-// Boost's Dijkstra finds the same distance between two GPUs that are alone in their nodes.
+// PathOf uses one node and arithmetic about the fabric. On the graph of the whole cluster, Boost's
+// Dijkstra finds the same distance between two GPUs, each alone in its node.
 RC_GTEST_PROP(PathOfLaws, AgreesWithTheGraphOfTheWholeCluster, ()) {
   const NodeType node = RandomNode();
   const Fabric fabric = RandomFabric(node.Count(DeviceKind::kNic));

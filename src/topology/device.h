@@ -12,24 +12,24 @@
 
 namespace stepcast::topology {
 
-// A GPU's data sheet: what the device is, not what was achieved on it (that is calibration).
-// Read from topologies/gpus/*.yaml.
+// Data sheet of a GPU: peak figures, not achieved ones (those belong to calibration). Read from
+// topologies/gpus/*.yaml.
 struct Gpu {
   std::string name;  // "h100-sxm"; also names its default calibration profile
   Bytes memory;
   Bandwidth memory_bandwidth;
   std::array<FlopRate, kDataTypeCount>
-      peak;  // dense, indexed by DataType; zero where the device cannot
+      peak;  // dense, indexed by DataType; zero if the device does not support the type
   int multiprocessors = 0;
   int power_limit = 0;         // watts that the board may draw; 0: not stated
-  int compute_capability = 0;  // of CUDA, 90 is 9.0; 0: not a CUDA device
+  int compute_capability = 0;  // CUDA's, 90 is 9.0; 0: not a CUDA device
 
   FlopRate PeakOf(DataType type) const { return peak[static_cast<std::size_t>(type)]; }
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
-// What a cluster's graph consists of. The kinds up to kNic stand inside a node; the switches after
-// them belong to the fabric.
+// Kinds of devices in a cluster's graph. The kinds up to kNic belong to a node, the switches after
+// them to the fabric.
 enum class DeviceKind : std::uint8_t {
   kGpu,
   kNvSwitch,
@@ -43,12 +43,12 @@ inline constexpr int kNodeDeviceKinds = 5;
 
 enum class LinkKind : std::uint8_t { kNvLink, kPcie, kCpuInterconnect, kNetwork };
 
-// Routes lead through switches and CPUs; GPUs and NICs end them.
+// Whether routes may pass through the device. GPUs and NICs only end routes.
 constexpr bool Forwards(DeviceKind kind) {
   return kind != DeviceKind::kGpu && kind != DeviceKind::kNic;
 }
 
-// The names of topology files and output: gpu, nvswitch, pcie_switch, cpu, nic, leaf, spine.
+// Name in topology files and output: gpu, nvswitch, pcie_switch, cpu, nic, leaf, spine.
 constexpr std::string_view Name(DeviceKind kind) {
   switch (kind) {
     case DeviceKind::kGpu:
@@ -69,7 +69,7 @@ constexpr std::string_view Name(DeviceKind kind) {
   return "";
 }
 
-// The names of topology files and output: nvlink, pcie, cpu-interconnect, network.
+// Name in topology files and output: nvlink, pcie, cpu-interconnect, network.
 constexpr std::string_view Name(LinkKind kind) {
   switch (kind) {
     case LinkKind::kNvLink:
@@ -84,7 +84,7 @@ constexpr std::string_view Name(LinkKind kind) {
   return "";
 }
 
-// The devices and links that a node description may name.
+// Parse the names that a node description may use; nullopt for any other name.
 constexpr std::optional<DeviceKind> NodeDeviceKindFromName(std::string_view name) {
   for (int i = 0; i < kNodeDeviceKinds; ++i) {
     if (Name(static_cast<DeviceKind>(i)) == name) return static_cast<DeviceKind>(i);

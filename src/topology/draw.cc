@@ -26,8 +26,8 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-// Columns as wide as their widest cell, two spaces apart, indented; numbers of columns that
-// `right` names end together.
+// A table: each column as wide as its widest cell, two spaces apart, indented. Columns listed in
+// `right` are right-aligned.
 std::string Aligned(const std::vector<Row>& rows, std::span<const std::size_t> right) {
   std::vector<std::size_t> widths;
   for (const Row& row : rows) {
@@ -53,8 +53,8 @@ std::string Counted(int count, std::string_view one, std::string_view many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
-// The tree of a node's devices as PCIe and the links of GPUs to CPUs join them, from the CPUs down:
-// what `lstopo` shows of a machine.
+// The tree of a node's devices, from the CPUs down, as joined by PCIe and by links between GPUs and
+// CPUs. It is what `lstopo` shows of a machine.
 class DeviceTree {
  public:
   explicit DeviceTree(const NodeType& node_type)
@@ -73,7 +73,7 @@ class DeviceTree {
       }
       alike = 0;
     };
-    // CPUs are roots; so is whatever no CPU leads to.
+    // CPUs are roots; so is any device that no CPU leads to.
     for (const DeviceKind kind : {DeviceKind::kCpu, DeviceKind::kPcieSwitch, DeviceKind::kNic}) {
       for (int i = 0; i < node_type_.Count(kind); ++i) {
         const Vertex root = VertexOf(node_type_, kind, i);
@@ -82,7 +82,7 @@ class DeviceTree {
         std::string below;
         shape_.clear();
         DrawChildren(root, "  ", below);
-        // Racks have many CPUs with the same below: two show how they are numbered.
+        // Racks have many CPUs with the same devices below: two of them show the numbering.
         if (kind == DeviceKind::kCpu && i >= 2 && shape_ == last_shape) {
           ++alike;
           last_alike = i;
@@ -108,13 +108,14 @@ class DeviceTree {
     return kind == DeviceKind::kGpu || kind == DeviceKind::kNic;
   }
 
-  // A link that the tree shows: not between GPUs, not between CPUs, none of an NVSwitch.
+  // Whether the tree shows the link: not those between GPUs or between CPUs, and none of an
+  // NVSwitch.
   static bool Shown(DeviceKind a, DeviceKind b) {
     return a != b && a != DeviceKind::kNvSwitch && b != DeviceKind::kNvSwitch;
   }
 
   void DrawChildren(Vertex parent, const std::string& indent, std::string& text) {
-    // Switches one by one, GPUs and NICs together by kind.
+    // Switches are listed one by one, GPUs and NICs grouped by kind.
     std::vector<Vertex> switches;
     std::map<DeviceKind, DeviceSet> leaves;
     for (const Link& link : graph_.links[parent]) {
@@ -263,7 +264,7 @@ std::string DrawFlat(const FlatCluster& flat) {
   return text + Aligned(rows, {});
 }
 
-// A star.
+// A star: every device linked to one switch.
 Graph GraphOf(const FlatCluster& flat) {
   Graph graph;
   graph.devices.push_back({DeviceKind::kLeafSwitch, -1, 0});

@@ -4,15 +4,16 @@
 
 #include "src/topology/cluster.h"
 
-// Pictures of a cluster, for `topology show`.
+// Drawings of a cluster, for `topology show`.
 namespace stepcast::topology {
 
-// For people: what a node consists of and how its devices hang together, the fabric, every kind of
-// link with its latency and its bandwidth in one direction, and what rings over the whole get.
+// Plain text for people: the devices of a node and how they are connected, the fabric, each kind of
+// link with latency and bandwidth (one direction), and the bandwidth of rings over the whole
+// cluster.
 std::string DrawText(const Cluster& cluster);
 
-// Graphviz: every device of every node and every switch, one undirected edge for each pair of
-// devices that is linked. Grows with the cluster; draw few nodes.
+// Graphviz: every device of every node, every switch, and one undirected edge per linked pair of
+// devices. The output grows with the cluster, so draw few nodes.
 std::string DrawDot(const Cluster& cluster);
 
 }  // namespace stepcast::topology

@@ -72,7 +72,7 @@ TEST(DrawText, ShowsAFlatCluster) {
             "  link    none: collectives cost what tables say\n");
 }
 
-// The picture as a parser of DOT sees it: devices by label, and how many edges there are.
+// The drawing as a DOT parser sees it: devices by label, and the number of edges.
 struct Parsed {
   std::map<std::string, int> devices;
   std::size_t edges = 0;

@@ -27,7 +27,7 @@ class Checker {
       CheckRule(node_type_.links[i], fmt::format("node.links[{}]", i));
     }
     CheckFabric();
-    // Routes make sense only once everything they consist of does.
+    // Routes are only checked if all their parts are valid.
     if (faults_.empty()) CheckConnections();
     return std::move(faults_);
   }
@@ -172,8 +172,8 @@ class Checker {
       Add("fabric.oversubscription",
           fmt::format("the ratio must be above zero: {}", fabric.oversubscription));
     }
-    // A fat tree's uplink bandwidth follows from the rest, so it is only worth a word when that is
-    // right and it still is out of range.
+    // The uplink bandwidth of a fat tree follows from the other values. It is only reported if
+    // these are valid and it is out of range.
     if (fabric.kind == FabricKind::kRailOptimised) {
       CheckLink(fabric.uplink, "fabric.uplink");
     } else if (faults_.size() == before && node_type_.Count(DeviceKind::kNic) > 0) {
@@ -199,13 +199,13 @@ class Checker {
     CheckWays(graph);
   }
 
-  // GPUs and NICs end routes (routes.h): two of them meet over a link of their own, or over the
-  // switches and CPUs between.
+  // GPUs and NICs end routes (routes.h): two of them are connected by a link of their own, or over
+  // the switches and CPUs between them.
   void CheckWays(const Graph& graph) {
     const auto between_switches = [&graph](const Link& link) {
       return Forwards(graph.devices[link.from].kind) && Forwards(graph.devices[link.to].kind);
     };
-    // Every GPU and NIC is one by itself.
+    // Every GPU and NIC forms a part of its own.
     const std::vector<int> part = PartsOf(graph, between_switches).of;
     // The parts next to a GPU or NIC.
     std::vector<std::set<int>> forwarding(part.size());

@@ -8,7 +8,7 @@
 
 namespace stepcast::topology {
 
-// What is impossible about a description. `field` is the dotted path that a topology file uses
+// One thing wrong with a description. `field` is the dotted path used in topology files
 // ("node.links[3].bandwidth", "fabric.spines", "nodes").
 struct Fault {
   std::string field;
@@ -16,18 +16,18 @@ struct Fault {
   std::string hint;
 };
 
-// Limits that keep a description buildable and its sums inside 64 bits.
+// Limits that keep a description buildable and its sums within 64 bits.
 inline constexpr int kMostNodeDevices = 1024;  // of one kind in a node
-inline constexpr int kMostNodeLinks = 20'000;  // pairs linked in a node
+inline constexpr int kMostNodeLinks = 20'000;  // linked pairs in a node
 inline constexpr int kMostParallelLinks = 1024;
-inline constexpr int kMostDevices = 1'000'000;  // of a cluster
+inline constexpr int kMostDevices = 1'000'000;  // in a cluster
 inline constexpr int kMostConnections = 1024;   // queue pairs between two NICs
 inline constexpr int kMostSpines = 1024;
 constexpr Time kMostLatency = Seconds(1);
 constexpr Bandwidth kMostBandwidth = Bandwidth::GigabytesPerSecond(1'000'000);
 
-// All that is wrong with `nodes` nodes of this type on this fabric; a Cluster can be made of a
-// description without faults. Nothing about the GPU type's name, which is a file.
+// All faults of `nodes` nodes of this type on this fabric. A Cluster may be constructed only from a
+// description without faults. The GPU type's name is not checked, because it names a file.
 std::vector<Fault> FaultsOf(const NodeType& node_type, const std::optional<Fabric>& fabric,
                             int nodes);
 std::vector<Fault> FaultsOf(const FlatCluster& flat);

@@ -26,7 +26,7 @@ TEST(FaultsOf, FindsNoneInWhatCanBeBuilt) {
   EXPECT_TRUE(FaultsOf(MeshNode(8), std::nullopt, 1).empty());
 }
 
-// A sound description, one thing changed, and the fields that are then at fault.
+// A sound description with one change, and the fields that are then at fault.
 struct Case {
   const char* name;
   std::function<void(NodeType&, Fabric&, int&)> change;
@@ -117,7 +117,7 @@ TEST(FaultsOf, SeveralNodesNeedAFabricAndNics) {
   EXPECT_TRUE(FaultsOf(MeshNode(4), OneSwitch(), 1).empty());
 }
 
-// GPU 0 - GPU 1 - GPU 2 in a row: 0 and 2 meet nowhere but in 1.
+// GPU 0 - GPU 1 - GPU 2 in a row: the only path from 0 to 2 leads through 1.
 TEST(FaultsOf, GpusDoNotForward) {
   NodeType node;
   node.devices = {3, 0, 0, 0, 0};
@@ -142,7 +142,7 @@ TEST(FaultsOf, EveryGpuNeedsAWayToANic) {
   EXPECT_EQ(faults[0].message, "no route leads from gpu1 to a NIC without another GPU between");
 }
 
-// Rules are cheap to write and links are not: 3 x 1000 x 1000 pairs must not be built.
+// A short rule can describe many links: 3 x 1000 x 1000 pairs must not be built.
 TEST(FaultsOf, BoundsTheLinksOfANode) {
   NodeType node;
   node.devices = {1000, 1000, 0, 0, 0};

@@ -11,20 +11,20 @@
 #include "src/topology/device.h"
 #include "src/topology/node_type.h"
 
-// Nodes and clusters as graphs. Only topology code and what draws or writes it down use this
-// header; others ask a Cluster (cluster.h).
+// Nodes and clusters as graphs. Only topology code and code that draws or writes graphs includes
+// this header; other code asks a Cluster (cluster.h).
 namespace stepcast::topology {
 
 struct Device {
   DeviceKind kind = DeviceKind::kGpu;
   int node = -1;  // -1: part of the fabric
-  int index = 0;  // among its kind, in its node or in the fabric
+  int index = 0;  // among devices of its kind, in its node or in the fabric
 };
 std::string Name(const Device& device);  // "node3/gpu1", "leaf0"
 
 using Vertex = std::size_t;
 
-// One direction of what joins two devices.
+// One direction of the connection between two devices.
 struct Link {
   Vertex from = 0;
   Vertex to = 0;
@@ -32,32 +32,32 @@ struct Link {
   Time latency;
   Bandwidth bandwidth;  // of all parallel links together
   int count = 1;        // parallel links
-  // Directions of one link are numbered 2i and 2i + 1: `id ^ 1` is the way back.
+  // The two directions of a link are numbered 2i and 2i + 1, so `id ^ 1` is the reverse.
   int id = 0;
 };
 
 struct Graph {
   std::vector<Device> devices;           // [vertex]
-  std::vector<std::vector<Link>> links;  // [vertex]: those that leave it
+  std::vector<std::vector<Link>> links;  // [vertex]: the links that leave it
 };
 
-// The vertex of a device in a graph that BuildNodeGraph made; the first node of one that
-// BuildClusterGraph made has the same.
+// The vertex of a device in a graph from BuildNodeGraph. The first node in a graph from
+// BuildClusterGraph has the same numbers.
 Vertex VertexOf(const NodeType& node_type, DeviceKind kind, int index);
 
 // The devices of a node and the links between them, without the fabric.
 Graph BuildNodeGraph(const NodeType& node_type);
 
-// `nodes` copies of a node and the fabric's switches, every link in both directions. Node n's
-// devices have the vertices n * d to (n + 1) * d - 1, with d devices a node.
+// `nodes` copies of a node and the fabric's switches, with every link in both directions. With d
+// devices per node, node n's devices have the vertices n * d to (n + 1) * d - 1.
 Graph BuildClusterGraph(const NodeType& node_type, const std::optional<Fabric>& fabric, int nodes);
-// Nodes of several types, each with its own links to the fabric's switches: node by node, in order.
-// `fabric` may be null, for a node that stands alone.
+// Nodes of several types, in order, each with its own links to the fabric's switches. `fabric` may
+// be null for a single node.
 Graph BuildClusterGraph(std::span<const NodesOfType> nodes, const Fabric* fabric);
 
-// The fabric by arithmetic, for `nodes` nodes of `nics` NICs each.
+// Number of leaf switches for `nodes` nodes, computed without building the graph.
 int LeafCount(const Fabric& fabric, int nodes);
-// The leaf that NIC `nic` of `node` hangs on.
+// The leaf switch that NIC `nic` of `node` is connected to.
 int LeafOf(const Fabric& fabric, int node, int nic);
 
 }  // namespace stepcast::topology

@@ -7,29 +7,28 @@
 #include "src/base/time.h"
 #include "src/topology/graph.h"
 
-// What Boost.Graph finds out about a graph. It takes seconds to include, hence here only
-// graph_search.cc does.
+// Graph algorithms of Boost.Graph. Boost.Graph takes seconds to compile, so only graph_search.cc
+// includes it.
 namespace stepcast::topology {
 
-// How far two devices are apart: by latency, then by links crossed.
+// Distance between two devices: by latency, then by number of links.
 struct Distance {
   Time latency;
   int hops = 0;
   friend constexpr auto operator<=>(const Distance&, const Distance&) = default;
 };
-// Between devices that nothing joins.
+// Distance between devices that no path joins.
 inline constexpr Distance kUnreachable = {Time::Max(), std::numeric_limits<int>::max()};
 
-// The directions of links that count.
+// Selects the link directions that a search may use.
 using LinkFilter = std::function<bool(const Link&)>;
 
-// By Dijkstra's algorithm: from one device to each, [vertex].
+// Distances from one device to every other, [vertex] (Dijkstra's algorithm).
 std::vector<Distance> DistancesFrom(const Graph& graph, Vertex source, const LinkFilter& filter);
 
-// The parts that are connected inside and not with each other. Requires that both directions of a
-// link count, or neither.
+// The connected components of a graph. `filter` must accept both directions of a link or neither.
 struct Parts {
-  std::vector<int> of;  // [vertex]
+  std::vector<int> of;  // [vertex]: its component
   int count = 0;
 };
 Parts PartsOf(const Graph& graph, const LinkFilter& filter);

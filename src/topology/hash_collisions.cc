@@ -9,7 +9,7 @@
 namespace stepcast::topology {
 namespace {
 
-// Up to so many connections x uplinks probabilities are exact.
+// The largest connections x uplinks for which probabilities are exact.
 constexpr std::int64_t kMostExact = 4096;
 
 double LogPoisson(double mean, std::int64_t number) {
@@ -17,7 +17,7 @@ double LogPoisson(double mean, std::int64_t number) {
   return n * std::log(mean) - mean - std::lgamma(n + 1);
 }
 
-// The probability that more than `most` of `connections` take a given one of `uplinks`.
+// The probability that more than `most` of `connections` take one given uplink of `uplinks`.
 double MoreThan(std::int64_t most, std::int64_t connections, std::int64_t uplinks) {
   if (uplinks == 1) return 1;
   const auto n = static_cast<double>(connections);
@@ -34,10 +34,10 @@ double MoreThan(std::int64_t most, std::int64_t connections, std::int64_t uplink
   return std::min(sum, 1.0);
 }
 
-// The probability that no uplink of a leaf has more than `most` of its connections. Numbers of
-// connections that came in by chance, with a mean of connections / uplinks on each uplink, would be
-// independent; given how many there are together they are spread as by the hash. So it is the
-// probability that they are as many and none is above `most`, over that they are as many.
+// The probability that no uplink of a leaf has more than `most` of its connections. If connections
+// arrived as a Poisson process with mean connections / uplinks per uplink, the counts would be
+// independent. Given their total, they are distributed as by the hash. So the result is P(total,
+// and no count above `most`) / P(total).
 double NoneAbove(std::int64_t most, std::int64_t connections, std::int64_t uplinks) {
   if (most >= connections) return 1;
   if (connections * uplinks > kMostExact) {

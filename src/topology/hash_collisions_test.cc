@@ -11,7 +11,7 @@
 namespace stepcast::topology {
 namespace {
 
-// All ways in which `connections` of one leaf can take `uplinks`.
+// All ways in which `connections` of one leaf can choose among `uplinks`.
 double ByEnumeration(int connections, int uplinks, double part) {
   const auto ways = static_cast<std::int64_t>(std::llround(std::pow(uplinks, connections)));
   double sum = 0;
@@ -52,8 +52,8 @@ TEST(HashCollisions, AsEnumerated) {
   }
 }
 
-// More leaves, more connections or wider ones never make it faster; it is never below an even
-// spread, nor above all on one uplink.
+// More leaves, more connections or wider connections never make a transfer faster. The slowdown
+// lies between that of an even spread and that of all connections on one uplink.
 RC_GTEST_PROP(HashCollisions, Laws, ()) {
   const std::int64_t connections = *rc::gen::inRange<std::int64_t>(1, 300);
   const std::int64_t uplinks = *rc::gen::inRange<std::int64_t>(1, 65);

@@ -15,7 +15,7 @@
 namespace stepcast::topology {
 namespace {
 
-// What a hop of the ring carries of the buffer.
+// The fraction of the buffer that one hop of the ring carries.
 std::optional<double> RingPart(CollectiveKind kind, int ranks) {
   const double others = static_cast<double>(ranks - 1) / ranks;
   const std::string_view name = Name(kind);
@@ -106,8 +106,8 @@ class NodeLoads {
       }
     }
     if (fabric_->kind == FabricKind::kOneSwitch) return;
-    // What climbs from each leaf, and comes down to it: to the next node, the last one's is the
-    // first.
+    // Channels that go up from each leaf, and come down to it, towards the next node. The last
+    // node's next one is the first.
     const int leaves = LeafCount(*fabric_, nodes_);
     std::vector<std::pair<double, double>> climbing(static_cast<std::size_t>(leaves));
     for (int node = 0; node < nodes_; ++node) {

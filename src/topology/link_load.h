@@ -10,29 +10,30 @@
 #include "src/topology/cluster.h"
 #include "src/topology/device.h"
 
-// What a collective over all ranks of a cluster puts on each link, by rings: over the same routes,
-// channels and rails as Cluster::PathOf.
+// Load that a ring collective over all ranks of a cluster puts on each link. Routes, channels and
+// rails are those of Cluster::PathOf.
 namespace stepcast::topology {
 
-// One direction of what joins two devices, all parallel links together.
+// One direction of the connection between two devices, all parallel links together.
 struct LinkLoad {
-  std::string from;  // "node0/gpu1"; of the devices of nodes only node0's, since all are alike
+  std::string from;  // "node0/gpu1"; among node devices only node0's, since all nodes are alike
   std::string to;
   DeviceKind from_kind = DeviceKind::kGpu;
   DeviceKind to_kind = DeviceKind::kGpu;
   LinkKind kind = LinkKind::kNvLink;
   int count = 1;        // parallel links
-  Bandwidth bandwidth;  // of all of them
-  double bytes = 0;     // that cross them in the whole collective
+  Bandwidth bandwidth;  // of all parallel links together
+  double bytes = 0;     // that cross these links in the whole collective
 
   double seconds() const { return bytes / static_cast<double>(bandwidth.bytes_per_second()); }
 };
 
-// With N ranks and S bytes every hop of the rings carries, all rings together: 2 (N - 1) / N S for
-// all-reduce, (N - 1) / N S for reduce-scatter and all-gather, S for broadcast and reduce (but for
-// the hop into the root, or out of it, which is counted as the others are). Nothing for a kind that
-// does not run as a ring, a flat cluster without a link, and a single rank. Links without load are
-// there with 0 bytes. Order: those of a node as in its description, then the fabric's.
+// With N ranks and S bytes, every hop of the rings carries, over all rings: 2 (N - 1) / N S for
+// all-reduce, (N - 1) / N S for reduce-scatter and all-gather, S for broadcast and reduce. (For
+// broadcast and reduce, the hop into or out of the root is counted like the others.) Returns
+// nullopt for a kind that does not run as a ring, a flat cluster without a link, and a single rank.
+// Idle links are included with 0 bytes. Order: the node's links as in its description, then the
+// fabric's.
 std::optional<std::vector<LinkLoad>> RingLoads(const Cluster& cluster, CollectiveKind kind,
                                                Bytes bytes);
 

@@ -60,8 +60,8 @@ TEST(LinkLoad, InsideANodeEveryGpuSendsAndReceivesTheRingsPart) {
 }
 
 // Two nodes, all-gather of 16 MB over 8 ranks: a hop carries 7/8 x 16 = 14 MB, in four channels of
-// 3.5 MB, each through a NIC of its own. All channels together leave three of the four hops of the
-// node's ring to NVLink and take the network for the other.
+// 3.5 MB, each through its own NIC. Over all channels, three of the four hops of the node's ring
+// use NVLink and the fourth uses the network.
 TEST(LinkLoad, BetweenNodesEachNicCarriesItsChannel) {
   const Cluster cluster(FourGpus(), Switch(), 2);
   const auto loads = RingLoads(cluster, CollectiveKind::kAllGather, Bytes(16 * kMegabyte));

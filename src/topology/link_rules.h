@@ -5,10 +5,10 @@
 #include "src/topology/device.h"
 #include "src/topology/node_type.h"
 
-// From links one by one, as a machine lists them, to the rules of a topology file.
+// Converts individual links, as detected on a machine, to the rules of a topology file.
 namespace stepcast::topology {
 
-// What joins two devices of a node, in both directions.
+// A pair of linked devices in a node, both directions.
 struct LinkedPair {
   LinkKind kind = LinkKind::kPcie;
   DeviceKind from_kind = DeviceKind::kGpu;
@@ -19,9 +19,9 @@ struct LinkedPair {
   LinkSpec link;
 };
 
-// Rules whose PairsOf() are exactly these pairs: one for all links that are alike in everything
-// where that can be said in one, else one for each set of devices that has the same neighbours. In
-// the order in which a kind of link first comes up. No pair may come up twice.
+// Rules whose PairsOf() are exactly these pairs. Identical links share one rule if one rule can
+// express them; otherwise there is one rule for each set of devices with the same neighbors. Rules
+// are ordered by the first appearance of their kind of link. `pairs` must be distinct.
 std::vector<LinkRule> RulesOf(const std::vector<LinkedPair>& pairs);
 
 }  // namespace stepcast::topology

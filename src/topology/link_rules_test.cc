@@ -54,7 +54,7 @@ TEST(LinkRules, EachWithEachNamesTheDevicesOnce) {
   EXPECT_EQ(rules[0].count, 4);
 }
 
-// Whatever pairs go in come out of the rules, with their counts, each once.
+// The rules yield exactly the given pairs, with their counts, each pair once.
 TEST(LinkRules, RulesHaveExactlyThePairs) {
   const bool holds = rc::check([] {
     const bool direct = *rc::gen::arbitrary<bool>();

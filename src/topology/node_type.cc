@@ -73,7 +73,7 @@ std::vector<std::pair<int, int>> PairsOf(const LinkRule& rule) {
     for (int b : to) {
       if (rule.from.kind == rule.to.kind) {
         if (a == b) continue;
-        // Both ends name both devices: the pair comes up twice, keep the ascending one.
+        // Both ends name both devices, so the pair occurs twice; keep the ascending one.
         const bool mirrored = std::find(to.begin(), to.end(), a) != to.end() &&
                               std::find(from.begin(), from.end(), b) != from.end();
         if (mirrored && a > b) continue;
@@ -90,7 +90,7 @@ void SetOversubscription(Fabric& fabric, int nics_per_node, double ratio) {
   const double below = static_cast<double>(fabric.link.bandwidth.bytes_per_second()) *
                        nics_per_node * fabric.nodes_per_unit;
   const double uplink = std::round(below / ratio / fabric.spines);
-  // A figure beyond int64 is far beyond any link; faults.h refuses it.
+  // A figure beyond int64 exceeds any link; faults.h refuses it.
   constexpr double kMost = 9e18;
   fabric.uplink.bandwidth =
       Bandwidth::BytesPerSecond(static_cast<std::int64_t>(std::min(uplink, kMost)));

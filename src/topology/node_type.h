@@ -15,8 +15,8 @@
 
 namespace stepcast::topology {
 
-// Descriptions from which a cluster's graph is built: topologies/*.yaml as values. What makes one
-// usable is said, and checked, in faults.h.
+// Descriptions from which a cluster's graph is built: the contents of topologies/*.yaml as values.
+// faults.h defines and checks which descriptions are usable.
 
 struct LinkSpec {
   Time latency;
@@ -31,33 +31,33 @@ struct DeviceSet {
   friend bool operator==(const DeviceSet&, const DeviceSet&) = default;
 };
 
-// Which pairs of two sets are linked.
+// How the devices of two sets are paired.
 enum class Join : std::uint8_t {
-  // The larger set is dealt out to the smaller in order, evenly: gpu[0..7] with pcie_switch[0..3]
-  // puts GPUs 0 and 1 on switch 0. Sets of one size pair up one to one.
+  // The larger set is distributed evenly and in order over the smaller: gpu[0..7] with
+  // pcie_switch[0..3] puts GPUs 0 and 1 on switch 0. Sets of equal size pair up one to one.
   kInOrder,
-  // Each with each; within one set, every pair once.
+  // Each device with each other; within a single set, every pair once.
   kAllToAll,
 };
 const char* Name(Join join);  // "in-order", "all-to-all"
 
-// Links between devices of a node, alike in everything. They run in both directions.
+// Identical links between devices of a node, in both directions.
 struct LinkRule {
   LinkKind kind = LinkKind::kNvLink;
   DeviceSet from;
   DeviceSet to;
   Join join = Join::kInOrder;
   int count = 1;  // parallel links of each pair
-  LinkSpec link;  // of one of them
+  LinkSpec link;  // of one link
   friend bool operator==(const LinkRule&, const LinkRule&) = default;
 };
 
-// The pairs (index in `from`'s kind, index in `to`'s kind) that a rule links, in a fixed order.
-// A rule without faults has at least one.
+// The pairs (index in `from`'s kind, index in `to`'s kind) that a rule links, in a fixed order. A
+// rule without faults has at least one pair.
 std::vector<std::pair<int, int>> PairsOf(const LinkRule& rule);
 
-// The processors that matter to communication libraries: by them NCCL knows what two sockets
-// exchange, and picks rows of its tables.
+// Processor families that NCCL distinguishes: they set the bandwidth between two sockets and select
+// rows of its tables.
 enum class Processor : std::uint8_t {
   kIntelBroadwell,
   kIntelSkylake,
@@ -69,26 +69,26 @@ enum class Processor : std::uint8_t {
 };
 const char* Name(Processor processor);  // "intel-skylake", "amd"
 
-// What a node's CPUs have: where states go that are offloaded from GPUs.
+// Resources of a node's host: the destination of states offloaded from GPUs.
 struct Host {
   Bytes memory;
-  Bandwidth memory_bandwidth;       // of all its channels
-  Bytes nvme;                       // of its drives; zero: none
+  Bandwidth memory_bandwidth;       // of all memory channels
+  Bytes nvme;                       // of all drives; zero: none
   Bandwidth nvme_read, nvme_write;  // of all drives together
   friend bool operator==(const Host&, const Host&) = default;
 };
 
-// One server, or one rack where NVLink spans the rack: the devices among which NVLink runs.
+// One server, or one rack if NVLink spans the rack: the devices within one NVLink domain.
 struct NodeType {
   std::string name;                             // "DGX H100"
   std::string gpu;                              // names topologies/gpus/<gpu>.yaml
   Bytes gpu_memory;                             // of each GPU, from that file
-  std::array<int, kNodeDeviceKinds> devices{};  // how many, indexed by DeviceKind
+  std::array<int, kNodeDeviceKinds> devices{};  // counts, indexed by DeviceKind
   std::vector<LinkRule> links;
   Processor processor = Processor::kIntelSapphireRapids;
-  std::optional<Host> host{};  // not known: nothing can be offloaded
-  // Of a core of the host at a framework's code, against the reference host's, which published host
-  // costs are of (calibration::FrameworkCosts).
+  std::optional<Host> host{};  // absent: nothing can be offloaded
+  // Speed of a host core at a framework's code, relative to the reference host of published host
+  // costs (calibration::FrameworkCosts).
   double host_speed = 1;
 
   friend bool operator==(const NodeType&, const NodeType&) = default;
@@ -97,18 +97,18 @@ struct NodeType {
 };
 
 enum class FabricKind : std::uint8_t {
-  kOneSwitch,      // every NIC on one non-blocking switch
-  kRailOptimised,  // leaf i of a scalable unit connects NIC i of all its nodes; leaves meet in
-                   // spines
-  kFatTree,        // all NICs of a node on one leaf; leaves meet in spines
+  kOneSwitch,  // every NIC on one non-blocking switch
+  // leaf i of a scalable unit connects NIC i of all its nodes; spines connect leaves
+  kRailOptimised,
+  kFatTree,  // all NICs of a node on one leaf; spines connect leaves
 };
 const char* Name(FabricKind kind);  // "one-switch", "rail-optimised", "fat-tree"
 
-// How what leaves a leaf is spread over the spines.
+// How traffic that leaves a leaf is distributed over the spines.
 enum class RouteChoice : std::uint8_t {
-  kAdaptive,  // over all of them at any time: InfiniBand's adaptive routing, packets sprayed
-  kStatic,    // every destination has one spine, dealt out in order: InfiniBand's forwarding tables
-  kEcmp,      // every connection has one spine, by a hash: equal-cost multi-path of Ethernet
+  kAdaptive,  // over all spines at any time: InfiniBand's adaptive routing, packet spraying
+  kStatic,    // each destination has one spine, assigned in order: InfiniBand's forwarding tables
+  kEcmp,      // each connection has one spine, by a hash: Ethernet's equal-cost multi-path
 };
 const char* Name(RouteChoice choice);  // "adaptive", "static", "ecmp"
 
@@ -118,10 +118,11 @@ struct Routing {
   friend bool operator==(const Routing&, const Routing&) = default;
 };
 
-// TCP connections, over which NCCL sends where there is no RDMA (Transport::kSockets).
+// TCP connections, used by NCCL if there is no RDMA (Transport::kSockets).
 struct Sockets {
-  // What one connection carries. A connection of AWS carries 10 Gbit/s between instances of one
-  // cluster placement group, 5 else ("Amazon EC2 instance network bandwidth", general knowledge).
+  // Bandwidth of one connection. On AWS, a connection carries 10 Gbit/s between instances of one
+  // cluster placement group and 5 otherwise ("Amazon EC2 instance network bandwidth", general
+  // knowledge).
   Bandwidth flow = Bandwidth::BytesPerSecond(1'250'000'000);
   // Connections of a channel to its peer: NCCL_SOCKET_NTHREADS x NCCL_NSOCKS_PERTHREAD, by default
   // 1 (16 on AWS, 4 on Google's gVNIC: src/transport/net_socket.cc of NVIDIA/nccl).
@@ -129,44 +130,45 @@ struct Sockets {
   friend bool operator==(const Sockets&, const Sockets&) = default;
 };
 
-// The network between nodes: two tiers at most.
+// The network between nodes, with at most two tiers of switches.
 struct Fabric {
   FabricKind kind = FabricKind::kOneSwitch;
   LinkSpec link;  // NIC to switch, each direction
   Transport transport = Transport::kInfiniband;
-  Sockets sockets{};       // of Transport::kSockets
+  Sockets sockets{};       // for Transport::kSockets
   int nodes_per_unit = 0;  // rail-optimised: nodes of a scalable unit; fat-tree: nodes below a leaf
-  int rails = 0;           // rail-optimised: leaves of a unit; NIC i hangs on leaf i mod rails
-  int spines = 0;          // every leaf has one uplink to every spine
+  int rails = 0;           // rail-optimised: leaves of a unit; NIC i is on leaf i mod rails
+  int spines = 0;          // every leaf has one uplink to each spine
   LinkSpec uplink;         // leaf to spine, each direction; fat-tree: see SetOversubscription
-  bool sharp = false;      // its switches reduce what passes through them
+  bool sharp = false;      // the switches can reduce data in transit (SHARP)
   Routing routing{};
-  // Queue pairs between two NICs that exchange data, each of which a hash sends its own way. NCCL
-  // runs every ring and tree twice (connect.cc, "Duplicate channels") and has a queue pair for each
-  // (NCCL_IB_QPS_PER_CONNECTION, by default 1).
+  // Queue pairs between two NICs that exchange data; a hash routes each separately. NCCL runs every
+  // ring and tree twice (connect.cc, "Duplicate channels"), with one queue pair for each by default
+  // (NCCL_IB_QPS_PER_CONNECTION = 1).
   int connections = 2;
-  double oversubscription = 1;  // fat-tree, for output: bandwidth below a leaf over that above it
+  // fat-tree, for output only: bandwidth below a leaf over bandwidth above it
+  double oversubscription = 1;
   friend bool operator==(const Fabric&, const Fabric&) = default;
 };
 
-// Sets a fat tree's uplinks so that a full leaf has `ratio` times as much bandwidth to its nodes as
-// to the spines. Requires positive link, nodes_per_unit, spines, NIC count and ratio.
+// Sets a fat tree's uplinks so that a full leaf has `ratio` times as much bandwidth down to its
+// nodes as up to the spines. Requires positive link, nodes_per_unit, spines, NIC count and ratio.
 void SetOversubscription(Fabric& fabric, int nics_per_node, double ratio);
 
 struct FlatCluster {
   int devices = 0;
   Bytes memory;
   std::string gpu;               // empty: none
-  std::optional<LinkSpec> link;  // absent: collectives come from the profile's tables alone
+  std::optional<LinkSpec> link;  // absent: collective times come only from the profile's tables
 };
 
-// Nodes of one type, one behind another in the order of ranks. A cluster of several kinds of nodes
-// is several of them behind one another, below the switches of one fabric.
+// Consecutive nodes of one type, in rank order. A cluster with several kinds of nodes is a list of
+// these below the switches of one fabric.
 struct NodesOfType {
   const NodeType* type = nullptr;
-  LinkSpec link{};  // NIC to switch, each direction; of a node that stands alone anything
+  LinkSpec link{};  // NIC to switch, each direction; unused for a single node
   int nodes = 0;
-  std::optional<int> ranks_per_node{};  // on the first GPUs of each; none: on all of them
+  std::optional<int> ranks_per_node{};  // on the first GPUs of each node; none: on all
 
   int gpus_with_ranks() const { return ranks_per_node.value_or(type->Count(DeviceKind::kGpu)); }
 };

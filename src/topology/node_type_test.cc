@@ -40,8 +40,8 @@ TEST(PairsOf, LinksEveryPairOfOneSetOnce) {
             (Pairs{{0, 1}, {0, 2}, {1, 2}}));
 }
 
-// A leaf with 2 nodes of 8 NICs at 50 GB/s has 800 GB/s below it. At 4 to 1 it has 200 GB/s above
-// it, over 8 spines 25 GB/s each.
+// A leaf with 2 nodes of 8 NICs at 50 GB/s has 800 GB/s below it. At 4 to 1 it has 200 GB/s above,
+// or 25 GB/s on each of 8 uplinks.
 TEST(SetOversubscription, DividesWhatIsBelowALeaf) {
   Fabric fabric;
   fabric.kind = FabricKind::kFatTree;

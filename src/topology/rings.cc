@@ -14,7 +14,7 @@
 namespace stepcast::topology {
 namespace {
 
-// Channels crossing each directed link.
+// [Link::id]: number of channels that cross it.
 using Loads = std::vector<double>;
 
 void AddRoute(const Route& route, Loads& loads) {
@@ -23,7 +23,7 @@ void AddRoute(const Route& route, Loads& loads) {
   }
 }
 
-// The rate of one channel on the narrowest link of a route.
+// Bandwidth of one channel on the narrowest link of a route.
 double NarrowestRate(const NodeRoutes& routes, const Route& route, const Loads& loads) {
   double rate = std::numeric_limits<double>::infinity();
   for (const Share& share : route.shares) {
@@ -46,8 +46,8 @@ Route Joined(Route first, const Route& second) {
   return first;
 }
 
-// Over NVLink; else through the member to which both have the most NVLinks, the first of several;
-// else the shortest way.
+// The direct NVLink route if there is one. Otherwise the route through the member with the most
+// NVLinks to both, the first of several. Otherwise the shortest route.
 Route HopBetween(const NodeRoutes& routes, const std::vector<int>& gpus, int from, int to) {
   Route direct = routes.BetweenGpus(from, to);
   if (direct.nvlink) return direct;
@@ -93,9 +93,9 @@ NodeRings Measured(const NodeRoutes& routes, std::vector<Cycle> cycles) {
   return rings;
 }
 
-// Lays rings over NVLinks that join GPUs directly, each ring taking one link of every pair that
-// follow each other, in both directions. `relays`: where two are not joined, one of each on the way
-// through a third.
+// Lays rings over NVLinks that join GPUs directly. Each ring takes one link between consecutive
+// GPUs, in both directions. `relays`: if two GPUs are not joined, the ring takes one link to and
+// one from a third GPU.
 class DirectRings {
  public:
   DirectRings(const NodeRoutes& routes, const std::vector<int>& gpus, bool relays)
@@ -107,7 +107,7 @@ class DirectRings {
     }
   }
 
-  // Positions in `gpus`, one vector a ring.
+  // Positions in `gpus`, one vector per ring.
   std::vector<std::vector<int>> Find() {
     std::vector<std::vector<int>> found;
     while (found.size() < kMostRings) {
@@ -129,11 +129,11 @@ class DirectRings {
 
  private:
   static constexpr std::size_t kMostRings = 32;
-  // Bounds the search for one ring; every step looks at all GPUs.
+  // Limits the search for one ring; every step looks at all GPUs.
   static constexpr std::size_t kMostLooks = 400'000;
 
-  // Depth first; the widest remaining connection first, so that what is left stays even. False: the
-  // links are as they were.
+  // Depth first, the widest remaining connection first, so that the rest stays even. Returns false
+  // with the links unchanged.
   bool Extend() {
     const std::size_t last = order_.back();
     if (order_.size() == size_) return Take(last, 0).has_value();
@@ -160,8 +160,8 @@ class DirectRings {
     return false;
   }
 
-  // Takes a link from a to b, and one back for the ring the other way round. Over which it goes: b
-  // itself, or a relay; nothing: there is no way.
+  // Takes a link from a to b, and one back for the ring in the other direction. Returns the device
+  // it goes over: b itself or a relay; nothing if there is no way.
   std::optional<std::size_t> Take(std::size_t a, std::size_t b) {
     if (free_[a * size_ + b] > 0) {
       Use(a, b, 1);
@@ -195,7 +195,7 @@ bool Near(const NodeRoutes& routes, int gpu, int owner, int nic) {
          routes.DistanceToNic(gpu, nic) <= routes.DistanceToNic(owner, nic);
 }
 
-// Of `gpus`, the one whose NIC this is; the nearest, if it serves several.
+// The GPU of `gpus` that owns the NIC; if several do, the nearest.
 int OwnerOf(const NodeRoutes& routes, const std::vector<int>& gpus, int nic) {
   int owner = -1;
   for (int gpu : gpus) {
@@ -326,7 +326,7 @@ NodeTraffic BuildNodeTraffic(const NodeRoutes& routes, const std::vector<int>& g
     traffic.inter_rate =
         std::min(traffic.inter_rate, static_cast<double>(port.bytes_per_second()) / load);
   }
-  // A hop may be crossed in either direction, depending on the channel: look at what carries load.
+  // Channels may cross a hop in either direction, so only links that carry load count.
   for (const Cycle& cycle : rings.cycles) {
     for (const Route& hop : cycle.hops) {
       for (const Route& way : {hop, Reversed(hop)}) {

@@ -21,7 +21,7 @@ TEST(BuildNodeRings, NoneForOneGpu) {
   EXPECT_TRUE(BuildNodeRings(NodeRoutes(PcieNode()), {2}).cycles.empty());
 }
 
-// Through the NVSwitches one ring sends at all that a GPU's 18 links carry.
+// Through the NVSwitches, a single ring uses all 18 links of a GPU.
 TEST(BuildNodeRings, OneRingFillsASwitchedNode) {
   const NodeRoutes routes(SwitchedNode());
   for (int gpus : {2, 3, 8}) {
@@ -47,9 +47,9 @@ TEST(BuildNodeRings, ThePcieRingIsAsNarrowAsTheCpuLink) {
   EXPECT_EQ(near.latency, Nanoseconds(400));
 }
 
-// Every pair of rings is laid over links of its own, so each carries a link's 64 GB/s. A full mesh
-// of 8 has 7 links a GPU: three rings both ways and one link left over. With 5 GPUs the 4 links
-// make two rings both ways; 3 GPUs one; 2 GPUs one ring over their single link.
+// Each pair of rings has links of its own, so each ring carries a link's 64 GB/s. A full mesh of 8
+// GPUs has 7 links per GPU: three rings in both directions, and one link left over. With 5 GPUs,
+// the 4 links make two such pairs; 3 GPUs make one; 2 GPUs make one ring over their single link.
 TEST(BuildNodeRings, LaysSeveralRingsOverAMesh) {
   const struct {
     int gpus;
@@ -80,9 +80,9 @@ TEST(BuildNodeRings, UsesAllLinksOfACubeMesh) {
   EXPECT_TRUE(rings.nvlink);
 }
 
-// The fifth of the first five GPUs has NVLinks to the first alone, two of them: of those a ring
-// takes one to the first GPU and one through it to another, in both directions, so that there are
-// two rings of 25 GB/s, one the other way round. NCCL, too, closes rings through a GPU in between.
+// GPU 4 has two NVLinks to GPU 0 and none to the other three. A ring uses one of the two directly
+// and the other through GPU 0 to a third GPU, in both directions: two rings of 25 GB/s, one
+// reversed. NCCL also closes rings through an intermediate GPU.
 TEST(BuildNodeRings, AnotherGpuRelaysWhereNoRingCloses) {
   const NodeRings rings = BuildNodeRings(NodeRoutes(CubeMeshNode()), FirstGpus(5));
   EXPECT_EQ(rings.cycles.size(), 2u);
@@ -133,8 +133,9 @@ TEST(BuildNodeTraffic, TakesTheDetourOverNvLink) {
   EXPECT_DOUBLE_EQ(traffic.inter_rate, 50e9);
 }
 
-// The NIC is on switch 0: the channel enters by GPU 1 and leaves from GPU 0, 1 -> 2 -> 3 -> 0. The
-// NIC's PCIe link carries it once each way; the CPUs' link, once each way, is the ring's business.
+// The NIC is on switch 0. The channel enters by GPU 1 and leaves from GPU 0: 1 -> 2 -> 3 -> 0. It
+// uses the NIC's PCIe link once in each direction. The CPUs' link is used by the ring, once per
+// direction.
 TEST(BuildNodeTraffic, OneNicServesAPcieNode) {
   const NodeRoutes routes(PcieNode());
   const std::vector<int> gpus = FirstGpus(4);
@@ -146,7 +147,7 @@ TEST(BuildNodeTraffic, OneNicServesAPcieNode) {
   EXPECT_DOUBLE_EQ(traffic.intra_rate, 16e9);
 }
 
-// GPU 3 alone reaches the NIC across both CPUs: 16 GB/s.
+// A lone GPU 3 reaches the NIC across both CPUs: 16 GB/s.
 TEST(BuildNodeTraffic, AFarGpuIsBoundByItsWay) {
   const NodeRoutes routes(PcieNode());
   const NodeTraffic traffic = BuildNodeTraffic(routes, {3}, BuildNodeRings(routes, {3}),

@@ -10,7 +10,7 @@
 namespace stepcast::topology {
 namespace {
 
-// The links that a route from `source` may take.
+// Selects the links that a route from `source` may take.
 LinkFilter UsableFrom(const Graph& graph, Vertex source, bool nvlink_only) {
   return [&graph, source, nvlink_only](const Link& link) {
     if (nvlink_only && link.kind != LinkKind::kNvLink) return false;
@@ -83,15 +83,15 @@ Route NodeRoutes::FromNic(int nic, int gpu) const {
   return route;
 }
 
-// Walks the shortest-path graph back from the target. At each device the arriving share divides
-// among the links on which it can have come, by their bandwidth.
+// Walks the shortest-path graph back from the target. At each device, the arriving fraction is
+// divided among the links of shortest routes, in proportion to their bandwidth.
 Route NodeRoutes::RouteTo(int gpu, Vertex target, const Distances& distance,
                           bool nvlink_only) const {
   STEPCAST_CHECK(distance[target] != kUnreachable, "there is a route between the devices");
   Route route;
   route.distance = distance[target];
-  // What is still to be traced: devices, farthest first, so that a device's share is complete when
-  // its turn comes. A link of zero latency still adds a hop, so distances strictly fall.
+  // Devices still to be traced, farthest first, so that a device's share is complete when its turn
+  // comes. A link of zero latency still adds a hop, so distances strictly decrease.
   std::map<std::pair<Distance, Vertex>, double, std::greater<>> open;
   open.emplace(std::pair(distance[target], target), 1.0);
   while (!open.empty()) {
@@ -99,7 +99,7 @@ Route NodeRoutes::RouteTo(int gpu, Vertex target, const Distances& distance,
     open.erase(open.begin());
     const Vertex vertex = key.second;
     if (vertex == static_cast<Vertex>(gpu)) continue;
-    // Every link has its way back, so the links that leave a device are the ones that reach it.
+    // Every link has a reverse link, so the links that leave a device are those that reach it.
     const auto came_over = [&](const Link& back) {
       const Vertex before = back.to;
       if (before != static_cast<Vertex>(gpu) && !Forwards(graph_.devices[before].kind)) {
@@ -140,7 +140,7 @@ void NodeRoutes::DealNics() {
   }
   nics_of_.resize(static_cast<std::size_t>(gpus_));
   for (const auto& [nics, gpus] : sharers) {
-    // Deal as long as either side lasts, so that every GPU has a NIC and every NIC a GPU.
+    // Deals NICs and GPUs as long as either lasts, so that every GPU has a NIC and every NIC a GPU.
     const std::size_t deals = nics.empty() ? 0 : std::max(nics.size(), gpus.size());
     for (std::size_t i = 0; i < deals; ++i) {
       nics_of_[static_cast<std::size_t>(gpus[i % gpus.size()])].push_back(nics[i % nics.size()]);

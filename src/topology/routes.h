@@ -10,48 +10,48 @@
 
 namespace stepcast::topology {
 
-// What a group of ranks has between its members, as rings and trees over the links see it. Wire
-// figures: no protocol, no software, no efficiency (those are calibration).
+// Latency and bandwidth between the members of a group of ranks, for rings and trees over the
+// links. Hardware figures: no protocol, software or efficiency (those belong to calibration).
 struct CommunicationPath {
   int ranks = 1;
   int nodes = 1;
-  int ranks_per_node = 1;  // the largest count in a node
+  int ranks_per_node = 1;  // largest number of ranks in a node
 
-  // One hop of the ring: the sum of the latencies of the links crossed, the worst of its class.
+  // Latency of the worst hop of its class: the sum over the links crossed.
   Time intra_latency;  // between two GPUs of a node; zero when ranks_per_node is 1
   Time inter_latency;  // between two nodes; zero when nodes is 1
 
-  // What every rank can send and receive at once when neighbours in the ring do so, over all the
-  // ring's channels together: the narrowest cut of the links crossed, after dividing each link
-  // among the channels that cross it. Zero where there is no such hop.
+  // Bandwidth that every rank can send and receive at once while all ring neighbors do the same,
+  // summed over the ring's channels. It is the narrowest cut after each link is divided among the
+  // channels that cross it. Zero if there is no such hop.
   Bandwidth intra_bandwidth;  // inside nodes
-  Bandwidth inter_bandwidth;  // between nodes: all NICs that the channels use, per node
-  // What the slowest hop of the ring sustains: the smaller of the two that exist.
+  Bandwidth inter_bandwidth;  // between nodes, per node: all NICs that the channels use
+  // Bandwidth of the slowest hop of the ring: the smaller of the two that exist.
   Bandwidth ring_bandwidth;
 
-  bool intra_is_nvlink = false;  // else PCIe
-  bool flat = false;             // a flat cluster: textbook costs on one kind of link
+  bool intra_is_nvlink = false;  // otherwise PCIe
+  bool flat = false;             // a flat cluster: textbook costs with one kind of link
 };
 
-// The part of a transfer that crosses one direction of a link (Link::id).
+// The fraction of a transfer that crosses one direction of a link (Link::id).
 struct Share {
   int link = 0;
   double share = 0;
 };
 
-// A way from one device to another. Where several are equally short, all are used, each in
-// proportion to the bandwidth of its last differing link: the planes of an NVSwitch fabric.
+// A route from one device to another. If several are equally short, all are used, each in
+// proportion to the bandwidth of its last differing link (for example, the planes of an NVSwitch
+// fabric).
 struct Route {
   Distance distance;
-  bool nvlink = true;  // crosses nothing but NVLink
+  bool nvlink = true;  // crosses only NVLink
   std::vector<Share> shares;
 };
 
-// Shortest routes between the devices of a node. GPUs and NICs end routes; they do not forward for
-// others, so a node's GPUs meet through switches, CPUs or links of their own. Two GPUs that NVLink
-// joins use nothing else, whatever its latency (NCCL ranks kinds of paths in the same way,
-// src/graph/paths.cc).
-// Nodes of a cluster are copies, so one of these serves all. Immutable after construction.
+// Shortest routes between the devices of a node. GPUs and NICs end routes and do not forward, so
+// GPUs connect through switches, CPUs or their own links. Two GPUs joined by NVLink use only
+// NVLink, whatever its latency (NCCL ranks kinds of paths in the same way, src/graph/paths.cc). All
+// nodes of a cluster are copies, so one object serves all. Immutable after construction.
 class NodeRoutes {
  public:
   // Runs Dijkstra's algorithm from every GPU, over NVLink alone and over all links.
@@ -59,24 +59,24 @@ class NodeRoutes {
 
   int gpus() const { return gpus_; }
   int nics() const { return nics_; }
-  // Directed links inside the node: ids 0 to links() - 1.
+  // Number of directed links inside the node; ids run from 0 to links() - 1.
   int links() const { return static_cast<int>(links_.size()); }
   const Link& link(int id) const { return links_[static_cast<std::size_t>(id)]; }
 
   bool Connected(int from_gpu, int to_gpu) const;
-  // Parallel NVLinks that join two GPUs without a switch.
+  // Number of parallel NVLinks that join two GPUs without a switch.
   int DirectNvLinks(int from_gpu, int to_gpu) const;
   bool ReachesNic(int gpu, int nic) const;
   // Requires ReachesNic.
   Distance DistanceToNic(int gpu, int nic) const;
 
-  // Require that such a route exists.
+  // Require that the route exists.
   Route BetweenGpus(int from, int to) const;
   Route ToNic(int gpu, int nic) const;
   Route FromNic(int nic, int gpu) const;
 
-  // The NICs through which a GPU communicates: the nearest; where several GPUs have the same
-  // nearest ones, they are dealt out among those GPUs. Ascending; empty when it reaches none.
+  // The NICs that a GPU communicates through: the nearest ones. GPUs that share the same nearest
+  // NICs divide them among themselves. Ascending; empty if the GPU reaches no NIC.
   const std::vector<int>& NicsOf(int gpu) const { return nics_of_[static_cast<std::size_t>(gpu)]; }
 
  private:

@@ -10,7 +10,7 @@
 namespace stepcast::topology {
 namespace {
 
-// Link kind and share of every link crossed, by the devices it joins.
+// Kind and fraction of every link crossed, by the devices it joins.
 std::map<std::pair<std::string, std::string>, double> Crossed(const NodeType& node,
                                                               const Route& route) {
   const Graph graph = BuildNodeGraph(node);
@@ -110,8 +110,8 @@ TEST(NodeRoutes, DealsSharedNicsOut) {
   EXPECT_EQ(NodeRoutes(wide).NicsOf(0), (std::vector<int>{0, 1, 2, 3}));
 }
 
-// Whatever route is taken, what leaves the source and what reaches the target is everything, and
-// every device in between hands on what it gets.
+// For any route, the fractions that leave the source and that reach the target sum to 1, and every
+// device in between forwards what it receives.
 TEST(NodeRoutes, SharesFlowWithoutLoss) {
   for (const NodeType& node : {SwitchedNode(), PcieNode(), CubeMeshNode(), MeshNode(5)}) {
     const Graph graph = BuildNodeGraph(node);

@@ -2,14 +2,14 @@
 
 #include "src/topology/node_type.h"
 
-// Node types for tests, small enough to work out by hand. The shipped ones are files; their numbers
-// are tested where files are read (src/scenario/topology_file_test.cc).
+// Node types for tests, small enough to check by hand. The shipped topology files are tested in
+// src/scenario/topology_file_test.cc.
 namespace stepcast::topology {
 
-// gpu[from..to], all of a kind when called with the kind's count.
+// gpu[first..first + count - 1]. If `count` is the number of devices of the kind, all of them.
 DeviceSet Devices(DeviceKind kind, int first, int count);
 
-// A rule with a latency in nanoseconds and a bandwidth in GB/s.
+// A rule with the latency in nanoseconds and the bandwidth in GB/s.
 LinkRule Rule(LinkKind kind, DeviceSet from, DeviceSet to, Join join, int count, int nanoseconds,
               int gigabytes);
 
@@ -21,18 +21,18 @@ NodeType SwitchedNode();
 // 0, GPUs 2 and 3 on switch 1 of CPU 1, 16 GB/s and 300 ns between the CPUs.
 NodeType PcieNode();
 
-// `gpus` GPUs, each linked with each over one NVLink of 64 GB/s, 500 ns. No NICs.
+// `gpus` GPUs, every pair joined by one NVLink of 64 GB/s, 500 ns. No NICs.
 NodeType MeshNode(int gpus);
 
-// 8 GPUs joined in the manner of a DGX-1 with V100: NVLinks of 25 GB/s, 700 ns, six from each GPU,
-// two of them to each of its two partners. PCIe of 16 GB/s, 400 ns joins the GPUs in pairs to 4
-// switches, those to 2 CPUs (9 GB/s), and a NIC to each switch.
+// 8 GPUs connected as in a DGX-1 with V100. Each GPU has six NVLinks of 25 GB/s, 700 ns, two of
+// them to each of two partners. PCIe of 16 GB/s, 400 ns joins pairs of GPUs to 4 switches, the
+// switches to 2 CPUs (9 GB/s), and one NIC to each switch.
 NodeType CubeMeshNode();
 
 // NIC ports of 50 GB/s, 400 ns.
 Fabric OneSwitch();
-// The same ports; 8 rails, units of 2 nodes, 2 spines with uplinks of 50 GB/s, 300 ns: as much
-// bandwidth above a leaf as below it.
+// The same ports; 8 rails, units of 2 nodes, 2 spines with uplinks of 50 GB/s, 300 ns: equal
+// bandwidth above and below a leaf.
 Fabric Rails();
 // The same ports; leaves of 2 nodes with 8 NICs each, 4 spines, uplinks of 300 ns.
 Fabric FatTree(double oversubscription);

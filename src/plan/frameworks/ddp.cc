@@ -19,7 +19,8 @@ class DdpRules : public Rules {
   }
 
  private:
-  // DDP reduces what was computed; what its communication hooks send is their affair.
+  // DDP reduces gradients in the type in which they were computed. Types sent by its communication
+  // hooks are not checked here.
   void CheckReducedTypes() {
     std::optional<DataType> parameters = request_.parameter_dtype;
     if (!parameters && request_.precision) parameters = ComputeType(*request_.precision);
@@ -36,8 +37,8 @@ class DdpRules : public Rules {
     }
   }
 
-  // A hook that casts makes nothing smaller than it is; PowerSGD multiplies matrices in their own
-  // type and needs two steps before its first (torch's PowerSGDState refuses less).
+  // A hook that casts to 16 bits needs gradients of more bits. PowerSGD multiplies matrices in
+  // their own type, and must not start before the second step (torch's PowerSGDState).
   void CheckCommHook() {
     const CommHook hook = request_.comm_hook.value_or(CommHook::kNone);
     if (request_.powersgd && hook != CommHook::kPowerSgd) {
@@ -76,8 +77,8 @@ class DdpFramework : public FrameworkPolicy {
                    DataParallel& data_parallel) const override {
     const Bytes* given = RequestedBucketSize(request);
     data_parallel.bucket_size = given != nullptr ? *given : kDefaultBucket;
-    // torch/nn/parallel/distributed.py: since 2.0 a bucket_cap_mb that the user gives is the limit
-    // of the first bucket too; before, the first bucket always had the small limit.
+    // torch/nn/parallel/distributed.py: since 2.0 a user's bucket_cap_mb also limits the first
+    // bucket; before 2.0 the first bucket always had the small limit.
     const bool cap_holds_for_first =
         given != nullptr && request.torch.value_or(Software().torch) >= Version{2, 0};
     data_parallel.first_bucket_size = request.first_bucket_size.value_or(

@@ -68,9 +68,8 @@ class DeepSpeedRules : public Rules {
     }
   }
 
-  // DeepSpeed computes in the type that it keeps, and accumulates in that or, at stages 1 and 3, in
-  // FP32 (deepspeed/runtime/zero/stage_1_and_2.py: what stage 2 adds up are the gradients
-  // themselves).
+  // DeepSpeed computes in the type of the parameters. It accumulates in that or, at stages 1 and 3,
+  // in FP32 (deepspeed/runtime/zero/stage_1_and_2.py: stage 2 adds up the gradients themselves).
   void CheckTypes() {
     if (!request_.precision) return;
     const DataType computes = ComputeType(*request_.precision);
@@ -101,7 +100,7 @@ class DeepSpeedRules : public Rules {
     Add(key, "plan.experts-not-supported-with", std::move(message), std::move(hint));
   }
 
-  // Layers that share experts out: DeepSpeed's own and AutoEP's.
+  // Layers that share out experts: DeepSpeed's own and AutoEP's.
   void CheckExperts() {
     using model::ExpertImplementation;
     const ExpertImplementation implementation = ImplementationOf(request_);
@@ -253,7 +252,7 @@ class DeepSpeedFramework : public FrameworkPolicy {
     DeepSpeedRules(request, facts, violations).Check();
   }
 
-  // DeepSpeed overlaps by default at stage 3 alone (deepspeed/runtime/zero/config.py).
+  // DeepSpeed overlaps by default only at stage 3 (deepspeed/runtime/zero/config.py).
   void SetDefaults(const Request& request, const Training&, std::int64_t,
                    DataParallel& data_parallel) const override {
     if (!request.overlap || data_parallel.zero_stage == 0) {

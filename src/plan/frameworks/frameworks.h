@@ -17,7 +17,7 @@ inline constexpr FrameworkStyle kDdpStyle{
 
 const FrameworkPolicy& DdpPolicy();  // ddp.cc
 
-// DeepSpeed. Layers that ranks divide are the model's own there: Megatron-DeepSpeed's.
+// DeepSpeed. Divided layers are the model's own: Megatron-DeepSpeed's.
 inline constexpr FrameworkStyle kDeepSpeedStyle{
     .engine = PipelineEngine::kDeepSpeed,
     .fp32_states =
@@ -35,8 +35,8 @@ inline constexpr FrameworkStyle kDeepSpeedStyle{
 
 const FrameworkPolicy& DeepSpeedPolicy();  // deepspeed.cc
 
-// torch.distributed.fsdp.FullyShardedDataParallel, which left its prototype in PyTorch 1.12. Layers
-// that ranks divide are the model's own there: Hetu-Galvatron's.
+// torch.distributed.fsdp.FullyShardedDataParallel, which left prototype status in PyTorch 1.12.
+// Divided layers are the model's own: Hetu-Galvatron's.
 inline constexpr FrameworkStyle kFsdp1Style{
     .first_torch = {1, 12},
     .adamw_8bit = true,
@@ -49,8 +49,8 @@ inline constexpr FrameworkStyle kFsdp1Style{
 
 const FrameworkPolicy& Fsdp1Policy();  // fsdp1.cc
 
-// torch.distributed.fsdp.fully_shard, and around it torchtitan. PyTorch 2.4 is the first release
-// that lists fully_shard per parameter (as a prototype).
+// torch.distributed.fsdp.fully_shard as used by torchtitan. PyTorch 2.4 is the first release with
+// per-parameter fully_shard (as a prototype).
 inline constexpr FrameworkStyle kFsdp2Style{
     .first_torch = {2, 4},
     .engine = PipelineEngine::kTorch,
@@ -63,7 +63,7 @@ inline constexpr FrameworkStyle kFsdp2Style{
     .gradients = GradientStore::kUnitsAsReduced,
     .divides_mixtures = true,
     .shards_frozen = true,
-    // Routers as torchtitan/models/common/moe has them.
+    // Routers as in torchtitan/models/common/moe.
     .layers = {.divides_sequences = true,
                .fp8_scaling = model::Fp8Scaling::kTorchao,
                .tensor_overlap = model::TensorOverlap::kAsync,
@@ -85,11 +85,10 @@ inline constexpr FrameworkStyle kMegatronStyle{
     .divides_adapters = true,
     // megatron/training/arguments.py, validate_args.
     .connections = 1,
-    // megatron/core/fusions/fused_layer_norm.py: Apex, where it is installed; --no-rope-fusion
-    // turns fused positions off. Ranks that share a head gather what they have made of it
-    // (NVIDIA/Megatron-LM, pull request 2565). NVIDIA's guide to mixtures
-    // (megatron/core/transformer/moe/README.md) asks for fused routers and permutations; grouped
-    // products run on streams beside each other.
+    // megatron/core/fusions/fused_layer_norm.py: Apex, if installed; --no-rope-fusion turns fused
+    // positions off. Ranks that share a head gather its columns (NVIDIA/Megatron-LM, pull request
+    // 2565). NVIDIA's guide to mixtures (megatron/core/transformer/moe/README.md) recommends fused
+    // routers and permutations; grouped products run on several streams.
     .layers = {.transformer_engine_attention = true,
                .shares_heads = true,
                .norm = model::Implementation::kApex,
@@ -112,7 +111,7 @@ inline constexpr FrameworkStyle kNanotronStyle{
 
 const FrameworkPolicy& NanotronPolicy();  // nanotron.cc
 
-// The algorithms as papers describe them, without the costs of a program that runs them.
+// The algorithms as described in papers, without the costs of an implementation.
 inline constexpr FrameworkStyle kReferenceStyle{.lamb = true,
                                                 .divides_adapters = true,
                                                 .layers = {.norm = model::Implementation::kFused,

@@ -55,16 +55,16 @@ class Fsdp1Framework : public FrameworkPolicy {
     Fsdp1Rules(request, facts, violations).Check();
   }
 
-  // FSDP casts what it has reduced to the type of the sharded parameters.
+  // FSDP casts reduced gradients to the type of the sharded parameters.
   void SetGradientTypes(const Request& request, Training& training) const override {
     training.gradient_dtype = training.parameter_dtype;
     training.reduce_dtype = request.reduce_dtype.value_or(
         RunsAutocast(request) ? training.parameter_dtype : ComputeType(training.precision));
   }
 
-  // Without resharding it is what ZeRO calls stage 2: parameters stay whole for the step. Defaults
-  // of torch.distributed.fsdp.FullyShardedDataParallel: BACKWARD_PRE since 2.0 (pytorch/pytorch
-  // pull request 88428), limit_all_gathers since 2.1 (104900).
+  // Without resharding it is ZeRO stage 2: parameters stay whole during the step. Defaults of
+  // torch.distributed.fsdp.FullyShardedDataParallel: BACKWARD_PRE since 2.0 (pytorch/pytorch pull
+  // request 88428), limit_all_gathers since 2.1 (104900).
   void SetDefaults(const Request& request, const Training&, std::int64_t,
                    DataParallel& data_parallel) const override {
     data_parallel.reshard_after_forward =

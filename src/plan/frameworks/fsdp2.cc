@@ -130,15 +130,16 @@ class Fsdp2Framework : public FrameworkPolicy {
     Fsdp2Rules(request, facts, violations).Check();
   }
 
-  // FSDP casts what it has reduced to the type of the sharded parameters.
+  // FSDP casts reduced gradients to the type of the sharded parameters.
   void SetGradientTypes(const Request& request, Training& training) const override {
     training.gradient_dtype = training.parameter_dtype;
     training.reduce_dtype = request.reduce_dtype.value_or(ComputeType(training.precision));
   }
 
-  // Without resharding it is what ZeRO calls stage 2: parameters stay whole for the step.
-  // torchtitan/distributed/fsdp.py: in a pipeline parameters stay between micro-batches by default,
-  // and torch.distributed.pipelining reduces gradients once a step (stage.py, _post_backward).
+  // Without resharding it is ZeRO stage 2: parameters stay whole during the step.
+  // torchtitan/distributed/fsdp.py: in a pipeline, parameters stay gathered between micro-batches
+  // by default, and torch.distributed.pipelining reduces gradients once a step (stage.py,
+  // _post_backward).
   void SetDefaults(const Request& request, const Training&, std::int64_t,
                    DataParallel& data_parallel) const override {
     const bool pipeline = request.pipeline.value_or(1) > 1;

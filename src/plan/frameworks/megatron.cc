@@ -73,8 +73,8 @@ class MegatronRules : public Rules {
     }
   }
 
-  // megatron/core/pipeline_parallel/schedules.py, and the versions of p2p_communication.py. Two
-  // neighbours that are one rank would take activations for gradients in a batch.
+  // megatron/core/pipeline_parallel/schedules.py, and the versions of p2p_communication.py. If both
+  // neighbours are the same rank, a batch of messages could confuse activations with gradients.
   void CheckPipeline(std::int64_t stages, const RequestedSchedule& schedule) {
     const bool interleaves = schedule.virtual_stages > 1;
     const bool standard = schedule.name == (interleaves ? kInterleaved : "1f1b");
@@ -129,7 +129,8 @@ class MegatronRules : public Rules {
     }
   }
 
-  // Parameters in the type of the computation, no autocast; main gradients are reduced as they are.
+  // Parameters have the type of the computation, without autocast. Main gradients are reduced in
+  // their own type.
   void CheckTypes() {
     if (!request_.precision) return;
     const DataType kept = ComputeType(*request_.precision);
@@ -160,7 +161,7 @@ class MegatronRules : public Rules {
   }
 
   // transformer_engine/pytorch/attention/dot_product_attention/utils.py, get_attention_backend:
-  // FlashAttention is left out for a softmax with sinks.
+  // FlashAttention is not available for a softmax with sinks.
   void CheckAttention() {
     if (!request_.attention) return;
     const model::Attention attention = *request_.attention;
@@ -178,7 +179,7 @@ class MegatronRules : public Rules {
                                : "write attention: flash or cudnn, or leave it out");
   }
 
-  // megatron/training/arguments.py, validate_args, which leaves the choice where passes run in
+  // megatron/training/arguments.py, validate_args: the setting can be chosen where passes take
   // turns.
   void CheckConnections() {
     constexpr int kBlackwell = 100;

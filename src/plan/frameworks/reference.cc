@@ -17,7 +17,7 @@ class ReferenceRules : public Rules {
   }
 
  private:
-  // Gradients or parameters are sharded.
+  // A pipeline needs whole gradients and parameters.
   void CheckPipeline(const RequestedSchedule& schedule) {
     if (schedule.virtual_stages > 1) {
       Add("parallelism.virtual_stages", "plan.axis-not-supported-with",
@@ -40,8 +40,9 @@ class ReferenceRules : public Rules {
   }
 };
 
-// Stage 2 of reference keeps no full gradients from one micro-batch to the next. In one bucket they
-// would be there, all of them, beside the shards of those before.
+// Whether `reference` reduces in every micro-batch: stage 2 keeps no full gradients from one
+// micro-batch to the next. With a single bucket, all of them would exist besides the earlier
+// shards.
 bool ReducesEachMicroBatch(const Training& training, const DataParallel& data_parallel) {
   return data_parallel.zero_stage == 2 && training.gradient_accumulation > 1 &&
          !data_parallel.accumulate_unsharded;
