@@ -336,7 +336,7 @@ RC_GTEST_PROP(RealTopologyTest, NothingBeatsTheBound, ()) {
       price.wire_bytes_per_rank / static_cast<double>(path.ring_bandwidth.bytes_per_second());
   // A price is a whole number of picoseconds, and a day at most (kLongestTime).
   const double least = std::min(wire_seconds, kLongestTime.seconds());
-  // Of an all-to-all on nodes with several ranks a part stays in the node, and does not cross the
+  // On nodes with several ranks, a part of an all-to-all stays in the node and does not cross the
   // ring's slowest link.
   const bool all_cross =
       kind != CollectiveKind::kAllToAll || path.nodes == 1 || path.ranks_per_node == 1;

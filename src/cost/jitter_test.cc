@@ -47,7 +47,7 @@ struct Step {
   void Add(Opcode opcode, std::uint16_t stream, Index operand) {
     program.step.push_back({.opcode = opcode, .stream = stream, .operand = operand});
   }
-  // What is added to the collective's latency, in milliseconds.
+  // The addition to the collective's latency, in milliseconds.
   double Wait(const Jitter& jitter) const {
     Prices own = prices;
     AddJitter(program, jitter, own);

@@ -220,7 +220,7 @@ TEST_F(KernelPriceTest, AttentionTakesAsLongAsItsLongestThreadBlock) {
   EXPECT_NEAR(seconds(KernelKind::kAttention, 4000, 1024, true), 1000 * best, 1e-9);
   // One block a head: a quarter of the keys for a quarter of the queries.
   EXPECT_NEAR(seconds(KernelKind::kAttention, 4, 32, true), 6.25 * best / 4 / 32, 1e-11);
-  // While the last blocks run the others wait, for half of the longest one's time.
+  // While the last blocks run, the other multiprocessors wait for half of the longest block's time.
   costs.attention[2].forward_tail = 0.5;
   EXPECT_NEAR(seconds(KernelKind::kAttention, 40, 1024, true), 10 * best * (1 + 0.5 * 0.625),
               1e-10);

@@ -497,8 +497,8 @@ RC_GTEST_PROP(NcclPrice, FasterLinksAreNeverSlowerForTheSameChoice, ()) {
            << " " << after.demand.alone().microseconds() << " us\n";
   RC_CLASSIFY(same);
   if (nvlinks) RC_ASSERT(same);  // NCCL does not know of them
-  // What was published of machines like the faster one speaks for it, though what the law makes of
-  // another machine's curve for the slower one may be less by as much as measurements differ.
+  // Measurements published for machines like the faster one count for it. The law, applied to
+  // another machine's curve for the slower one, may give less, by as much as measurements differ.
   if (same && before.demand.provenance == after.demand.provenance) {
     RC_ASSERT(after.demand.alone().picoseconds() <= before.demand.alone().picoseconds() + 10);
   }

@@ -273,7 +273,7 @@ TEST(PricesTest, FrameworksPayForLaunchesAndTheTextbookDoesNot) {
   EXPECT_EQ(textbook.issue_collective, Time());
   EXPECT_EQ(textbook.kernels[0].alone(), Microseconds(100));
   EXPECT_EQ(textbook.copies[0].alone(), Microseconds(200));
-  // The flat cluster's collective is the textbook's in either.
+  // Both price the flat cluster's collective by the textbook.
   EXPECT_EQ(textbook.collectives[0].demand.alone(), eager.collectives[0].demand.alone());
 }
 
@@ -635,7 +635,7 @@ TEST(PriceCacheTest, ProductsHaveThePowerThatTheirMicroBatchLeaves) {
   ASSERT_TRUE(prices.has_value());
   EXPECT_NEAR(prices->kernels[0].work.seconds(), 1.25e-3, 2e-6);
   EXPECT_EQ(prices->kernels[1].work, Milliseconds(1));
-  // Without a micro-batch alone, and again what the first was.
+  // Priced without the works of a micro-batch, then with them again as at first.
   EXPECT_NEAR(cache.Price(program, scenario, {})->kernels[0].work.seconds(),
               1e-3 / std::cbrt(0.462), 1e-9);
   EXPECT_EQ(cache.Price(program, scenario, works)->kernels[0].work, prices->kernels[0].work);

@@ -11,7 +11,7 @@ namespace {
 TEST(SustainedClock, IsACubeRoot) {
   // (700 - 100) / 4800 = 1/8, whose cube root is a half.
   EXPECT_DOUBLE_EQ(SustainedClock({.idle = 100, .products = 4800}, 700), 0.5);
-  // What is allowed is enough, or nothing is known.
+  // The allowed power suffices, or nothing is known.
   EXPECT_EQ(SustainedClock({.idle = 100, .products = 600}, 700), 1);
   EXPECT_EQ(SustainedClock({.idle = 100, .products = 4800}, 0), 1);
   EXPECT_EQ(SustainedClock({}, 700), 1);

@@ -126,8 +126,8 @@ TEST(CommHook, PowerSgdSendsVectorsThenFactors) {
   EXPECT_EQ(Resident(program, "P of bucket") + Resident(program, "Q of bucket"), Bytes(4 * 167));
 }
 
-// Rank 2: twice 2 (n + m) is less than n m only for 6 x 18: 96 < 108. Gram-Schmidt removes the
-// first column from the second: four more kernels than for each column by itself.
+// Rank 2: twice 2 (n + m) is less than n m only for 6 x 18: 96 < 108. Gram-Schmidt subtracts the
+// first column from the second, which takes four more kernels than treating each column alone.
 TEST(CommHook, PowerSgdOfRankTwoCompressesWhatIsWorthIt) {
   const auto program = Lowered("comm_hook: powerSGD, powersgd: {matrix_approximation_rank: 2}");
   const std::vector<Bytes> sent = AllReduces(program);

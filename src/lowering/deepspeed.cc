@@ -134,7 +134,7 @@ class DeepSpeed final : public ShardingStrategy {
     for (const Range& buffer : bucket_buffers_) operations_.Release(buffer);
     has_bucket_buffers_ = false;
     if (has_further_) {
-      // Added to what earlier micro-batches left.
+      // Adds to the gradients left by earlier micro-batches.
       operations_.Reads(kept_further_);
       operations_.Updates(kept_);
       std::vector<program::Effect> moves;

@@ -79,7 +79,7 @@ RC_GTEST_PROP(Fsdp2Memory, StaysWithinPyTorchsUpperBounds, ()) {
   for (const program::Buffer& buffer : program.buffers) {
     if (program.NameOf(buffer).ends_with("/gather buffer")) whole += buffer.size.count();
   }
-  // Gathered, full and gradients in 16 bits; what is reduced in 16 or 32.
+  // Gathered parameters, full parameters and gradients have 16 bits; reduced values have 16 or 32.
   const std::int64_t reduced = wide ? 2 * unit : unit;
   if (keeps) {
     RC_ASSERT(peaks.forward <= whole + unit);

@@ -92,8 +92,8 @@ TEST(UpdateKernels, ForeachAdamWMoves80BytesAParameter) {
   EXPECT_TRUE(WorksOnWhatWasMade(kernels));
 }
 
-// Before torch 2.1 there was no lerp: mul (8 bytes) and add (12) for 12. The denominator was made
-// beside the root.
+// Before torch 2.1, mul (8 bytes) and add (12) stood in place of lerp (12), and the denominator was
+// a second temporary beside the root.
 TEST(UpdateKernels, ForeachAdamWOfOldReleasesMoves88BytesAndMakesTwoTensors) {
   const auto training = Training(DataType::kFp32, plan::OptimizerImplementation::kForeach);
   const auto kernels = UpdateKernels(Transformer(), training, {2, 0}, 1000);

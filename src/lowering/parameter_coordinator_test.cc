@@ -26,8 +26,9 @@ TEST(ParameterCoordinator, AsksAheadUntilTheBucketIsFull) {
   EXPECT_EQ(fetched.wait, Parameters{0});
   EXPECT_EQ(fetched.prefetch, (Parameters{1, 2}));
   EXPECT_EQ(coordinator.Release(), Parameters{0});
-  // Forward 1: the queue goes on behind what was asked for: 2 and 1 of backward are passed by,
-  // because both are here or on their way; then 0, which is away. Only 10 elements are left.
+  // Forward 1: the queue continues after the entries already asked for. It skips 2 and 1 of
+  // backward, which are gathered or on their way, then asks for 0, which is not. Only 10 elements
+  // are left.
   fetched = coordinator.Fetch();
   EXPECT_TRUE(fetched.gather.empty());
   EXPECT_EQ(fetched.wait, Parameters{1});

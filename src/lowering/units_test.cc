@@ -52,7 +52,7 @@ TEST(WrappedUnitsOf, SeveralBlocksAreOneUnit) {
   EXPECT_EQ(units.units[1].name, "h.0 to h.1");
   EXPECT_EQ(units.units[1].tensors, (std::vector<int>{1, 2}));
   EXPECT_FALSE(units.units[1].root);
-  // The last unit has what is left.
+  // The last unit has the remaining layers.
   model.layers.insert(model.layers.begin() + 3, model.layers[2]);
   units = Wrapped(model, plan::WrappedUnits::kBlock, 2);
   EXPECT_EQ(units.of_layer, (std::vector<int>{0, 1, 1, 2, 0}));

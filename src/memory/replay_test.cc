@@ -121,7 +121,7 @@ TEST(Replay, FlushesTakeTheDriversCalls) {
   };
   const DriverCalls first = swap(MiB(40)), second = swap(MiB(30));
   EXPECT_EQ(tight.step_calls, (std::vector<DriverCallsAt>{{0, first}, {2, second}}));
-  // What fills the cache once costs no later step anything.
+  // Filling the cache once has no cost in later steps.
   EXPECT_TRUE(run(MiB(70)).step_calls.empty());
   // A program whose other instructions are elsewhere has the same requests.
   program.step.insert(program.step.begin() + 1, On(Opcode::kKernel, 0, 0));

@@ -106,9 +106,9 @@ TEST(DescribedBlocksTest, DeltaRuleByHand) {
   ASSERT_NE(scan, nullptr);
   EXPECT_EQ(scan->kind, KernelKind::kScan);
   EXPECT_EQ(scan->steps, 256 / 64);
-  // The input and the norm's outcome, the first product's; queries and keys, normalised; those and
-  // the values of each value head; overlaps; decay and strength; the scan's; the last product's
-  // input; a number for the norm.
+  // Kept: the input, the norm's output, the first product's output; queries and keys, normalised;
+  // those and the values of each value head; overlaps; decay and strength; the scan's output; the
+  // last product's input; a number for the norm.
   EXPECT_EQ(Sum(work.Of(Lifetime::kSaved)),
             tokens * (2 * 2 * kHidden + 2 * (2 * k + 2 * u + 2 * nv) + 4 * k + 6 * u + 128 * nv +
                       8 * nv + 2 * u + 2 * u + 4));
@@ -138,7 +138,8 @@ TEST(DescribedBlocksTest, MambaByHand) {
   const std::int64_t products = 2 * tokens * kHidden * (inner + convolved + 16 + inner);
   EXPECT_EQ(Flops(work, true), products + tokens * (16 * 49152 + 2 * 32768));
   EXPECT_EQ(Find(work, "mixer.scan")->steps, 2);
-  // The input and the norm's outcome, the whole of the first product's, the scan's and the norm's.
+  // Kept: the input and the norm's output, all of the first product's output, the scan's and the
+  // norm's.
   EXPECT_EQ(Sum(work.Of(Lifetime::kSaved)),
             tokens * (2 * 2 * kHidden + 2 * (inner + convolved + 16) + 4 * inner + 4));
 }
@@ -183,7 +184,7 @@ TEST(DescribedBlocksTest, AnIndexerThatTakesAllCostsNoLess) {
   EXPECT_GT(Flops(with, false), Flops(without, false));
   EXPECT_EQ(Find(with, "self_attn.core")->flops, Find(without, "self_attn.core")->flops);
   EXPECT_EQ(Find(with, "self_attn.indexer.scores")->flops, 4096LL * 4096 * 8 * 64);
-  // Of fewer keys the core is the absorbed one: 2 a (576 + 512) for a pair.
+  // With fewer keys the core is the absorbed one: 2 a (576 + 512) FLOPs per pair.
   sparse.indexer.top = 1024;
   const LayerWork chosen = OneBlock(sparse, options);
   const std::int64_t pairs_twice = 4096LL * 4096 - 3072LL * 3072;

@@ -56,7 +56,7 @@ TEST(LatentAttentionOperatorsTest, UnfusedKeysStayWithTheValues) {
   ASSERT_NE(join, nullptr);
   EXPECT_EQ(join->read, Bytes(2 * 128 * (kHeads * 128 + 64)));
   EXPECT_EQ(join->written, Bytes(2 * 128 * kHeads * 192));
-  // The sum over heads of the gradient of what they share.
+  // The gradient of the part that heads share is summed over heads.
   EXPECT_EQ(Find(work, "self_attn.core.join_key.dgrad")->written, Bytes(2 * 128 * 64));
 }
 
@@ -89,7 +89,7 @@ TEST(LatentAttentionOperatorsTest, Flops) {
       EXPECT_EQ(ModelFlops(work.backward), 2 * forward);
     }
   }
-  // What the core executes: half of the pairs, and in backward 3 products of 192 and 2 of 128.
+  // The core executes half of the pairs, and in backward 3 products of 192 and 2 of 128.
   const LayerWork work = BlockOf(Dense(), Native(1, 64));
   EXPECT_EQ(Find(work, "self_attn.core")->flops, attention / 2);
   EXPECT_EQ(Find(work, "self_attn.core.dgrad")->flops, 64 * 64 * kHeads * (3 * 192 + 2 * 128));
@@ -142,8 +142,8 @@ TEST(LatentAttentionOperatorsTest, VectorsAreGatheredWithSequenceParallelism) {
   EXPECT_EQ(Find(work, "self_attn.q_a_proj")->n, 1536);
   EXPECT_EQ(Find(work, "self_attn.q_b_proj")->m, 64);
   EXPECT_EQ(Find(work, "self_attn.q_b_proj")->n, kHeads * 192 / 4);
-  // Each vector is gathered again for the weights that lead up from it, and its gradient is added
-  // up over the ranks, as is that of what keys share.
+  // Each vector is gathered again for the gradient of the weights that project up from it. Its own
+  // gradient is summed over the ranks, as is that of the part that keys share.
   const std::vector<std::string> backward = Collectives(work.backward);
   const auto count = [&](const std::string& what) {
     return std::count(backward.begin(), backward.end(), what);

@@ -120,7 +120,8 @@ TEST(LayerOperatorsTest, ScalesOfATensorThatIsCastTakeAnotherPass) {
   EXPECT_EQ(Forward(work, "fc.input.cast").written, Bytes(2 * 16 * 4));
   EXPECT_EQ(Forward(work, "fc.weight.cast").read, Bytes(2 * 2 * 4 * 6));
 
-  // torchao casts by rows, and turns what the weight's gradient reads when it comes to that.
+  // torchao casts by rows, and transposes the operand of the weight's gradient just before that
+  // product.
   options.fp8_scaling = Fp8Scaling::kTorchao;
   work = LinearWork(options);
   EXPECT_EQ(Forward(work, "fc.input.cast").written, Bytes(16 * 4));

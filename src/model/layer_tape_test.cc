@@ -140,12 +140,12 @@ TEST(LayerTapeTest, FullKeepsAnInputThatBackwardDoesNotNeed) {
     const LayerWork work = tape.Finish(y, {.checkpointing = checkpointing});
     const bool again = checkpointing != Checkpointing::kNone;
     EXPECT_EQ(NamesOf(work.Of(Lifetime::kSaved)), again ? Names{"x"} : Names{});
-    // What is not saved passes by.
+    // Values that are not saved are temporaries.
     EXPECT_EQ(work.forward_transient, Bytes(again ? 10 : 110));
   }
 }
 
-// The bias is added where the product's outcome lies, which is kept: neither runs again.
+// The bias is added in place to the product's kept output, so neither runs again.
 TEST(LayerTapeTest, SelectiveOpKeepsWhatIsAddedToAProduct) {
   LayerTape tape(DataType::kBf16);
   const auto x = tape.Input("x", Bytes(100));

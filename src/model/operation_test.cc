@@ -30,7 +30,7 @@ TEST(LeftToTheNextKernel, IsWhatNoKernelOfTheListEnds) {
   EXPECT_TRUE(LeftToTheNextKernel({gather(0), kernel}).empty());
 }
 
-// A turn ends behind all-to-alls that follow one another, and what was delayed until there.
+// A turn ends after consecutive all-to-alls, and after the operations that were delayed until then.
 TEST(TurnEnds, AreBehindExchangesOfRows) {
   const auto group = [](CollectiveKind kind, parallel::AxisSet axes) {
     Operation operation;

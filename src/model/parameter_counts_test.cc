@@ -16,8 +16,8 @@ TEST(ParameterCountsTest, DenseModelsAreActiveAsAWhole) {
   EXPECT_EQ(ActiveOf(Gpt2Small()).without_input_embedding, 124'439'808);
 }
 
-// Of 8 experts a token takes 2: 6 x 3 x 4096 x 14336 less in each of 32 blocks. 12.9B and 39B, say
-// Mistral's announcements.
+// A token takes 2 of 8 experts: 6 x 3 x 4096 x 14336 less in each of 32 blocks. Mistral announced
+// 12.9B and 39B.
 TEST(ParameterCountsTest, ATokenTakesSomeExperts) {
   EXPECT_EQ(ActiveOf(Mixtral8x7B()).all, 12'879'925'248);
   EXPECT_EQ(ActiveOf(Mixtral8x7B()).without_input_embedding, 12'748'853'248);

@@ -55,7 +55,7 @@ TEST(TransformerTensorsTest, ParameterCountsOfEncoders) {
   EXPECT_EQ(Count(large), 336'226'108);
   large.next_sentence = false;
   EXPECT_EQ(Count(large), 335'174'458);  // BertForMaskedLM
-  // Norms before: two of h less behind the embedding, two of h more before the head.
+  // Norms before the layers: two of h less after the embedding, two of h more before the head.
   Architecture megatron = BertLarge();
   megatron.family = Family::kMegatronBert;
   EXPECT_EQ(Count(megatron), 336'226'108);
@@ -175,7 +175,7 @@ TEST(TransformerTensorsTest, ParameterCountsOfMixtures) {
   EXPECT_EQ(Count(Mixtral8x7B()), 46'702'792'704);
   EXPECT_EQ(Count(Mixtral8x22B()), 140'620'634'112);
   Architecture a = Mixtral8x7B();
-  // In the place of 28 of 32 blocks' experts and routers a dense layer of the same width.
+  // A dense layer of the same width replaces the experts and router in 28 of 32 blocks.
   a.experts.leading_dense = 4;
   a.experts.every = 7;  // 6, 13, 20, 27
   EXPECT_EQ(Count(a), 46'702'792'704 - 28 * (7 * 3 * 4096 * 14336LL + 8 * 4096));

@@ -126,7 +126,7 @@ TEST(FamiliesWorkTest, Phi3HasTwoProductsBeforeTheCore) {
   EXPECT_EQ(Find(work, "mlp.gate_up_proj")->n, 2 * 17920);
   EXPECT_EQ(SavedBytesOfAToken(Phi4(), options) - SavedBytesOfAToken(plain, options),
             2 * (5120 + 1280));
-  // A framework that makes one product of them in any case does the same with both.
+  // A framework that always makes one product of them has no such difference.
   WorkOptions fused = options;
   fused.fuses_products = true;
   EXPECT_EQ(SavedBytesOfAToken(Phi4(), fused), SavedBytesOfAToken(plain, fused));

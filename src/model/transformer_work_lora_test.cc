@@ -36,11 +36,11 @@ std::size_t WeightGradients(const LayerWork& work) {
 TEST(LoraWorkTest, FrozenProductsKeepNothing) {
   const LayerWork block = BlockOf(AdaptedLlama(kAttentionAdapters), Options(1, 1024));
   EXPECT_EQ(Sum(block.Of(Lifetime::kSaved)), (168'072 - 2 * (4096 + 14336) + 2 * 2 * 16) * 1024LL);
-  // Dropped copies of what the two take, and a byte of mask an element.
+  // Dropped copies of the inputs of both, and one byte of mask per element.
   Lora dropped = kAttentionAdapters;
   dropped.dropout = 0.1;
   const LayerWork with_dropout = BlockOf(AdaptedLlama(dropped), Options(1, 1024));
-  // Without it nothing else keeps what the norm hands on; the core keeps its output.
+  // Without it, no other operation keeps the norm's output; the core keeps its own output.
   EXPECT_EQ(Sum(with_dropout.Of(Lifetime::kSaved)) - Sum(block.Of(Lifetime::kSaved)),
             (3 + 3 - 2) * 4096 * 1024LL);
 }
@@ -77,14 +77,14 @@ TEST(LoraWorkTest, BackwardEndsAtTheFirstAdapter) {
   };
   const std::int64_t adapters = 2 * 1024LL * 16 * (4096 + 6144 + 4096 + 4096);
   EXPECT_EQ(products(works[kBlock].backward), products(works[kBlock].forward) + adapters);
-  // Without the gradients of what the first block takes: that of queries, keys and values, and
-  // that of their adapter's first matrix.
+  // Without gradients of the first block's input: no product for that of queries, keys and values,
+  // nor for that of their adapter's first matrix.
   EXPECT_EQ(products(works[kBlock].backward) - products(works[first].backward),
             2 * 1024LL * 4096 * (6144 + 16));
   for (const Operation& operation : works[first].backward) {
     EXPECT_NE(operation.kernel.name, "input_layernorm.dgrad");
   }
-  // What the norm keeps of the first block's input: 2 h and its number per token.
+  // The norm's kept values of the first block's input: 2 h bytes and one number per token.
   EXPECT_EQ(Sum(works[kBlock].Of(Lifetime::kSaved)) - Sum(works[first].Of(Lifetime::kSaved)),
             (2 * 4096 + 4) * 1024LL);
   EXPECT_EQ(works[first].input, LayerWork::kNone);
@@ -114,8 +114,8 @@ TEST(LoraWorkTest, AdaptersCommunicateWhatIsOfTheirRank) {
   LayerWork work = BlockOf(AdaptedLlama(kAttentionAdapters), options);
   EXPECT_EQ(count(work, CollectiveKind::kAllGather, low), 1);
   EXPECT_EQ(count(work, CollectiveKind::kAllReduce, low), 3);
-  // Of the layers: two in forward, two in backward and, of frozen layers, none again for weights;
-  // of the adapter one in forward and one in backward.
+  // Layers: two in forward, two in backward, and none again for the weights of frozen layers. The
+  // adapter: one in forward and one in backward.
   EXPECT_EQ(count(work, CollectiveKind::kAllGather, wide), 4 + 2);
   EXPECT_EQ(count(work, CollectiveKind::kReduceScatter, wide), 4);
   Lora messages = kAttentionAdapters;

@@ -65,7 +65,7 @@ std::int64_t Flops(const std::vector<Operation>& operations, std::string_view mo
   return flops;
 }
 
-// What Megatron-Core keeps of a mixture with its all-to-all dispatcher, two experts per rank: n k
+// Megatron-Core keeps for a mixture with its all-to-all dispatcher and two experts per rank: n k
 // rows of h as the experts read them, 2 f and f for each row, and the origins of the rows.
 TEST(MixtureWorkTest, KeepsWhatMegatronCoreKeeps) {
   const LayerWork work = BlockOf(Mixtral(), Megatron(4));
@@ -79,7 +79,7 @@ TEST(MixtureWorkTest, KeepsWhatMegatronCoreKeeps) {
   EXPECT_EQ(Saved(work, "weights of experts' rows"), kRows * 4);
   EXPECT_EQ(Saved(work, "mlp.experts.gate_up_proj output"), kRows * 2 * kWidth * 2);
   EXPECT_EQ(Saved(work, "mlp.experts.activation output"), kRows * kWidth * 2);
-  // What the second product makes is not kept, nor is what is sent or comes back.
+  // The second product's output is not kept, nor are rows that are sent or returned.
   EXPECT_EQ(Saved(work, "mlp.experts.down_proj output"), 0);
   EXPECT_EQ(Saved(work, "permuted rows"), 0);
 }
@@ -175,7 +175,7 @@ TEST(MixtureWorkTest, DeepSpeedFillsSlots) {
   // No counts, and no host that waits for them.
   EXPECT_EQ(HostWaits(work.forward), 0);
   EXPECT_TRUE(Groups(work.forward, CollectiveKind::kAllGather).empty());
-  // Of E C h in 16 bits, three of four ranks' parts travel.
+  // Three of four ranks' parts of E C h numbers in 16 bits travel.
   for (const auto* pass : {&work.forward, &work.backward}) {
     const std::vector<GroupOperation> exchanges = Groups(*pass, CollectiveKind::kAllToAll);
     ASSERT_EQ(exchanges.size(), 2U);
@@ -442,7 +442,7 @@ TEST(MixtureWorkTest, SharedExpertsRunBesideTheExchanges) {
   }
   const auto first = std::find_if(beside.forward.begin(), beside.forward.end(), is_shared);
   EXPECT_TRUE(ExchangesRows(*std::prev(first)));
-  // What all kernels keep and which gradients they give is as it was.
+  // The kept values and the gradients are unchanged.
   const auto bytes = [](const LayerWork& work) {
     std::int64_t sum = 0;
     for (const LayerValue& activation : work.Of(Lifetime::kSaved)) sum += activation.bytes.count();
@@ -537,7 +537,7 @@ TEST(MixtureWorkTest, SelectiveOpKeepsAllToAlls) {
   EXPECT_EQ(Groups(work.forward, CollectiveKind::kAllToAll).size(), 2u);
   for (const Operation& operation : work.recompute) EXPECT_FALSE(operation.group.has_value());
   EXPECT_EQ(HostWaits(work.recompute), 0);
-  // Of 4 parts a rank's own is not sent.
+  // A rank sends all but its own of 4 parts.
   EXPECT_EQ(Saved(work, "rows, from other ranks"), kTokens * kChosen * kHidden * 2 * 3 / 4);
   EXPECT_EQ(Saved(work, "rows back, from other ranks"), kTokens * kChosen * kHidden * 2 * 3 / 4);
 }

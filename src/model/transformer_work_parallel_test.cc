@@ -252,7 +252,7 @@ TEST(DividedWorkTest, TorchaoGathersEightBits) {
   EXPECT_EQ(CommunicationOf(work.backward).gathered, in_16_bits.gathered / 2);
   EXPECT_EQ(Find(work, "gathered.input.amax")->read, Bytes(2 * 16 * a.hidden));
   EXPECT_EQ(Find(work, "gathered.input.cast")->read, Bytes(2 * 16 * a.hidden));
-  // Queries, keys and values, of which backward comes to the last first, share what is turned.
+  // Queries, keys and values share the transposed input; backward reaches the last of them first.
   EXPECT_NE(Find(work, "self_attn.v_proj.input.transpose"), nullptr);
   EXPECT_EQ(Find(work, "self_attn.q_proj.input.transpose"), nullptr);
 }

@@ -359,7 +359,7 @@ TEST(TransformerWorkTest, PartsOfBackwardKeepInputsAndGradientsOfOutputs) {
   for (const LayerValue& saved : block.Of(Lifetime::kSaved)) {
     if (saved.for_weights) kept += saved.bytes.count();
   }
-  // What both norms take and make, the attention's output, and the product that goes down.
+  // Inputs and outputs of both norms, attention's output, and the input of the down projection.
   EXPECT_EQ(kept,
             2 * kTokens * (2 * kHidden + 2 * kHidden + kHidden + kFeedForward) + 2 * 4 * kTokens);
   // Every kernel of backward is in one of the parts, and gradients of parameters come of the

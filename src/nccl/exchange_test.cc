@@ -37,7 +37,7 @@ TEST(ExchangeModelTest, AllToAllBetweenNodesFillsTheCards) {
 TEST(ExchangeModelTest, RootsSendOverAllRailsAndReceiveOverOne) {
   const ExchangeModel model(DgxH100(), 2, 16, Version::kV230);
   const double size = 1073741824;
-  // What goes to place 0 leaves by the root's own card, without NVLink: 14/16.
+  // Data to place 0 leaves by the root's own NIC, without NVLink: 14/16.
   EXPECT_NEAR(model.Price(Exchange::kScatter, GiB(1)).transfer, 14.0 / 16 * size / 370'800, 0.5);
   EXPECT_NEAR(model.Price(Exchange::kGather, GiB(1)).transfer, 0.5 * size / 48'000, 0.5);
 }

@@ -15,7 +15,7 @@ using Channels = PointToPointChannels;
 // H100, one node: 24 compute channels, 32 as a power of two. 2 x 18 NVLinks are more than that.
 TEST(PointToPointTest, OneNodeIsBoundByItsChannels) {
   EXPECT_EQ(MakePointToPointChannels(DgxH100(), 1, 24, Version::kV230), (Channels{32, 32, 4}));
-  // Two over PCIe.
+  // Two channels over PCIe.
   EXPECT_EQ(MakePointToPointChannels(PcieNode(4, Cpu::kAmd), 1, 4, Version::kV230),
             (Channels{4, 2, 1}));
 }

@@ -32,7 +32,7 @@ TEST(WorkChannelsTest, TrafficDependsOnTheFunction) {
   EXPECT_EQ(Used(Function::kReduceScatter, Protocol::kSimple, KiB(64)), 2);
 }
 
-// Cells were half as large.
+// Earlier releases have cells of half the size.
 TEST(WorkChannelsTest, EarlierReleasesSpreadFarther) {
   EXPECT_EQ(Used(Function::kAllReduce, Protocol::kSimple, KiB(64), Version::kV228), 8);
 }

@@ -70,8 +70,8 @@ TEST_P(EveryAlgorithm, FidelitiesAgreeWithinAPercent) {
       RC_ASSERT(flow == Time());
       return;
     }
-    // Where links differ a rank may be a stage ahead of another, and both meet on a link: then it
-    // takes longer than if nothing contended.
+    // If links differ, a rank may be a stage ahead of another so that both meet on a link. This
+    // takes longer than the uncontended time.
     const bool contends = run.queued > Time();
     RC_ASSERT(!contends || !list->LoopsOverlap());
     RC_CLASSIFY(contends);

@@ -13,7 +13,7 @@ namespace {
 RC_GTEST_PROP(LinkSet, NumbersAreTheOrderOfFirstArrival, ()) {
   const int links = *rc::gen::inRange(1, 20);
   LinkSet set(links);
-  // Emptied again and again: what was there before does not show.
+  // Emptied several times: earlier contents have no effect.
   const int times = *rc::gen::inRange(1, 4);
   for (int time = 0; time < times; ++time) {
     set.Clear();

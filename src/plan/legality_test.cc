@@ -159,7 +159,7 @@ TEST(Check, OnlyEncodersPredictMaskedTokens) {
   EXPECT_EQ(CodesOf(request, facts), Codes{});
   facts.encoder = true;
   EXPECT_EQ(CodesOf(request, facts), Codes{"plan.axis-not-supported-with"});
-  // Nor are those of blocks that begin with a product.
+  // Blocks that begin with a product are refused as well.
   facts.encoder = false;
   facts.norms_behind = true;
   EXPECT_EQ(CodesOf(request, facts), Codes{"plan.axis-not-supported-with"});
@@ -590,7 +590,7 @@ TEST(Check, PassesOverRulesWhoseFactsAreUnknown) {
   request.data = 7;
   EXPECT_TRUE(Check(request, Facts()).empty());
   EXPECT_TRUE(Check(Request(), EightDevices()).empty());
-  // In what a device computes that is not known.
+  // The data types of the device are unknown.
   for (const DataType type : kDataTypes) {
     request.precision = type;
     EXPECT_TRUE(Check(request, Facts()).empty()) << Name(type);

@@ -73,7 +73,8 @@ TEST(WorkOptionsOf, FollowsWhoseLayersRunAndWithWhichTorch) {
   plan.software.torch = {1, 11};
   EXPECT_TRUE(WorkOptionsOf(plan).adds_attention_biases);
   EXPECT_TRUE(WorkOptionsOf(plan).sums_norm_weights_apart);
-  // Megatron-LM hands views on, and adds biases by itself, but not under Transformer Engine.
+  // Megatron-LM passes views on, and adds biases in kernels of their own, except under Transformer
+  // Engine.
   plan.data_parallel.framework = Framework::kMegatron;
   plan.software.torch = {2, 6};
   EXPECT_FALSE(WorkOptionsOf(plan).transposes_attention);

@@ -147,8 +147,8 @@ TEST(Complete, ChoosesTypesByPrecision) {
   request.precision = DataType::kNvfp4;
   EXPECT_EQ(Complete(request, 1).training.parameter_dtype, DataType::kBf16);
 
-  // Parameters in FP32 under bf16 compute: the textbook reduces what it keeps, fsdp2 what it
-  // computes.
+  // Parameters in FP32 under bf16 compute: the textbook reduces in the parameters' type, fsdp2 in
+  // the computed one.
   request.precision = DataType::kBf16;
   request.parameter_dtype = DataType::kFp32;
   training = Complete(request, 1).training;

@@ -191,7 +191,7 @@ TEST(BoundsTest, NoForecastIsBetter) {
     const auto program = bounds.OfProgram(*scenario);
     const auto first = first_bounds.Of(*scenario);
     RC_ASSERT(Same(first, FirstBounds().Of(*scenario)));
-    // What was looked at before changes nothing.
+    // Earlier calls do not change the result.
     RC_ASSERT(Same(kernels, Bounds().OfKernels(*scenario)));
     RC_ASSERT(Same(program, Bounds().OfProgram(*scenario)));
     const auto forecast = forecaster.Evaluate(*scenario);
@@ -227,7 +227,8 @@ TEST(BoundsTest, NoForecastIsBetter) {
     tightness.memory +=
         static_cast<double>(program->memory.count()) / static_cast<double>(memory.peak.count());
   });
-  // Mostly the program says it all: what it does not is the sharing of multiprocessors and memory.
+  // The program determines most of the time; the bound misses the sharing of multiprocessors and
+  // memory.
   EXPECT_GE(tightness.plans, 50);
   EXPECT_GE(tightness.time / tightness.plans, 0.9);
   EXPECT_GE(tightness.memory / tightness.plans, 0.85);

@@ -99,7 +99,7 @@ class PlanSpace {
   static Result<PlanSpace> Around(const scenario::Scenario& scenario, const SpaceOptions& options);
 
   std::int64_t size() const { return size_; }
-  // SpaceOptions::own; -1: not included.
+  // The number of the plan SpaceOptions::own; -1 if it is not included.
   std::int64_t own() const { return parts_.front().own ? 0 : -1; }
   const std::vector<PlanPart>& parts() const { return parts_; }
   const PlanPart& PartOf(std::int64_t plan) const;

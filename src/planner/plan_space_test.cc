@@ -38,7 +38,7 @@ class PlanSpaceTest : public testing::Test {
     options_.kinds = {};
     Give({{"training.gradient_accumulation", "4"}, {"data_parallel.reshard_after_forward", "true"}});
   }
-  // What the scenario says.
+  // Sets the values that the scenario states.
   void Give(std::map<std::string, std::string> given) {
     options_.value_of = [given](const std::string& key) -> std::optional<std::string> {
       const auto found = given.find(key);
@@ -287,7 +287,7 @@ TEST_F(PlanSpaceTest, DegreesHaveSpacesOfTheirOwn) {
   EXPECT_THAT(shards, testing::UnorderedElementsAre("4", "8"));
   EXPECT_THAT(micro_batches, testing::UnorderedElementsAre("1", "2", "4", "8", "16", "32"));
 
-  // What the grids share has neighbours in the next grid.
+  // Settings that the grids share have neighbours in the next grid.
   const auto neighbours = space->NeighboursOf(0);
   ASSERT_GE(neighbours.size(), 2U);
   EXPECT_EQ(neighbours[0].key, "parallelism.tensor");
@@ -467,7 +467,7 @@ TEST_F(PlanSpaceTest, SettingsOfOneValueGoWithIt) {
   EXPECT_EQ(space->held()[1].of, "training.activation_checkpointing");
   EXPECT_THAT(space->held()[1].at, ElementsAre("full"));
 
-  // What varies is not held; nor is what belongs to values that are not tried.
+  // Settings that vary are not held, nor are those that belong to values that are not tried.
   options_.fix = {};
   options_.vary = {{"parallelism.tensor", {"1", "2"}},
                    {"training.activation_checkpointing", {"none", "selective"}}};

@@ -221,7 +221,7 @@ TEST_F(ResultStoreTest, RefusesAStoreWithOtherTables) {
   const char* const tampered[] = {
       // Results vanish as they are written.
       "CREATE TRIGGER thief BEFORE INSERT ON results BEGIN SELECT RAISE(IGNORE); END",
-      // Reading never ends.
+      // Reading this table never ends.
       "DROP TABLE facts; CREATE VIEW facts AS WITH RECURSIVE endless(position) AS (SELECT 1 UNION "
       "ALL SELECT position + 1 FROM endless) SELECT position, 'name' AS name, 'value' AS value, 0 "
       "AS digest FROM endless",

@@ -85,7 +85,7 @@ std::vector<std::int64_t> Front(const SearchProblem& problem, const Goal& goal) 
   const std::vector<std::int64_t> ranked = Ranked(problem, goal);
   for (const std::int64_t plan : ranked) {
     const Outcome outcome = problem.simulate(plan);
-    // Plans that are not safe are behind all others, and beat none of them.
+    // Unsafe plans rank after all others, and exclude none of them.
     const bool best_is_safe = IsSafe(problem.simulate(ranked.front()));
     if (!IsSafe(outcome) && best_is_safe) continue;
     const PlanFacts facts = problem.screen(plan).facts;
@@ -152,7 +152,7 @@ void CheckExact(const SearchProblem& problem, const Goal& goal, const SearchOpti
   best.resize(std::min(best.size(), static_cast<std::size_t>(options.best)));
   RC_ASSERT(result.best == best);
   RC_ASSERT(result.pareto == front);
-  // Everything is accounted for, and what was simulated is what it is.
+  // All plans are counted, and simulated plans have their own outcomes.
   std::int64_t all = 0;
   for (int verdict = 0; verdict < kVerdicts; ++verdict)
     all += result.Count(static_cast<Verdict>(verdict));
@@ -226,7 +226,7 @@ struct AnyPlans {
       rough.bound = bound_of(below(static_cast<std::int64_t>(sharp.bound.step_time.seconds())),
                              below(sharp.bound.memory.count()),
                              *rc::gen::element(sharp.bound.fit_probability, 1.0), sharp.bound.over);
-      // What has the same program has the same forecast.
+      // Plans with the same program have the same forecast.
       if (*rc::gen::arbitrary<bool>()) {
         sharp.program = fmt::format("{} {} {} {} {} {}", time, memory, lacks, outcome.flushes,
                                     outcome.fit_probability, outcome.illegal_message);
@@ -246,7 +246,7 @@ struct AnyPlans {
   }
   AnyPlans(const AnyPlans&) = delete;
 
-  // What holds for each of its plans.
+  // The bound that holds for each plan of the family.
   Screened OfFamily(std::size_t family) const {
     const auto begin = static_cast<std::size_t>(problem.families[family]);
     const std::size_t end = family + 1 < problem.families.size()
@@ -374,13 +374,13 @@ void CheckSpace(const std::string& text, const SpaceOptions& options, scenario::
           [&](std::int64_t plan) { return loaded(heads[static_cast<std::size_t>(plan)]); },
       // Samples leave out the plans that others are the same as.
       .has_twin = [](std::int64_t) { return false; }};
-  // Where a family is illegal all of its plans are.
+  // If a family is illegal, all its plans are.
   for (std::size_t plan = 0; plan < scenarios.size(); ++plan) {
     const bool by_inner = !heads[plan] && loaded(heads[plan]).by_inner;
     RC_ASSERT(heads[plan] || by_inner || !scenarios[plan]);
   }
   SearchProblem problem = ProblemOf(source);
-  // The definition looks at every outcome again and again.
+  // The reference result uses every outcome several times.
   std::map<std::int64_t, Outcome> outcomes;
   std::mutex mutex;
   problem.simulate = [&, simulate = std::move(problem.simulate)](std::int64_t plan) {
@@ -764,7 +764,7 @@ TEST(SearchTest, EndsWithWhatItHasFound) {
   EXPECT_FALSE(ended.proved);
   EXPECT_GT(ended.open, 0);
   EXPECT_EQ(ended.Count(Verdict::kOpen), ended.open);
-  // The best of all is within what is said of those that are open.
+  // The true best lies within the stated range of open plans.
   const double best = ended.outcomes.at(ended.best.front()).step_time.seconds();
   EXPECT_LE(best * ended.least, 100.0 - (kPlans - 1));
   EXPECT_TRUE(ended.pareto.empty());

@@ -159,7 +159,7 @@ TEST(ShortProgramLaws, StandsForTheWholeProgram) {
                     LastRecord(whole, whole.step[i].operand));
         }
       } else if (source == whole_sources[i]) {
-        // Of the first micro-batch.
+        // Belongs to the first micro-batch.
       } else {
         RC_ASSERT(places[i] - source == i - whole_sources[i]);
       }

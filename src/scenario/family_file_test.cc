@@ -137,7 +137,7 @@ TEST_F(FamilyFileTest, MistakesStandInTheConfiguration) {
                    "\"num_attention_heads\": 4,\n\"num_key_value_heads\": 0,\n"
                    "\"intermediate_size\": -1,\n\"vocab_size\": 100}"),
             (std::vector<std::string>{"3 input.out-of-range", "4 input.out-of-range"}));
-  // Of a list that is too short.
+  // The list has fewer elements than there are layers.
   EXPECT_EQ(Faults("{\"model_type\": \"olmo3\", \"num_hidden_layers\": 2, \"hidden_size\": 64,\n"
                    "\"num_attention_heads\": 4, \"intermediate_size\": 64, \"vocab_size\": 100,\n"
                    "\"layer_types\": [\"full_attention\"]}")

@@ -110,7 +110,7 @@ TEST(Load, WithdrawnSettingsAreNamed) {
                       "  hint: write framework: megatron or reference"),
             std::string::npos)
       << said;
-  // What the hints name loads.
+  // The names in the hints can be loaded.
   EXPECT_TRUE(LoadString(Shipped("optimizer: adamw\n"
                                  "data_parallel: {zero_stage: 0, framework: ddp}",
                                  "optimizer: adamw\n  norm: apex\n"
@@ -319,7 +319,7 @@ TEST(Load, AModelThatIsNotFoundIsTheOnlyMistake) {
   EXPECT_EQ(Mistakes(LoadString(text)), std::vector<std::string>{"s.yaml:2:8 file.not-found"});
 }
 
-// Nor does a rule about the device's data types: a B200 supports all of them.
+// Without a model, no rule about the device's data types is reported: a B200 supports all of them.
 TEST(Load, WithoutAModelNoRuleOfADeviceSpeaks) {
   for (const char* precision : {"mxfp8", "nvfp4", "fp8", "tf32"}) {
     const std::string text =
@@ -891,7 +891,7 @@ TEST(Load, AFlatClusterTakesTablesOfOtherNodesAndSaysSo) {
   // The most nodes.
   EXPECT_EQ(WarningsWithTables(table("all_reduce", 8, 1) + ", " + table("all_reduce", 8, 2)),
             std::vector<std::string>{sentence("8 ranks on 2 nodes")});
-  // What is exact for one kind is not for another.
+  // A table that is exact for one kind is not for another.
   EXPECT_EQ(WarningsWithTables(table("all_reduce", 8, 8) + ", " + table("all_gather", 8, 1)),
             std::vector<std::string>{sentence("8 ranks on 1 node")});
   EXPECT_EQ(WarningsWithTables(table("all_reduce", 8, 8) + ", " + table("all_reduce", 8, 1)),

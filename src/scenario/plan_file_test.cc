@@ -43,7 +43,7 @@ TEST(PlanFile, TakesOverridesByTheScenariosKeys) {
   EXPECT_EQ(changed->plan.training.gradient_accumulation, 5);
 }
 
-// What is wrong with a plan, by code and line.
+// Expects one mistake in a plan, by code and line.
 void ExpectFault(const std::string& text, const std::string& code, int line) {
   const auto scenario = Read(text);
   ASSERT_FALSE(scenario.has_value()) << text;
@@ -88,7 +88,7 @@ TEST(ScenarioOfPlan, NamesAFileThatIsNoScenario) {
             "this is a model file, not a scenario: it has the key 'hidden_size'");
   EXPECT_EQ(told("name: DGX\nnode: {gpu: h100-sxm}\n"),
             "this is a topology, not a scenario: it has the key 'node'");
-  // A scenario that lacks its version stays one.
+  // A scenario file without a version is still taken for a scenario.
   Diagnostics diagnostics;
   const auto document = ParseDocument("training: {}\nlayers: 1\n", "s.yaml", diagnostics);
   EXPECT_TRUE(ScenarioOfPlan(*document, diagnostics).has_value());

@@ -71,7 +71,7 @@ TEST_F(RunsFileTest, RunsAreScenariosWithSettings) {
   EXPECT_EQ(scenario->cluster->nodes(), 2);
   EXPECT_EQ(scenario->plan.training.micro_batch_size, 1);
   EXPECT_EQ(scenario->plan.data_parallel.prefetch, 2);
-  // Empty fields leave what the scenario says.
+  // Empty fields keep the scenario's values.
   const auto second = LoadTree(table->runs[1].scenario, table->files[1], cache);
   ASSERT_TRUE(second.has_value());
   EXPECT_EQ(second->cluster->nodes(), 4);

@@ -338,7 +338,7 @@ TEST(NodeTopology, ReadsRouting) {
   EXPECT_EQ(fabric(", routing: static").routing.choice, kStatic);
   EXPECT_EQ(fabric(", routing: ecmp, connections: 8").routing.choice, kEcmp);
   EXPECT_EQ(fabric(", routing: ecmp, connections: 8").connections, 8);
-  // A scenario's own goes before the file's.
+  // A scenario's own routing takes precedence over the file's.
   const topology::Fabric own = fabric(", routing: ecmp", {.choice = kStatic, .seed = 7});
   EXPECT_EQ(own.routing.choice, kStatic);
   EXPECT_EQ(own.routing.seed, 7);
@@ -389,7 +389,7 @@ TEST(NodeTopology, SocketsSayWhatAConnectionCarries) {
       sockets_of(", transport: sockets, sockets: {flow: 8 Gbps, per_channel: 4}");
   EXPECT_EQ(said.flow, Bandwidth::GigabytesPerSecond(1));
   EXPECT_EQ(said.per_channel, 4);
-  // Of a fabric with RDMA they say nothing.
+  // `sockets` is a mistake for a fabric with RDMA.
   EXPECT_EQ(Mistakes(with(", sockets: {flow: 8 Gbps}")).size(), 1U);
   EXPECT_EQ(Mistakes(with(", transport: sockets, sockets: {flow: 0 B/s}")).size(), 1U);
   EXPECT_EQ(Mistakes(with(", transport: sockets, sockets: {per_channel: 0}")).size(), 1U);
@@ -410,7 +410,7 @@ TEST(NodeTopology, ReportsAllMistakesAtOnce) {
 }
 
 TEST(NodeTopology, PlacesFaultsWhereTheyStand) {
-  // A device set that names what is not there.
+  // A device set that names missing devices.
   EXPECT_EQ(Mistakes(With(kServer, "from: gpu", "from: \"gpu[0..2]\"")),
             (std::vector<std::string>{"6:26 topology.bad-devices"}));
   EXPECT_EQ(Mistakes(With(kServer, "to: pcie_switch", "to: nvswitch")),
