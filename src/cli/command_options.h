@@ -16,6 +16,7 @@
 #include "src/report/timeline_text.h"
 #include "src/study/comparison.h"
 #include "src/study/plan_question.h"
+#include "src/study/run_time_study.h"
 #include "src/study/stage_memory.h"
 #include "src/study/sweep_run.h"
 #include "src/study/training_question.h"
@@ -86,6 +87,14 @@ struct MemoryOptions : study::MemoryQuestion {
 // micro-batch fits there.
 Outcome Memory(const MemoryOptions& options);
 
+struct RunTimeOptions : study::RunTimeQuestion {
+  bool json = false;
+  std::string report;  // HTML page to write; empty: none
+};
+
+// `stepcast run-time`: how long a whole run takes, with its failures.
+Outcome RunTime(const RunTimeOptions& options);
+
 // `timeline`, `no_timeline`: whether the step is drawn; neither: if stdout is a terminal.
 void AddSimulate(Command app, ScenarioFiles& files, SimulateOptions& options, bool& timeline,
                  bool& no_timeline);
@@ -93,6 +102,7 @@ void AddMemory(Command app, ScenarioFiles& files, MemoryOptions& options);
 void AddCompare(Command app, CompareOptions& options);
 void AddExplain(Command app, ScenarioFiles& files, ExplainOptions& options);
 void AddCollective(Command app, CollectiveOptions& options);
+void AddRunTime(Command app, ScenarioFiles& files, RunTimeOptions& options);
 
 struct CalibrateRunsOptions {
   std::string runs;      // a table, or published steps

@@ -317,6 +317,16 @@ TEST(OutputKeysTest, ThoseOfExplainAreDocumented) {
   ExpectSchema("explain", answers);
 }
 
+TEST(OutputKeysTest, ThoseOfRunTimeAreDocumented) {
+  const Answers answers = AnswersOf(
+      {fmt::format("run-time {} --json --tokens 1B --price '$2' {}", kScenario, kWarning),
+       fmt::format("run-time {} --json --tokens 1B --restarts manual --spares 1 --repair '1 d'",
+                   kScenario),
+       fmt::format("run-time {} --json --tokens 1B --node-mtbf none --job-mtbf none", kScenario)});
+  EXPECT_EQ(Printed(answers), Documented("Output of run-time"));
+  ExpectSchema("run-time", answers);
+}
+
 TEST(OutputKeysTest, ThoseOfCollectiveAreDocumented) {
   // NCCL does not take what is fastest for some sizes, and does for others.
   const Answers answers = AnswersOf({"collective scenarios/llama3-8b-fsdp/scenario.yaml --json",
