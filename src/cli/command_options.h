@@ -45,6 +45,7 @@ Outcome Simulate(const SimulateOptions& options);
 
 struct CompareOptions : study::ComparisonQuestion {
   std::string memory;  // what PyTorch says of a job's memory, in the place of B; empty: B
+  std::vector<std::string> fail_if;  // guards (study/guard.h)
   bool json = false;
 };
 

@@ -30,6 +30,7 @@
 #include "src/report/trace.h"
 #include "src/scenario/load.h"
 #include "src/study/fitting_settings.h"
+#include "src/study/guard.h"
 
 namespace stepcast::cli {
 namespace {
@@ -186,16 +187,28 @@ Outcome CompareMemory(const CompareOptions& options) {
 Outcome Compare(const CompareOptions& options) {
   if (!options.memory.empty()) return CompareMemory(options);
   const Stopwatch stopwatch;
+  Diagnostics faults;
+  const std::vector<study::Guard> guards = study::ReadGuards(options.fail_if, faults);
   const auto both = study::Compare(options);
-  if (!both) return WrongInput(both.error());
+  if (!both) faults.insert(faults.end(), both.error().begin(), both.error().end());
+  if (!faults.empty()) return WrongInput(faults);
 
   const report::ComparedPlan a{options.a, &both->a, &both->of_a};
   const report::ComparedPlan b{options.b.empty() ? options.a : options.b, &both->b, &both->of_b};
+  std::vector<report::GuardVerdict> verdicts;
+  for (const study::Guard& guard : guards) {
+    verdicts.push_back(VerdictOf(guard, both->of_a, both->of_b));
+  }
   Outcome outcome;
-  outcome.output = options.json ? report::CompareJson(a, b, stopwatch.Seconds())
-                                : report::Wrapped(report::CompareText(a, b));
+  outcome.output = options.json ? report::CompareJson(a, b, stopwatch.Seconds(), verdicts)
+                                : report::Wrapped(report::CompareText(a, b, verdicts));
   outcome.messages = Warnings(both->a);
   if (std::string more = Warnings(both->b); more != outcome.messages) outcome.messages += more;
+  for (const report::GuardVerdict& verdict : verdicts) {
+    if (!verdict.failed) continue;
+    outcome.status = kAnswerIsNo;
+    outcome.messages += fmt::format("stepcast: guard {} {}\n", verdict.guard, verdict.sentence);
+  }
   return outcome;
 }
 
@@ -347,11 +360,17 @@ constexpr const char* kCompareFooter =
     "torch.cuda.memory_summary(), or what torch.profiler's export_memory_timeline() wrote, which\n"
     "alone tells categories.\n"
     "\n"
-    "Exits 0 whenever it printed its table, also where one of the two does not fit.\n"
+    "--fail-if guards a figure in continuous integration: FIGURE>+CHANGE or FIGURE<-CHANGE, from "
+    "A\n"
+    "to B, in per cent or in the figure's unit. Figures are step_time, tokens_per_second, memory\n"
+    "(all that a device needs), peak and exposed_communication. docs/guard.md has a workflow.\n"
+    "\n"
+    "Exits 3 if a guard fails, else 0, also if one of the two plans does not fit.\n"
     "\n"
     "Example:\n"
     "  stepcast compare scenarios/gpt2-ddp/scenario.yaml --set-b training.micro_batch_size=8\n"
     "  stepcast compare plan-a/plan.json plan-b/plan.json --json\n"
+    "  stepcast compare main.yaml new.yaml --fail-if 'step_time>+2%' --fail-if 'memory>+1GiB'\n"
     "  stepcast compare my.yaml --memory snapshot.pickle\n"
     "\n";
 
@@ -468,6 +487,9 @@ void AddCompare(Command app, CompareOptions& options) {
       .Excludes(other)
       .Excludes(set_a)
       .Excludes(set_b);
+  AddRepeated(command, "--fail-if", options.fail_if, "GUARD",
+              "Exit with 3 if a figure changes by more than this from A to B: 'step_time>+2%'")
+      .Excludes(command.At("--memory"));
   command.AddFlag("--json", options.json, "Print one JSON document");
 }
 

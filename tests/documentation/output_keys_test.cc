@@ -305,7 +305,8 @@ TEST(OutputKeysTest, ThoseOfMemoryAreDocumented) {
 
 TEST(OutputKeysTest, ThoseOfCompareAreDocumented) {
   const Answers answers = AnswersOf({fmt::format(
-      "compare {} --json --set-b training.micro_batch_size=8 {}", kScenario, kWarning)});
+      "compare {} --json --set-b training.micro_batch_size=8 --fail-if 'step_time>+2%' {}", kScenario,
+      kWarning)});
   const Keys elsewhere = {"plan.time_s", "plan.communication", "plan.memory", "difference.time_s"};
   EXPECT_EQ(Folded(Printed(answers), elsewhere), Documented("Output of compare", "plan"));
   ExpectSchema("compare", answers);
