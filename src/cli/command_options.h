@@ -72,6 +72,7 @@ Outcome Collective(const CollectiveOptions& options);
 struct ExplainOptions {
   std::string scenario;
   std::vector<std::string> set;
+  std::string measured;  // "5.2 s"; empty: nothing was measured
   bool json = false;
   std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };

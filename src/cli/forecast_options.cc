@@ -31,6 +31,7 @@
 #include "src/scenario/load.h"
 #include "src/study/fitting_settings.h"
 #include "src/study/guard.h"
+#include "src/study/measured_step.h"
 
 namespace stepcast::cli {
 namespace {
@@ -246,18 +247,47 @@ Outcome Collective(const CollectiveOptions& options) {
   return outcome;
 }
 
+namespace {
+
+// Nothing without a text.
+std::optional<Time> ReadMeasured(const std::string& text, Diagnostics& faults) {
+  if (text.empty()) return std::nullopt;
+  const auto time = ParseTime(text);
+  if (time && *time > Time()) return *time;
+  faults.push_back(
+      {"command.wrong-use",
+       {"--measured " + text, 0, 0},
+       time ? "a step takes longer than nothing: " + Quoted(text) : time.error().message,
+       "write the measured time of a step, for example --measured '5.2 s'"});
+  return std::nullopt;
+}
+
+}  // namespace
+
 Outcome Explain(const ExplainOptions& options) {
   const Stopwatch stopwatch;
   scenario::InputCache cache;
   auto scenario = scenario::Load(options.scenario, options.set, cache);
-  if (!scenario) return WrongInput(scenario.error());
+  Diagnostics faults;
+  const std::optional<Time> time = ReadMeasured(options.measured, faults);
+  if (!scenario) faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
+  if (!faults.empty()) return WrongInput(faults);
   const auto explanation = forecast::Explain(*scenario);
   if (!explanation) return WrongInput(explanation.error());
+  std::optional<report::MeasuredStep> measured;
+  if (time) {
+    auto explained = study::ExplainMeasured(options.scenario, options.set, *scenario,
+                                            explanation->forecast, *time, cache);
+    if (!explained) return WrongInput(explained.error());
+    measured = *std::move(explained);
+  }
   forecast::WarnOfOptimizerStates(explanation->forecast.memory, *scenario);
   forecast::WarnOfCommunicationSettings(*scenario);
   Outcome outcome;
-  outcome.output = options.json ? report::ExplainJson(*scenario, *explanation, stopwatch.Seconds())
-                                : report::Wrapped(report::ExplainText(*scenario, *explanation));
+  const report::MeasuredStep* const shown = measured ? &*measured : nullptr;
+  outcome.output = options.json
+                       ? report::ExplainJson(*scenario, *explanation, stopwatch.Seconds(), shown)
+                       : report::Wrapped(report::ExplainText(*scenario, *explanation, shown));
   outcome.messages = Warnings(*scenario);
   const forecast::MemoryForecast& memory = forecast::LeastProbable(explanation->forecast);
   AnswerFit(memory.verdict(), memory.fit_probability, options.fit_probability, outcome);
@@ -389,8 +419,15 @@ constexpr const char* kExplainFooter =
     "is\n"
     "bound by latency. Steps at other speeds are simulated anew, on all ranks.\n"
     "\n"
+    "--measured says whether a measured step is inside the stated range. Then it tries what runs\n"
+    "often have otherwise: releases, kernels, recomputation, buckets. Each is a forecast of its "
+    "own,\n"
+    "with the part of the difference that it explains. Below are resources and the speed at which\n"
+    "each of them would explain the difference by itself (docs/slower-than-forecast.md).\n"
+    "\n"
     "Example:\n"
     "  stepcast explain scenarios/llama3-8b-fsdp/scenario.yaml\n"
+    "  stepcast explain scenarios/llama3-8b-fsdp/scenario.yaml --measured '5.2 s'\n"
     "  stepcast explain scenarios/gpt2-ddp/scenario.yaml --set cluster.nodes=4 \\\n"
     "      --set parallelism.data=32\n"
     "\n";
@@ -496,6 +533,10 @@ void AddCompare(Command app, CompareOptions& options) {
 void AddExplain(Command app, ScenarioFiles& files, ExplainOptions& options) {
   Command explain = app.Add("explain", kExplainAbout, kExplainFooter);
   AddScenarioFiles(explain, files, options.set);
+  explain
+      .AddOption("--measured", options.measured,
+                 "The time that a step took: also show what could explain the difference")
+      .Type("TIME");
   explain.AddFlag("--json", options.json, "Print one JSON document");
   AddFitProbability(explain, options.fit_probability);
 }

@@ -28,8 +28,8 @@ inline constexpr MachineResource kMachineResources[] = {
     MachineResource::kLaunch};
 const char* Name(MachineResource resource);  // "compute", "device memory", ...
 
-// `prices` where the resource is `factor` times as fast. An operation that several resources bound
-// gets faster only up to the next bound.
+// `prices` where the resource is `factor` times as fast, or slow if that is below 1. An operation
+// that several resources bound gets faster only up to the next bound.
 cost::Prices Faster(cost::Prices prices, MachineResource resource, double factor);
 
 struct WhatIf {

@@ -16,6 +16,8 @@
 
 namespace stepcast::report {
 
+struct MeasuredStep;  // measured_step.h
+
 // A profile as a file that scenario::LoadCalibration reads back to the same values (locations
 // apart): one row for each point, in columns. Sections that hold nothing are left out. Text is
 // written as it is but for control characters, which become spaces.
@@ -72,12 +74,15 @@ std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double sec
 // The output of `explain`: the critical path, exposed communication, the effect of faster
 // resources, and what is in memory at the peak.
 
+// `measured`: what could explain a measured step time; null: nothing was measured.
 std::string ExplainText(const scenario::Scenario& scenario,
-                        const forecast::Explanation& explanation);
+                        const forecast::Explanation& explanation,
+                        const MeasuredStep* measured = nullptr);
 
 // The document of `explain --json`, version 1.
 std::string ExplainJson(const scenario::Scenario& scenario,
-                        const forecast::Explanation& explanation, double seconds);
+                        const forecast::Explanation& explanation, double seconds,
+                        const MeasuredStep* measured = nullptr);
 
 // The output of `memory`: for each ZeRO stage, the textbook formula beside the simulated peak.
 

@@ -313,7 +313,11 @@ TEST(OutputKeysTest, ThoseOfCompareAreDocumented) {
 }
 
 TEST(OutputKeysTest, ThoseOfExplainAreDocumented) {
-  const Answers answers = AnswersOf({fmt::format("explain {} --json {}", kScenario, kWarning)});
+  const Answers answers =
+      AnswersOf({fmt::format("explain {} --json {}", kScenario, kWarning),
+                 fmt::format("explain {} --json --measured '60 ms'", kScenario),
+                 // Without a range, and with resources that no speed makes explain it.
+                 "explain scenarios/bucket-sweep/scenario.yaml --json --measured '1 h'"});
   EXPECT_EQ(Folded(Printed(answers), {"time_s", "memory"}), Documented("Output of explain"));
   ExpectSchema("explain", answers);
 }
