@@ -301,6 +301,7 @@ struct Request {
   ModelImportOptions model_import;
   CompareOptions compare;
   ExplainOptions explain;
+  RunTimeOptions run_time;
   SweepOptions sweep;
   PlanOptions plan;
   CalibrateOptions calibrate;
@@ -326,6 +327,7 @@ void Describe(Command app, Request& request) {
   AddMemory(app, request.files, request.memory);
   AddCompare(app, request.compare);
   AddExplain(app, request.files, request.explain);
+  AddRunTime(app, request.files, request.run_time);
   AddSweep(app, request.sweep);
   AddPlan(app, request.files, request.plan);
   AddCalibrate(app, request.calibrate, request.calibrate_import, request.calibrate_runs);
@@ -387,6 +389,12 @@ Outcome RunExplain(Request& request) {
                [&] { return Explain(request.explain); });
 }
 
+Outcome RunRunTime(Request& request) {
+  const WorkNotice notice("simulating a step of " + Named(request.files));
+  return RunOn(request.files, request.run_time.scenario, request.run_time.set,
+               [&] { return RunTime(request.run_time); });
+}
+
 Outcome RunCollective(const Request& request) {
   const WorkNotice notice("forecasting a collective at each size on the cluster of " +
                           request.collective.scenario);
@@ -418,6 +426,7 @@ std::optional<Outcome> RunForecast(std::string_view command, Request& request,
     return Compare(request.compare);
   }
   if (command == "explain") return RunExplain(request);
+  if (command == "run-time") return RunRunTime(request);
   if (command == "sweep") return RunSweep(request.sweep, hardware.run_work);
   if (command == "plan") {
     request.files.for_search = true;

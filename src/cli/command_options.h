@@ -16,6 +16,7 @@
 #include "src/report/timeline_text.h"
 #include "src/study/comparison.h"
 #include "src/study/plan_question.h"
+#include "src/study/run_time_study.h"
 #include "src/study/stage_memory.h"
 #include "src/study/sweep_run.h"
 #include "src/study/training_question.h"
@@ -43,7 +44,8 @@ struct SimulateOptions {
 Outcome Simulate(const SimulateOptions& options);
 
 struct CompareOptions : study::ComparisonQuestion {
-  std::string memory;  // PyTorch's measurement of a job's memory, instead of B
+  std::string memory;                // PyTorch's measurement of a job's memory, instead of B
+  std::vector<std::string> fail_if;  // guards (study/guard.h)
   bool json = false;
 };
 
@@ -70,6 +72,7 @@ Outcome Collective(const CollectiveOptions& options);
 struct ExplainOptions {
   std::string scenario;
   std::vector<std::string> set;
+  std::string measured;  // "5.2 s"; empty: nothing was measured
   bool json = false;
   std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
@@ -86,6 +89,14 @@ struct MemoryOptions : study::MemoryQuestion {
 // micro-batch fits.
 Outcome Memory(const MemoryOptions& options);
 
+struct RunTimeOptions : study::RunTimeQuestion {
+  bool json = false;
+  std::string report;  // HTML page to write; empty: none
+};
+
+// `stepcast run-time`: how long a whole run takes, with its failures.
+Outcome RunTime(const RunTimeOptions& options);
+
 // `timeline`, `no_timeline`: whether to draw the step; if neither is set, it is drawn on a
 // terminal.
 void AddSimulate(Command app, ScenarioFiles& files, SimulateOptions& options, bool& timeline,
@@ -94,6 +105,7 @@ void AddMemory(Command app, ScenarioFiles& files, MemoryOptions& options);
 void AddCompare(Command app, CompareOptions& options);
 void AddExplain(Command app, ScenarioFiles& files, ExplainOptions& options);
 void AddCollective(Command app, CollectiveOptions& options);
+void AddRunTime(Command app, ScenarioFiles& files, RunTimeOptions& options);
 
 struct CalibrateRunsOptions {
   std::string runs;      // a table, or published steps

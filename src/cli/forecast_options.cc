@@ -30,6 +30,8 @@
 #include "src/report/trace.h"
 #include "src/scenario/load.h"
 #include "src/study/fitting_settings.h"
+#include "src/study/guard.h"
+#include "src/study/measured_step.h"
 
 namespace stepcast::cli {
 namespace {
@@ -186,16 +188,28 @@ Outcome CompareMemory(const CompareOptions& options) {
 Outcome Compare(const CompareOptions& options) {
   if (!options.memory.empty()) return CompareMemory(options);
   const Stopwatch stopwatch;
+  Diagnostics faults;
+  const std::vector<study::Guard> guards = study::ReadGuards(options.fail_if, faults);
   const auto both = study::Compare(options);
-  if (!both) return WrongInput(both.error());
+  if (!both) faults.insert(faults.end(), both.error().begin(), both.error().end());
+  if (!faults.empty()) return WrongInput(faults);
 
   const report::ComparedPlan a{options.a, &both->a, &both->of_a};
   const report::ComparedPlan b{options.b.empty() ? options.a : options.b, &both->b, &both->of_b};
+  std::vector<report::GuardVerdict> verdicts;
+  for (const study::Guard& guard : guards) {
+    verdicts.push_back(VerdictOf(guard, both->of_a, both->of_b));
+  }
   Outcome outcome;
-  outcome.output = options.json ? report::CompareJson(a, b, stopwatch.Seconds())
-                                : report::Wrapped(report::CompareText(a, b));
+  outcome.output = options.json ? report::CompareJson(a, b, stopwatch.Seconds(), verdicts)
+                                : report::Wrapped(report::CompareText(a, b, verdicts));
   outcome.messages = Warnings(both->a);
   if (std::string more = Warnings(both->b); more != outcome.messages) outcome.messages += more;
+  for (const report::GuardVerdict& verdict : verdicts) {
+    if (!verdict.failed) continue;
+    outcome.status = kAnswerIsNo;
+    outcome.messages += fmt::format("stepcast: guard {} {}\n", verdict.guard, verdict.sentence);
+  }
   return outcome;
 }
 
@@ -233,18 +247,47 @@ Outcome Collective(const CollectiveOptions& options) {
   return outcome;
 }
 
+namespace {
+
+// Nothing without a text.
+std::optional<Time> ReadMeasured(const std::string& text, Diagnostics& faults) {
+  if (text.empty()) return std::nullopt;
+  const auto time = ParseTime(text);
+  if (time && *time > Time()) return *time;
+  faults.push_back(
+      {"command.wrong-use",
+       {"--measured " + text, 0, 0},
+       time ? "a step takes longer than nothing: " + Quoted(text) : time.error().message,
+       "write the measured time of a step, for example --measured '5.2 s'"});
+  return std::nullopt;
+}
+
+}  // namespace
+
 Outcome Explain(const ExplainOptions& options) {
   const Stopwatch stopwatch;
   scenario::InputCache cache;
   auto scenario = scenario::Load(options.scenario, options.set, cache);
-  if (!scenario) return WrongInput(scenario.error());
+  Diagnostics faults;
+  const std::optional<Time> time = ReadMeasured(options.measured, faults);
+  if (!scenario) faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
+  if (!faults.empty()) return WrongInput(faults);
   const auto explanation = forecast::Explain(*scenario);
   if (!explanation) return WrongInput(explanation.error());
+  std::optional<report::MeasuredStep> measured;
+  if (time) {
+    auto explained = study::ExplainMeasured(options.scenario, options.set, *scenario,
+                                            explanation->forecast, *time, cache);
+    if (!explained) return WrongInput(explained.error());
+    measured = *std::move(explained);
+  }
   forecast::WarnOfOptimizerStates(explanation->forecast.memory, *scenario);
   forecast::WarnOfCommunicationSettings(*scenario);
   Outcome outcome;
-  outcome.output = options.json ? report::ExplainJson(*scenario, *explanation, stopwatch.Seconds())
-                                : report::Wrapped(report::ExplainText(*scenario, *explanation));
+  const report::MeasuredStep* const shown = measured ? &*measured : nullptr;
+  outcome.output = options.json
+                       ? report::ExplainJson(*scenario, *explanation, stopwatch.Seconds(), shown)
+                       : report::Wrapped(report::ExplainText(*scenario, *explanation, shown));
   outcome.messages = Warnings(*scenario);
   const forecast::MemoryForecast& memory = forecast::LeastProbable(explanation->forecast);
   AnswerFit(memory.verdict(), memory.fit_probability, options.fit_probability, outcome);
@@ -347,11 +390,17 @@ constexpr const char* kCompareFooter =
     "torch.cuda.memory_summary(), or what torch.profiler's export_memory_timeline() wrote, which\n"
     "alone tells categories.\n"
     "\n"
-    "Exits 0 whenever it printed its table, also where one of the two does not fit.\n"
+    "--fail-if guards a figure in continuous integration: FIGURE>+CHANGE or FIGURE<-CHANGE, in\n"
+    "per cent or in the figure's unit, from A to B. Figures are step_time, tokens_per_second,\n"
+    "memory (all that a device needs), peak and exposed_communication. docs/guard.md has a\n"
+    "workflow.\n"
+    "\n"
+    "Exits 3 if a guard fails, else 0, also if one of the two plans does not fit.\n"
     "\n"
     "Example:\n"
     "  stepcast compare scenarios/gpt2-ddp/scenario.yaml --set-b training.micro_batch_size=8\n"
     "  stepcast compare plan-a/plan.json plan-b/plan.json --json\n"
+    "  stepcast compare main.yaml new.yaml --fail-if 'step_time>+2%' --fail-if 'memory>+1GiB'\n"
     "  stepcast compare my.yaml --memory snapshot.pickle\n"
     "\n";
 
@@ -370,8 +419,15 @@ constexpr const char* kExplainFooter =
     "is\n"
     "bound by latency. Steps at other speeds are simulated anew, on all ranks.\n"
     "\n"
+    "--measured says whether a measured step is inside the stated range. Then it tries settings\n"
+    "that runs often have otherwise: releases, kernels, recomputation, buckets. Each is a\n"
+    "forecast of its own, with the part of the difference that it explains. Below are resources,\n"
+    "and the speed at which each of them explains the difference by itself\n"
+    "(docs/slower-than-forecast.md).\n"
+    "\n"
     "Example:\n"
     "  stepcast explain scenarios/llama3-8b-fsdp/scenario.yaml\n"
+    "  stepcast explain scenarios/llama3-8b-fsdp/scenario.yaml --measured '5.2 s'\n"
     "  stepcast explain scenarios/gpt2-ddp/scenario.yaml --set cluster.nodes=4 \\\n"
     "      --set parallelism.data=32\n"
     "\n";
@@ -468,12 +524,19 @@ void AddCompare(Command app, CompareOptions& options) {
       .Excludes(other)
       .Excludes(set_a)
       .Excludes(set_b);
+  AddRepeated(command, "--fail-if", options.fail_if, "GUARD",
+              "Exit with 3 if a figure changes by more than this from A to B: 'step_time>+2%'")
+      .Excludes(command.At("--memory"));
   command.AddFlag("--json", options.json, "Print one JSON document");
 }
 
 void AddExplain(Command app, ScenarioFiles& files, ExplainOptions& options) {
   Command explain = app.Add("explain", kExplainAbout, kExplainFooter);
   AddScenarioFiles(explain, files, options.set);
+  explain
+      .AddOption("--measured", options.measured,
+                 "The time that a step took: also show what could explain the difference")
+      .Type("TIME");
   explain.AddFlag("--json", options.json, "Print one JSON document");
   AddFitProbability(explain, options.fit_probability);
 }

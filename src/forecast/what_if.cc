@@ -39,8 +39,10 @@ void Speed(Demand& demand, Resource resource, double factor, Operation operation
     most_after = std::max(most_after, kind(r) == resource ? share / factor : share);
   }
   if (most == 0 || most_after == most) return;
-  // A share above 1 shrinks first; below 1 the work ends sooner.
-  const double faster = std::max(1.0, std::min(1.0, most) / most_after);
+  // A share above 1 shrinks first; below 1 the work ends sooner. With less of the resource the work
+  // takes longer once its share is above 1.
+  const double faster = factor < 1 ? std::max(1.0, most) / std::max(1.0, most_after)
+                                   : std::max(1.0, std::min(1.0, most) / most_after);
   demand.work = Sped(demand.work, faster);
   for (int r = 0; r < kResources; ++r) {
     // A collective's channels hold the same number of multiprocessors at any link speed.

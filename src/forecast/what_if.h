@@ -28,8 +28,8 @@ inline constexpr MachineResource kMachineResources[] = {
     MachineResource::kLaunch};
 const char* Name(MachineResource resource);  // "compute", "device memory", ...
 
-// `prices` with a resource that is `factor` times as fast. An operation bound by several resources
-// speeds up only to the next bound.
+// `prices` with a resource that is `factor` times as fast, or slower if `factor` is below 1. An
+// operation bound by several resources speeds up only to the next bound.
 cost::Prices Faster(cost::Prices prices, MachineResource resource, double factor);
 
 struct WhatIf {

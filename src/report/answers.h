@@ -16,6 +16,8 @@
 
 namespace stepcast::report {
 
+struct MeasuredStep;  // measured_step.h
+
 // A profile as a YAML file, with one row per point. scenario::LoadCalibration reads it back to the
 // same values, apart from locations. Empty sections are left out. Control characters in text become
 // spaces.
@@ -53,6 +55,8 @@ struct ComparedPlan {
   const forecast::Forecast* forecast = nullptr;
 };
 
+struct MeasuredStep;  // measured_step.h
+
 // Differences are b minus a.
 std::string CompareText(const ComparedPlan& a, const ComparedPlan& b);
 
@@ -63,12 +67,15 @@ std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double sec
 // The output of `explain`: the critical path, exposed communication, the effect of faster
 // resources, and the memory at the peak.
 
+// `measured`: what could explain a measured step time; null: nothing was measured.
 std::string ExplainText(const scenario::Scenario& scenario,
-                        const forecast::Explanation& explanation);
+                        const forecast::Explanation& explanation,
+                        const MeasuredStep* measured = nullptr);
 
 // The document of `explain --json`, version 1.
 std::string ExplainJson(const scenario::Scenario& scenario,
-                        const forecast::Explanation& explanation, double seconds);
+                        const forecast::Explanation& explanation, double seconds,
+                        const MeasuredStep* measured = nullptr);
 
 // The output of `memory`: for each ZeRO stage, the textbook formula and the simulated peak.
 

@@ -77,7 +77,13 @@ Json Collectives(const forecast::Forecast& a, const forecast::Forecast& b) {
 
 }  // namespace
 
-std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double seconds) {
+std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double seconds,
+                        const std::vector<GuardVerdict>& guards) {
+  Json verdicts = Json::array();
+  for (const GuardVerdict& verdict : guards) {
+    verdicts.push_back(
+        {{"guard", verdict.guard}, {"a", verdict.a}, {"b", verdict.b}, {"failed", verdict.failed}});
+  }
   Json settings = Json::array();
   for (const SettingPair& pair : DifferentSettings(a.scenario->resolved, b.scenario->resolved)) {
     settings.push_back(Json{{"key", pair.key}, {"a", pair.a}, {"b", pair.b}});
@@ -94,6 +100,7 @@ std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double sec
          JsonSeconds(b.forecast->communication_total - a.forecast->communication_total)},
         {"collectives", Collectives(*a.forecast, *b.forecast)},
         {"memory", MemoryDifference(a.forecast->memory, b.forecast->memory)}}},
+      {"guards", std::move(verdicts)},
       {"run", {{"seconds", seconds}}},
   });
 }

@@ -160,18 +160,23 @@ std::string MemoryTable(const forecast::MemoryForecast& a, const forecast::Memor
 
 }  // namespace
 
-std::string CompareText(const ComparedPlan& a, const ComparedPlan& b) {
+std::string CompareText(const ComparedPlan& a, const ComparedPlan& b,
+                        const std::vector<GuardVerdict>& guards) {
+  std::string verdicts;
+  for (const GuardVerdict& verdict : guards) {
+    verdicts += fmt::format("guard {} {}\n", verdict.guard, verdict.sentence);
+  }
   std::string hosts;
   for (const auto& [name, plan] : {std::pair("A", &a), std::pair("B", &b)}) {
     const auto& unknown = plan->forecast->unknown_host;
     if (unknown) hosts += fmt::format("{} host: {}\n", name, forecast::Sentence(*unknown));
   }
-  return fmt::format("A  {} ({})\nB  {} ({})\n\n{}\n{}{}\n{}\n{}\n{}\nA {}\nB {}\n",
-                     a.scenario->name, a.file, b.scenario->name, b.file, SettingsBeside(a, b),
-                     Figures(*a.forecast, *b.forecast), hosts, TimeTable(*a.forecast, *b.forecast),
-                     CollectiveTable(*a.forecast, *b.forecast),
-                     MemoryTable(a.forecast->memory, b.forecast->memory),
-                     MemorySentence(a.forecast->memory), MemorySentence(b.forecast->memory));
+  return fmt::format(
+      "A  {} ({})\nB  {} ({})\n\n{}\n{}{}\n{}\n{}\n{}\nA {}\nB {}\n{}", a.scenario->name, a.file,
+      b.scenario->name, b.file, SettingsBeside(a, b), Figures(*a.forecast, *b.forecast), hosts,
+      TimeTable(*a.forecast, *b.forecast), CollectiveTable(*a.forecast, *b.forecast),
+      MemoryTable(a.forecast->memory, b.forecast->memory), MemorySentence(a.forecast->memory),
+      MemorySentence(b.forecast->memory), verdicts.empty() ? "" : "\n" + verdicts);
 }
 
 }  // namespace stepcast::report

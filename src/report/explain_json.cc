@@ -2,11 +2,13 @@
 
 #include "src/report/answers.h"
 #include "src/report/json.h"
+#include "src/report/measured_step.h"
 
 namespace stepcast::report {
 
 std::string ExplainJson(const scenario::Scenario& scenario,
-                        const forecast::Explanation& explanation, double seconds) {
+                        const forecast::Explanation& explanation, double seconds,
+                        const MeasuredStep* measured) {
   Json path = Json::array();
   for (const forecast::PathShare& share : explanation.path) {
     path.push_back({{"operation", share.operation},
@@ -48,6 +50,8 @@ std::string ExplainJson(const scenario::Scenario& scenario,
       {"stepcast", 1},
       {"scenario", scenario.name},
       {"step_time_s", JsonSeconds(explanation.forecast.step_time)},
+      {"measured",
+       measured == nullptr ? Json() : MeasuredStepJson(explanation.forecast, *measured)},
       {"time_s", TimeJson(explanation.forecast.time)},
       {"critical_path", std::move(path)},
       {"exposed_communication",

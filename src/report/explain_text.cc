@@ -5,6 +5,7 @@
 #include "src/base/quantity.h"
 #include "src/report/answers.h"
 #include "src/report/figures_text.h"
+#include "src/report/measured_step.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {
@@ -111,9 +112,11 @@ std::string MemoryTables(const forecast::Explanation& explanation) {
 }  // namespace
 
 std::string ExplainText(const scenario::Scenario& scenario,
-                        const forecast::Explanation& explanation) {
+                        const forecast::Explanation& explanation, const MeasuredStep* measured) {
   std::string out = Header(scenario, ForecastFacts(scenario)) + "\n";
-  out += fmt::format("step time  {}\n\n", FormatTime(explanation.forecast.step_time));
+  out += fmt::format("step time  {}\n", FormatTime(explanation.forecast.step_time));
+  if (measured != nullptr) out += MeasuredStepText(explanation.forecast, *measured);
+  out += "\n";
   out += PathTable(explanation) + "\n";
   out += ExposedText(explanation);
   out += WhatIfTable(explanation) + "\n";

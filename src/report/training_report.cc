@@ -56,7 +56,7 @@ std::string TargetText(const TrainingTarget& target) {
   if (!target.availability) {
     return text + "; availability 100 % is assumed (--availability 0.9 says otherwise)";
   }
-  return text + fmt::format("; availability {:g} %", kHundred * *target.availability);
+  return text + fmt::format("; availability {:.4g} %", kHundred * *target.availability);
 }
 
 std::string TrainingText(const TrainingTarget& target, const TrainedStep& step) {

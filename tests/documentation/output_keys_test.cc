@@ -305,16 +305,31 @@ TEST(OutputKeysTest, ThoseOfMemoryAreDocumented) {
 
 TEST(OutputKeysTest, ThoseOfCompareAreDocumented) {
   const Answers answers = AnswersOf({fmt::format(
-      "compare {} --json --set-b training.micro_batch_size=8 {}", kScenario, kWarning)});
+      "compare {} --json --set-b training.micro_batch_size=8 --fail-if 'step_time>+2%' {}", kScenario,
+      kWarning)});
   const Keys elsewhere = {"plan.time_s", "plan.communication", "plan.memory", "difference.time_s"};
   EXPECT_EQ(Folded(Printed(answers), elsewhere), Documented("Output of compare", "plan"));
   ExpectSchema("compare", answers);
 }
 
 TEST(OutputKeysTest, ThoseOfExplainAreDocumented) {
-  const Answers answers = AnswersOf({fmt::format("explain {} --json {}", kScenario, kWarning)});
+  const Answers answers =
+      AnswersOf({fmt::format("explain {} --json {}", kScenario, kWarning),
+                 fmt::format("explain {} --json --measured '60 ms'", kScenario),
+                 // Without a range, and with resources that no speed makes explain it.
+                 "explain scenarios/bucket-sweep/scenario.yaml --json --measured '1 h'"});
   EXPECT_EQ(Folded(Printed(answers), {"time_s", "memory"}), Documented("Output of explain"));
   ExpectSchema("explain", answers);
+}
+
+TEST(OutputKeysTest, ThoseOfRunTimeAreDocumented) {
+  const Answers answers = AnswersOf(
+      {fmt::format("run-time {} --json --tokens 1B --price '$2' {}", kScenario, kWarning),
+       fmt::format("run-time {} --json --tokens 1B --restarts manual --spares 1 --repair '1 d'",
+                   kScenario),
+       fmt::format("run-time {} --json --tokens 1B --node-mtbf none --job-mtbf none", kScenario)});
+  EXPECT_EQ(Printed(answers), Documented("Output of run-time"));
+  ExpectSchema("run-time", answers);
 }
 
 TEST(OutputKeysTest, ThoseOfCollectiveAreDocumented) {

@@ -1,0 +1,283 @@
+#include "src/report/run_time_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/base/bytes.h"
+#include "src/base/quantity.h"
+#include "src/report/charts.h"
+#include "src/report/figures_text.h"
+#include "src/report/json.h"
+#include "src/report/page.h"
+#include "src/report/table.h"
+#include "src/report/training_report.h"
+
+namespace stepcast::report {
+
+using forecast::Published;
+using forecast::WholeRun;
+
+namespace {
+
+constexpr double kJoulesPerKilowattHour = 3.6e6;
+
+std::string TimeText(double seconds) {
+  constexpr double kShort = 2 * forecast::kMinute;
+  if (!std::isfinite(seconds)) return "without end";
+  if (seconds < kShort || seconds >= forecast::kHour) return Duration(seconds);
+  return Decimal(seconds / forecast::kMinute, 1) + " min";
+}
+
+struct TimePart {
+  const char* name;
+  const char* key;
+  double share;
+};
+
+std::vector<TimePart> PartsOf(const forecast::TimeShares& shares) {
+  return {{"training that is kept", "work", shares.work},
+          {"saving checkpoints", "saving", shares.saving},
+          {"recovering from failures", "recovery", shares.recovery},
+          {"work that is done again", "rework", shares.rework},
+          {"waiting for repairs", "waiting", shares.waiting}};
+}
+
+struct InputRow {
+  const char* name;
+  const char* key;
+  Published value;
+  const char* source;
+  bool rate = false;  // bytes per second instead of seconds
+};
+
+std::vector<InputRow> RowsOf(const forecast::RunInputs& inputs) {
+  std::vector<InputRow> rows = {
+      {"time between failures of a node", "node_mtbf_s", inputs.node_mtbf, "Llama 3; RSC"},
+      {"time between other failures of the job", "job_mtbf_s", inputs.job_mtbf,
+       "Llama 3; BLOOM, OPT"},
+      {"restart", "restart_s", inputs.restart, "RSC"},
+      {"storage of the job", "storage_bytes_per_s", inputs.storage, "BLOOM; ByteCheckpoint", true}};
+  if (inputs.detection.worst > 0) {
+    rows.insert(rows.begin() + 2, {"detection", "detection_s", inputs.detection, "BLOOM"});
+  }
+  return rows;
+}
+
+std::string InputText(const InputRow& row, double value) {
+  if (row.rate) {
+    return FormatBandwidth(Bandwidth::BytesPerSecond(std::llround(value)));
+  }
+  return std::isfinite(value) ? TimeText(value) : "never";
+}
+
+Table InputTable(const forecast::RunInputs& inputs) {
+  Table table(
+      {{"depends on", Align::kLeft}, {"likely"}, {"best"}, {"worst"}, {"source", Align::kLeft}});
+  for (const InputRow& row : RowsOf(inputs)) {
+    if (row.value.given) {
+      table.AddRow({row.name, InputText(row, row.value.likely), "", "", "given"});
+    } else {
+      table.AddRow({row.name, InputText(row, row.value.likely), InputText(row, row.value.best),
+                    InputText(row, row.value.worst), row.source});
+    }
+  }
+  return table;
+}
+
+Table TimeTable(const WholeRun& run) {
+  const double seconds = TrainingSeconds(run.target, TrainedStepOf(run.step));
+  Table table({{"where the time of the run goes", Align::kLeft}, {"time"}, {"%"}});
+  for (const TimePart& part : PartsOf(run.time.shares)) {
+    table.AddRow({part.name, TimeText(part.share * seconds), Decimal(kHundred * part.share, 2)});
+  }
+  table.AddRule();
+  table.AddRow({"run", TimeText(seconds), Decimal(kHundred, 2)});
+  return table;
+}
+
+std::int64_t StepsOf(const WholeRun& run) {
+  return std::llround(
+      std::ceil(run.target.tokens / static_cast<double>(TrainedStepOf(run.step).tokens)));
+}
+
+std::string FailuresText(const WholeRun& run) {
+  constexpr double kFew = 10;
+  const double expected = run.time.expected_failures;
+  return Decimal(expected, expected < kFew ? 2 : 0);
+}
+
+std::string FailuresLine(const WholeRun& run) {
+  const forecast::Failures& failures = run.time.failures;
+  if (failures.rate == 0) return "failures   none\n";
+  return fmt::format(
+      "failures   one every {} on average, {} in the run; each costs {} until work goes on\n",
+      TimeText(1 / failures.rate), Grouped(std::llround(run.time.expected_failures)),
+      TimeText(failures.recovery));
+}
+
+std::string CheckpointLines(const WholeRun& run) {
+  const forecast::RunTime& time = run.time;
+  std::string text = fmt::format("saves      {}, {}: work stands still for {}{}\n",
+                                 FormatBytes(Bytes(std::llround(run.run.state))),
+                                 run.run.async ? "async" : "sync", TimeText(time.cost.blocking),
+                                 run.run.async ? fmt::format(", and a restart can use it {} later",
+                                                             TimeText(time.cost.background))
+                                               : "");
+  text += fmt::format("interval   {}", TimeText(time.interval));
+  text += run.run.interval ? fmt::format("; the best one is {}", TimeText(time.best_interval))
+                           : ", the best one";
+  if (time.young_and_daly) {
+    text += fmt::format(" (Young {}, Daly {})", TimeText(time.young_and_daly->first),
+                        TimeText(time.young_and_daly->second));
+  }
+  return text + "\n";
+}
+
+std::string EnergyLine(const WholeRun& run) {
+  if (run.GpuWatts() == 0) return "energy     not known: the GPU's data sheet states no power\n";
+  const auto energy = [](double joules) {
+    constexpr double kGigawattHour = 1e6;
+    const double hours = joules / kJoulesPerKilowattHour;
+    return hours >= kGigawattHour / 10 ? fmt::format("{} GWh", Decimal(hours / kGigawattHour, 2))
+                                       : fmt::format("{} kWh", Decimal(hours, 0));
+  };
+  return fmt::format(
+      "energy     {}{}: GPUs {} at {} W{}, PUE {:g}{}\n", run.power.at_most ? "at most " : "",
+      energy(run.Energy()), energy(run.GpuEnergy()), Decimal(run.GpuWatts(), 0),
+      run.node_watts > 0 ? fmt::format(", {:g} W for the rest of a node", run.node_watts) : "",
+      run.pue, run.pue_assumed ? " (assumed)" : "");
+}
+
+}  // namespace
+
+std::string RunTimeText(const scenario::Scenario& scenario, const WholeRun& run) {
+  const forecast::TrainedStep step = TrainedStepOf(run.step);
+  const auto [shortest, longest] = run.SecondsRange();
+  const auto [least, most] = run.time.work_range;
+  std::string out = Header(scenario, ForecastFacts(scenario)) + "\n";
+  out += fmt::format("step time  {}, {} steps\n", FormatTime(run.step.step_time),
+                     Grouped(StepsOf(run)));
+  out += TrainingText(run.target, step);
+  out += fmt::format("range      {} to {}\n", TimeText(shortest), TimeText(longest));
+  out += fmt::format("effective  {} % of the time ({} to {} %)\n",
+                     Decimal(kHundred * run.time.shares.work, 1), Decimal(kHundred * least, 1),
+                     Decimal(kHundred * most, 1));
+  out += EnergyLine(run);
+  out += FailuresLine(run) + CheckpointLines(run) + "\n";
+  out += TimeTable(run).ToString() + "\n";
+  out += InputTable(run.inputs).ToString();
+  return out;
+}
+
+std::string RunTimeJson(const scenario::Scenario& scenario, const WholeRun& run, double seconds) {
+  const forecast::TrainedStep step = TrainedStepOf(run.step);
+  const forecast::RunTime& time = run.time;
+  const auto [shortest, longest] = run.SecondsRange();
+  Json document{{"stepcast", 1},
+                {"scenario", scenario.name},
+                {"step_time_s", JsonSeconds(run.step.step_time)},
+                {"gpus", step.gpus},
+                {"steps", StepsOf(run)},
+                {"training", TargetJson(run.target)}};
+  for (auto& [key, value] : TrainingFigures(run.target, step)) document[key] = std::move(value);
+  document["training_range_s"] = {shortest, longest};
+  document["effective"] = time.shares.work;
+  document["effective_range"] = {time.work_range.first, time.work_range.second};
+  Json shares = Json::object();
+  for (const TimePart& part : PartsOf(time.shares)) shares[part.key] = part.share;
+  document["shares"] = std::move(shares);
+  document["failures"] = {{"rate_per_s", time.failures.rate},
+                          {"recovery_s", time.failures.recovery},
+                          {"expected", time.expected_failures}};
+  const auto& laws = time.young_and_daly;
+  document["checkpoint"] = {{"bytes", std::llround(run.run.state)},
+                            {"mode", run.run.async ? "async" : "sync"},
+                            {"blocking_s", time.cost.blocking},
+                            {"background_s", time.cost.background},
+                            {"interval_s", time.interval},
+                            {"best_interval_s", time.best_interval},
+                            {"young_interval_s", laws ? Json(laws->first) : Json()},
+                            {"daly_interval_s", laws ? Json(laws->second) : Json()}};
+  document["energy"] = {{"gpu_watts", run.GpuWatts()},
+                        {"at_most", run.power.at_most},
+                        {"gpus_kwh", run.GpuEnergy() / kJoulesPerKilowattHour},
+                        {"pue", run.pue},
+                        {"kwh", run.Energy() / kJoulesPerKilowattHour}};
+  Json inputs = Json::array();
+  for (const InputRow& row : RowsOf(run.inputs)) {
+    inputs.push_back({{"name", row.key},
+                      {"likely", row.value.likely},
+                      {"best", row.value.best},
+                      {"worst", row.value.worst},
+                      {"given", row.value.given}});
+  }
+  document["inputs"] = std::move(inputs);
+  document["warnings"] = scenario.warnings;
+  document["run"] = {{"seconds", seconds}};
+  return Text(document);
+}
+
+namespace {
+
+PageSection TimeSection(const WholeRun& run) {
+  PageSection section{.heading = "Where the time of the run goes"};
+  section.paragraphs = {
+      "A failure costs the recovery and the work behind the last checkpoint, which is done again. "
+      "The parts are exact for failures at a constant rate, and add up to the run."};
+  const double days = TrainingSeconds(run.target, TrainedStepOf(run.step)) / forecast::kDay;
+  ChartData data;
+  std::vector<std::string> names;
+  for (const TimePart& part : PartsOf(run.time.shares)) {
+    names.emplace_back(part.name);
+    data.Word("bar", "run");
+    data.Word("part", part.name);
+    data.Number("value", Rounded(part.share * days));
+    data.Number("share", Rounded(kHundred * part.share));
+  }
+  section.chart = StackedBars(
+      "Where the time of the run goes, as one stacked bar; the table below has its parts", "days",
+      std::move(data), PaletteOf(names), 1);
+  section.tables.push_back({.caption = "Parts of the run", .table = TimeTable(run)});
+  return section;
+}
+
+PageSection InputSection(const WholeRun& run) {
+  PageSection section{.heading = "What it depends on"};
+  section.paragraphs = {
+      "The range of the effective time has the effect of each figure at its best and at its worst, "
+      "and the chance in the number of failures, added in quadrature."};
+  section.tables.push_back({.caption = "Inputs", .table = InputTable(run.inputs)});
+  return section;
+}
+
+}  // namespace
+
+std::string RunTimePage(const scenario::Scenario& scenario, const WholeRun& run) {
+  const auto [shortest, longest] = run.SecondsRange();
+  const auto [least, most] = run.time.work_range;
+  const double seconds = TrainingSeconds(run.target, TrainedStepOf(run.step));
+  Page page;
+  page.kind = "Forecast of a whole run";
+  page.title = scenario.name;
+  page.asked = ForecastFacts(scenario);
+  page.asked.emplace_back("run", TargetText(run.target));
+  page.answer = {
+      {"time", TimeText(seconds), fmt::format("{} to {}", TimeText(shortest), TimeText(longest))},
+      {"effective", Decimal(kHundred * run.time.shares.work, 1) + " %",
+       fmt::format("{} to {} %", Decimal(kHundred * least, 1), Decimal(kHundred * most, 1))},
+      {"failures", FailuresText(run),
+       fmt::format("each costs {} and work", TimeText(run.time.failures.recovery))},
+      {"checkpoint interval", TimeText(run.time.interval),
+       run.run.interval ? fmt::format("the best one is {}", TimeText(run.time.best_interval))
+                        : "the best one"}};
+  page.warnings = scenario.warnings;
+  page.sections = {TimeSection(run), InputSection(run)};
+  page.appendices = {{"The scenario with every default", Text(ToJson(scenario.resolved))}};
+  return PageHtml(page);
+}
+
+}  // namespace stepcast::report

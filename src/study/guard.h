@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/forecast/values.h"
+#include "src/report/answers.h"
+
+// What must not get worse from one plan to another: `compare --fail-if`.
+namespace stepcast::study {
+
+enum class GuardedFigure : std::uint8_t {
+  kStepTime,         // "step_time"
+  kTokensPerSecond,  // "tokens_per_second"
+  kMemory,           // "memory": what a device needs in all
+  kPeak,             // "peak": what its allocator hands out at most
+  kExposed,          // "exposed_communication"
+};
+
+// "step_time>+2%": fails if the change from A to B is above the limit; with '<', if it is below.
+struct Guard {
+  std::string text;
+  GuardedFigure figure = GuardedFigure::kStepTime;
+  bool above = true;
+  bool relative = true;  // `limit` is a part of A's figure; else in seconds, bytes or tokens/s
+  double limit = 0;
+};
+
+// What cannot be read goes to `faults`, located at "--fail-if TEXT".
+std::vector<Guard> ReadGuards(const std::vector<std::string>& texts, Diagnostics& faults);
+
+report::GuardVerdict VerdictOf(const Guard& guard, const forecast::Forecast& a,
+                               const forecast::Forecast& b);
+
+}  // namespace stepcast::study

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/base/time.h"
+#include "src/forecast/values.h"
+#include "src/report/measured_step.h"
+#include "src/scenario/input_contents.h"
+#include "src/scenario/scenario.h"
+
+namespace stepcast::study {
+
+// What could make a step take as long as it was measured: settings that runs often have otherwise
+// than the scenario says, each tried by a forecast of its own, and resources that are slower than
+// described. `file` and `set` are what `scenario` was loaded from, `forecast` is its own.
+Result<report::MeasuredStep> ExplainMeasured(const std::string& file,
+                                             const std::vector<std::string>& set,
+                                             const scenario::Scenario& scenario,
+                                             const forecast::Forecast& forecast, Time measured,
+                                             scenario::InputCache& cache);
+
+}  // namespace stepcast::study

@@ -1,0 +1,166 @@
+#include "src/study/run_time_study.h"
+
+#include <limits>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/forecast/forecast.h"
+#include "src/forecast/warnings.h"
+#include "src/scenario/load.h"
+#include "src/study/training_question.h"
+
+namespace stepcast::study {
+namespace {
+
+using forecast::Published;
+
+Published Given(double value) { return {value, value, value, true}; }
+
+// Reads options into values; what is wrong goes to `faults`.
+class Options {
+ public:
+  explicit Options(Diagnostics& faults) : faults_(faults) {}
+
+  std::optional<double> Time(const char* option, const std::string& text) {
+    if (text.empty()) return std::nullopt;
+    const std::optional<double> seconds = LongTime(text);
+    if (!seconds) {
+      Fault(option, text, fmt::format("this is no time above 0: {}", Quoted(text)),
+            "write for example '10 min', '8 h' or '338 d'");
+    }
+    return seconds;
+  }
+
+  // Between failures: "none" is infinite.
+  std::optional<double> Between(const char* option, const std::string& text) {
+    if (text == "none") return std::numeric_limits<double>::infinity();
+    return Time(option, text);
+  }
+
+  std::optional<double> Rate(const char* option, const std::string& text) {
+    if (text.empty()) return std::nullopt;
+    const auto bandwidth = ParseBandwidth(text);
+    if (bandwidth && bandwidth->bytes_per_second() > 0) {
+      return static_cast<double>(bandwidth->bytes_per_second());
+    }
+    Fault(option, text,
+          bandwidth ? fmt::format("a bandwidth must be above 0: {}", Quoted(text))
+                    : bandwidth.error().message,
+          "write for example '50 GB/s'");
+    return std::nullopt;
+  }
+
+  void Fault(const char* option, const std::string& text, std::string message, std::string hint) {
+    faults_.push_back(WrongOption(option, text, std::move(message), std::move(hint)));
+  }
+
+ private:
+  Diagnostics& faults_;
+};
+
+void ReadInputs(const RunTimeQuestion& question, Options& options, forecast::RunInputs& inputs) {
+  const auto set = [](Published& input, const std::optional<double>& value) {
+    if (value) input = Given(*value);
+  };
+  set(inputs.node_mtbf, options.Between("--node-mtbf", question.node_mtbf));
+  set(inputs.job_mtbf, options.Between("--job-mtbf", question.job_mtbf));
+  set(inputs.detection, options.Time("--detection", question.detection));
+  set(inputs.restart, options.Time("--restart", question.restart));
+  set(inputs.storage, options.Rate("--storage", question.storage));
+}
+
+void ReadSpares(const RunTimeQuestion& question, Options& options, forecast::LongRun& run) {
+  run.limited_spares = question.spares.has_value();
+  run.pool.spares = question.spares.value_or(0);
+  run.pool.elastic = question.elastic;
+  run.pool.repair = options.Time("--repair", question.repair).value_or(0);
+  if (run.limited_spares && question.repair.empty()) {
+    options.Fault("--spares", fmt::format("{}", *question.spares),
+                  "nothing says how long a failed node is away", "add --repair '1 d'");
+  }
+}
+
+std::int64_t GpusOfReplica(const plan::Parallelism& axes) {
+  return axes.tensor * axes.pipeline * axes.context;
+}
+
+// What of a save the scenario says, which `options` may say otherwise.
+void ReadSaving(const std::optional<plan::CheckpointSaving>& saving, std::int64_t saving_nodes,
+                forecast::WholeRun& whole) {
+  if (!saving) return;
+  whole.run.async = saving->mode == plan::CheckpointMode::kAsync;
+  whole.inputs.storage = Given(static_cast<double>(saving->bandwidth.bytes_per_second()) *
+                               static_cast<double>(saving_nodes));
+}
+
+}  // namespace
+
+Result<RunTimeAnswer> AnswerRunTime(const RunTimeQuestion& question) {
+  Diagnostics faults;
+  Options options(faults);
+  RunTimeAnswer answer;
+  forecast::WholeRun& whole = answer.run;
+  forecast::LongRun& run = whole.run;
+  whole.target = ReadTraining(
+      {.tokens = question.tokens, .deadline = {}, .price = question.price, .availability = {}},
+      faults);
+  scenario::InputCache cache;
+  auto scenario = scenario::Load(question.scenario, question.set, cache);
+  if (!scenario) {
+    faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
+    return tl::unexpected(std::move(faults));
+  }
+  // The run's saves are counted apart: a step must not bear a part of them.
+  const std::optional<plan::CheckpointSaving> saving = scenario->plan.training.checkpoint_saving;
+  if (saving) {
+    std::vector<std::string> set = question.set;
+    set.emplace_back("training.checkpoint_saving=null");
+    scenario = scenario::Load(question.scenario, set, cache);
+    if (!scenario) return tl::unexpected(std::move(scenario.error()));
+  }
+  answer.scenario = *std::move(scenario);
+
+  const forecast::SavedState state = forecast::SavedStateOf(answer.scenario);
+  const std::int64_t gpus_per_node = answer.scenario.cluster->gpus_per_node();
+  const std::int64_t saving_nodes = (state.gpus + gpus_per_node - 1) / gpus_per_node;
+  run.state = state.bytes;
+  run.saving_gpus = state.gpus;
+  run.pool.nodes = answer.scenario.cluster->nodes();
+  run.pool.gpus_per_node = gpus_per_node;
+  run.pool.gpus_per_replica = GpusOfReplica(answer.scenario.plan.parallelism);
+  whole.inputs =
+      forecast::PublishedInputs(gpus_per_node, saving_nodes, question.restarts == "manual");
+  ReadSaving(saving, saving_nodes, whole);
+  ReadInputs(question, options, whole.inputs);
+  ReadSpares(question, options, run);
+  if (!question.checkpoint.empty()) run.async = question.checkpoint == "async";
+  run.blocking = options.Time("--checkpoint-cost", question.checkpoint_cost);
+  run.interval = options.Time("--checkpoint-interval", question.checkpoint_interval);
+  if (question.pue.value_or(1) < 1) {
+    options.Fault(
+        "--pue", fmt::format("{:g}", *question.pue),
+        fmt::format("a data center draws at least what its nodes draw: '{:g}'", *question.pue),
+        "write 1 or more, for example --pue 1.2");
+  }
+  if (!faults.empty()) return tl::unexpected(std::move(faults));
+
+  auto step = forecast::FiguresOf(answer.scenario);
+  if (!step) return tl::unexpected(std::move(step.error()));
+  whole.step = *std::move(step);
+  forecast::WarnOfOptimizerStates(whole.step.memory, answer.scenario);
+  forecast::WarnOfCommunicationSettings(answer.scenario);
+  if (saving && !run.interval) {
+    run.interval = static_cast<double>(saving->every) * whole.step.step_time.seconds();
+  }
+  run.work = TrainingSeconds(whole.target, TrainedStepOf(whole.step));
+  whole.time = RunTimeOf(run, whole.inputs);
+  whole.target.availability = whole.time.shares.work;
+  whole.power = forecast::PowerOf(answer.scenario);
+  whole.node_watts = question.node_watts.value_or(0);
+  whole.pue = question.pue.value_or(forecast::kPue);
+  whole.pue_assumed = !question.pue;
+  return answer;
+}
+
+}  // namespace stepcast::study
