@@ -422,7 +422,9 @@ std::string CountsText(const PlanReport& report) {
 std::string GainText(const PlanReport& report) {
   if (report.best.empty()) return "";
   const PlanRow& best = report.best.front();
-  if (best.plan == report.own->plan && best.settings.empty()) return "it is the best";
+  if (best.plan == report.own->plan && best.settings.empty()) {
+    return report.result->proved ? "it is the best" : "no better plan was found";
+  }
   const double faster = Longer(*report.own, best);
   if (faster < 0) {
     return fmt::format("the best of what was asked for is {} % slower",
