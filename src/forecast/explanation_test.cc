@@ -111,6 +111,28 @@ TEST(Faster, CollectivesHoldAsManyMultiprocessors) {
   EXPECT_DOUBLE_EQ(share(fast, cost::Resource::kMemory), 2.0 / 3);
 }
 
+// With less of what bounds a kernel it takes longer, and asks for all that is left: not for more,
+// by rounding, which would slow what runs beside it.
+TEST(Faster, BelowOneItIsSlower) {
+  cost::Prices prices;
+  cost::Demand& demand = prices.kernels.emplace_back();
+  demand.work = Milliseconds(10);
+  const auto compute = static_cast<std::size_t>(cost::Resource::kCompute);
+  const auto memory = static_cast<std::size_t>(cost::Resource::kMemory);
+  demand.share[compute] = 1;
+  demand.share[memory] = 0.5;
+  for (const double speed : {0.99, 0.89, 0.85, 0.7, 0.5, 0.0625}) {
+    const cost::Prices slow = Faster(prices, MachineResource::kCompute, speed);
+    const cost::Demand& own = slow.kernels.front();
+    EXPECT_NEAR(own.alone().seconds(), 0.01 / speed, 1e-9);
+    EXPECT_LE(own.share[compute], 1);
+    EXPECT_NEAR(own.share[memory], 0.5 * speed, 1e-9);
+  }
+  // Half of the memory's rate is enough.
+  EXPECT_EQ(Faster(prices, MachineResource::kDeviceMemory, 0.5).kernels.front().work,
+            Milliseconds(10));
+}
+
 TEST(Explain, NothingIsExposedOnFastLinks) {
   const auto explained = Explain(Loaded("1 TB/s", "bucket_size: 0 B"));
   ASSERT_TRUE(explained.has_value());

@@ -48,7 +48,9 @@ void Speed(Demand& demand, Resource resource, double factor, Operation operation
     // A collective's channels hold the same number of multiprocessors at any link speed.
     if (operation == Operation::kCollective && kind(r) == Resource::kCompute) continue;
     const double share = demand.share[r] * (kind(r) == resource ? faster / factor : faster);
-    demand.share[r] = Limits(operation, kind(r)) ? share : std::min(1.0, share);
+    // What was below 1 is not to be above it by rounding.
+    const double largest = factor < 1 ? std::max(1.0, demand.share[r]) : share;
+    demand.share[r] = Limits(operation, kind(r)) ? std::min(share, largest) : std::min(1.0, share);
   }
 }
 

@@ -20,6 +20,7 @@ constexpr const char* kTorch = "torch.__version__";
 constexpr const char* kNccl = "NCCL_DEBUG=VERSION";
 constexpr const char* kKernels = "kernel names in a trace";
 constexpr const char* kOptions = "options of the run";
+constexpr const char* kRanks = "traces of two ranks: a slow one waits least";
 
 // What runs often have otherwise. Rules refuse what the framework does not have.
 constexpr Suspect kSuspects[] = {
@@ -54,6 +55,8 @@ constexpr Suspect kSuspects[] = {
     {"data_parallel.prefetch=0", kOptions},
     {"data_parallel.backward_prefetch=none", kOptions},
     {"data_parallel.zero_stage=3", kOptions},
+    {"cluster.slow_devices=[{device: node0/gpu0, speed: 0.9}]", kRanks},
+    {"cluster.slow_devices=[{device: node0/gpu0, speed: 0.8}]", kRanks},
 };
 
 // What explains less, or overshoots by more, is no explanation.
