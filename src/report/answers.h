@@ -55,14 +55,23 @@ struct ComparedPlan {
   const forecast::Forecast* forecast = nullptr;
 };
 
-struct MeasuredStep;  // measured_step.h
+// Whether a limit of --fail-if holds for the two plans.
+struct GuardVerdict {
+  std::string guard;    // as the user wrote it
+  double a = 0, b = 0;  // the guarded figure, in seconds, bytes or tokens per second
+  bool failed = false;
+  // "fails: step_time is 79.2 ms in B and 44.8 ms in A, +34.5 ms (+77.0 %)"
+  std::string sentence{};
+};
 
 // Differences are b minus a.
-std::string CompareText(const ComparedPlan& a, const ComparedPlan& b);
+std::string CompareText(const ComparedPlan& a, const ComparedPlan& b,
+                        const std::vector<GuardVerdict>& guards = {});
 
 // The document of `compare --json`, version 1. All keys depend only on the input, except the last
 // one, `run`. `seconds` is the wall-clock time of the run.
-std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double seconds);
+std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double seconds,
+                        const std::vector<GuardVerdict>& guards = {});
 
 // The output of `explain`: the critical path, exposed communication, the effect of faster
 // resources, and the memory at the peak.
