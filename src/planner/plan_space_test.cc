@@ -416,7 +416,7 @@ TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
   space = Space();
   ASSERT_TRUE(space.has_value());
   EXPECT_THAT(space->notes(), ElementsAre("--fix data_parallel.zero_stage: ddp, megatron do not "
-                                          "have this stage: their plans are left out"));
+                                          "support this stage: their plans are left out"));
 
   options_.frameworks = {plan::Framework::kFsdp2, plan::Framework::kFsdp2};
   space = Space();
