@@ -153,8 +153,9 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"validate x --backend host --trace ''", "the value of --trace is empty"},
       {"calibrate --backend host --output ''", "the value of --output is empty"},
       {"calibrate --backend host --resume ''", "the value of --resume is empty"},
-      {"calibrate import a.log --output a.log", "--output would replace what LOG reads"},
-      {"model import --kineto a.gz --output ./a.gz", "--output would replace what --kineto reads"},
+      {"calibrate import a.log --output a.log", "--output would overwrite the file that LOG reads"},
+      {"model import --kineto a.gz --output ./a.gz",
+       "--output would overwrite the file that --kineto reads"},
       {"validate published --update a.md --report a.md", "are the same file"},
       {"topology", "see stepcast topology --help"},
       {"topology show x --nodes many", "many"},
@@ -410,7 +411,7 @@ TEST_F(MainTest, AFolderThatDoesNotExistIsAMistake) {
   const ShellResult here = Shell(fmt::format(
       "binary=$PWD/{} && cd {} && $binary simulate {} --emit .", kBinary, Path("here"), toy));
   EXPECT_EQ(here.status, 2);
-  EXPECT_THAT(here.messages, HasSubstr("the command runs in this folder"));
+  EXPECT_THAT(here.messages, HasSubstr("the folder to replace is the working directory"));
   EXPECT_THAT(Files(), testing::ElementsAre("here", "toy.yaml"));
 }
 
@@ -425,16 +426,16 @@ TEST_F(MainTest, CompareNamesTheOptionOfAMistake) {
 
 TEST_F(MainTest, PlansThatCannotMeanAnythingExitWith2) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"--headroom '100 GiB'", "a device has 1 GiB: '100 GiB'"},
-      {"--deadline 200d", "nothing says how long the training is"},
-      {"--tokens 15X", "this is no number of tokens: '15X'"},
-      {"--price free", "this is no price above 0: 'free'"},
-      {"--tokens 1B --availability 110%", "this is no part above 0 and at most 1: '110%'"},
+      {"--headroom '100 GiB'", "a device's memory of 1 GiB: '100 GiB'"},
+      {"--deadline 200d", "a deadline needs the number of training tokens"},
+      {"--tokens 15X", "this is not a number of tokens: '15X'"},
+      {"--price free", "this is not a price above 0: 'free'"},
+      {"--tokens 1B --availability 110%", "this is not a fraction above 0 and at most 1: '110%'"},
       {"--framework ddp,ddp", "a framework is named twice: 'ddp'"},
       {"--framework ddp --vary data_parallel.prefetch=1",
-       "no framework of the space has this setting: 'data_parallel.prefetch'"},
+       "no framework in the search has this setting: 'data_parallel.prefetch'"},
       {"--framework ddp --vary data_parallel.zero_stage=3",
-       "no framework of the space has ZeRO stage 3"},
+       "no framework in the search has ZeRO stage 3"},
       {"--vary 'data_parallel.bucket_size=1 MiB,foo'", "bytes need a number and a unit: 'foo'"},
   };
   for (const auto& [arguments, message] : cases) {

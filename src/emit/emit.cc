@@ -72,8 +72,8 @@ tl::expected<std::vector<File>, FolderFailure> Inputs(const scenario::Scenario& 
       return tl::unexpected(FolderFailure{
           {{"file.outside",
             {found, 0, 0},
-            fmt::format("the scenario names a file outside its own folder: {}", Quoted(path)),
-            "name it by an absolute path with --set, or move it beside the scenario"}},
+            fmt::format("the scenario names a file outside its folder: {}", Quoted(path)),
+            "give an absolute path with --set, or move the file next to the scenario"}},
           ""});
     }
     const bool known = std::any_of(files.begin(), files.end(),
@@ -308,9 +308,8 @@ std::string Readme(const scenario::Scenario& scenario, const std::vector<File>& 
   const std::string divided = Divided(scenario.plan.parallelism);
   text += fmt::format(
       "The plan: {}, ZeRO stage {}, {} data-parallel ranks{}{}; micro-batches of {} x {} tokens, "
-      "{} "
-      "in a "
-      "step;\nactivation checkpointing: {}. What it takes: `stepcast simulate plan.json`.\n\n",
+      "{} in a step;\nactivation checkpointing: {}. To forecast it: `stepcast simulate "
+      "plan.json`.\n\n",
       plan::Name(data_parallel.framework), data_parallel.zero_stage, scenario.plan.parallelism.data,
       divided.empty() ? "" : ", ", divided, training.micro_batch_size, training.sequence_length,
       training.gradient_accumulation, model::Name(training.activation_checkpointing));

@@ -131,17 +131,17 @@ std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
                          ""};
   }
   if (status.type() != fs::file_type::directory) {
-    return Exists(path,
-                  fmt::format("there is something of this name, and it is no folder: {}",
-                              Quoted(path, "'", PATH_MAX)),
-                  "name another folder");
+    return Exists(
+        path,
+        fmt::format("a file that is not a folder has this name: {}", Quoted(path, "'", PATH_MAX)),
+        "name another folder");
   }
   // The folder is replaced as a whole, so a shell in it would not see the new files.
   if (HoldsWorkingFolder(path)) {
     return Exists(path,
-                  fmt::format("the command runs in this folder, which would be replaced: {}",
+                  fmt::format("the folder to replace is the working directory: {}",
                               Quoted(path, "'", PATH_MAX)),
-                  "name a folder of its own, which need not exist");
+                  "name another folder; it is created if it does not exist");
   }
   if (fs::is_empty(path, error)) return std::nullopt;
   if (!force) {
@@ -154,9 +154,9 @@ std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
   if (!others.empty()) {
     return Exists(
         path,
-        fmt::format("the folder holds what is not of a plan, so it is not replaced: {}",
+        fmt::format("the folder has files that do not belong to a plan, so it is not replaced: {}",
                     FirstOf(others)),
-        fmt::format("name another folder, or move away what its {} does not list", kManifest));
+        fmt::format("name another folder, or move the files that {} does not list", kManifest));
   }
   return std::nullopt;
 }
@@ -265,7 +265,7 @@ tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
     fresh.Keep();
     if (!RemoveListed(name, Listed(name))) {
       return tl::unexpected(FolderFailure{
-          {}, fmt::format("the plan before could not be removed and lies in '{}' now", name)});
+          {}, fmt::format("the previous plan could not be removed; it is now in '{}'", name)});
     }
   }
   fresh.Keep();

@@ -59,7 +59,7 @@ Result<program::ProcessGroup> GroupByName(const Scenario& scenario, const std::s
   const std::string option = "--group " + name;
   if (layout == nullptr) {
     return BadGroup(option, fmt::format("there is no such group: {}", Quoted(name)),
-                    "there are data, shard and replica; or give --ranks and --nodes");
+                    "choose data, shard or replica; or give --ranks and --nodes");
   }
   if (layout->size() < 2) {
     return BadGroup(option,
@@ -96,7 +96,7 @@ Result<program::ProcessGroup> GroupByNumber(const Scenario& scenario,
   }
   if (ranks % nodes != 0 || ranks / nodes > per_node) {
     return BadGroup(of_ranks,
-                    fmt::format("{} ranks are not dealt out evenly to {} nodes of {} GPUs: {}",
+                    fmt::format("{} ranks cannot be divided evenly among {} nodes of {} GPUs: {}",
                                 ranks, nodes, per_node, ranks),
                     "give a multiple of --nodes, at most all their GPUs");
   }

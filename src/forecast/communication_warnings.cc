@@ -116,11 +116,10 @@ void WarnOfNetwork(const Scenario& step, Scenario& scenario) {
   if (scenario.network == scenario::Fidelity::kAnalytic || LinksAreShared(step)) return;
   scenario.warnings.push_back(
       scenario.network == scenario::Fidelity::kFlow
-          ? "cluster.network flow has no effect here: no link is used up, whatever runs at the "
-            "same "
-            "time, which is what analytic assumes"
-          : "cluster.network message changes little or nothing here: no link is used up, whatever "
-            "runs at the same time; analytic answers sooner");
+          ? "cluster.network flow has no effect here: no link is ever saturated, as analytic "
+            "assumes"
+          : "cluster.network message has little or no effect here: no link is ever saturated; "
+            "analytic is faster");
 }
 
 }  // namespace

@@ -52,9 +52,8 @@ TEST(WarnOfCommunicationSettings, NamesWhatLeavesCollectivesAsTheyAre) {
 // One ring over all GPUs never uses a link twice.
 TEST(WarnOfCommunicationSettings, NamesANetworkThatHindersNothing) {
   EXPECT_EQ(WarningsOf("fsdp2", 3, "cluster.network=flow"),
-            std::vector<std::string>{
-                "cluster.network flow has no effect here: no link is used up, whatever runs at the "
-                "same time, which is what analytic assumes"});
+            std::vector<std::string>{"cluster.network flow has no effect here: no link is ever "
+                                     "saturated, as analytic assumes"});
 }
 
 TEST(WarnOfCommunicationSettings, IsSilentOfDefaults) {

@@ -163,8 +163,8 @@ Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string messa
   return {{.code = "forecast.several-lengths",
            .location = {"training.lengths", 0, 0},
            .message = std::move(message),
-           .hint = fmt::format("look at steps of one length: --set training.lengths=null, which "
-                               "leaves sequence_length {}, the longest",
+           .hint = fmt::format("forecast steps of one length: --set training.lengths=null, which "
+                               "keeps sequence_length {}, the longest",
                                scenario.plan.training.sequence_length)}};
 }
 
@@ -191,7 +191,7 @@ Result<std::vector<PricedClass>> PriceClasses(
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario) {
   if (scenario.plan.training.has_padded_lengths()) {
     return tl::unexpected(
-        SeveralLengths(scenario, "one step is looked at, and its micro-batches differ in length"));
+        SeveralLengths(scenario, "this command needs a step whose micro-batches have one length"));
   }
   WorkCache works;
   cost::PriceCache prices;

@@ -69,12 +69,12 @@ bool OutlastsTheClock(const std::vector<PricedClass>& priced, const ShorterStep&
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
                                            const PricedClass& own) {
   if (!OutlastsTheClock(own)) return {};
-  return tl::unexpected(Diagnostics{
-      {.code = "cost.step-too-long",
-       .location = scenario.cluster_location,
-       .message = "the operations of a step add up to more than a day",
-       .hint = "check the units of bandwidths, latencies and layer times, or take fewer "
-               "micro-batches"}});
+  return tl::unexpected(
+      Diagnostics{{.code = "cost.step-too-long",
+                   .location = scenario.cluster_location,
+                   .message = "the operations of a step add up to more than a day",
+                   .hint = "check the units of bandwidths, latencies and layer times, or use fewer "
+                           "micro-batches"}});
 }
 
 }  // namespace stepcast::forecast

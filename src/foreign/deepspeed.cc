@@ -260,7 +260,7 @@ void ReadOwn(Reading& reading) {
       reading.Wrong(setting.name,
                     fmt::format("{} is a value that --emit does not write: {}",
                                 Quoted(setting.name), Quoted(setting.value.Shown())),
-                    "write the file anew with --emit, or take the key out");
+                    "write the file again with --emit, or remove the key");
       continue;
     }
     reading.draft().Assume(setting.name.substr(kAbove.size()), *std::move(value),

@@ -188,7 +188,8 @@ Architecture ReadBert(Family family, Reader& reader, KeysOfFields& keys) {
     reader.Refuse("position_embedding_type", "only absolute positions are modelled in encoders");
   }
   for (const char* key : {"is_decoder", "add_cross_attention"}) {
-    if (reader.Boolean(key, false)) reader.Refuse(key, "only encoders alone are modelled");
+    if (reader.Boolean(key, false))
+      reader.Refuse(key, "only encoders without a decoder are modelled");
   }
   if (const JsonValue* classes = reader.Find("architectures.0");
       classes != nullptr && classes->kind == Kind::kText) {
@@ -212,7 +213,7 @@ std::string RotarySection(Reader& reader, const Architecture& architecture) {
     const JsonValue* value = reader.Find(section);
     if (value == nullptr) continue;
     if (value->kind != Kind::kObject) {
-      reader.Warn(section, "it is no object, and the forecast takes positions as they are");
+      reader.Warn(section, "it is not an object; the forecast leaves positions unscaled");
       continue;
     }
     const std::string full = section + ".full_attention", sliding = section + ".sliding_attention";
@@ -255,7 +256,7 @@ std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader, const std:
     return scaling;
   }
   if (type != "default") {
-    reader.Warn(key, "this rule is not known, and positions are taken as they are");
+    reader.Warn(key, "this rule is unknown; the forecast leaves positions unscaled");
   }
   return std::nullopt;
 }

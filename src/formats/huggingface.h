@@ -41,7 +41,7 @@ bool ReadsType(std::string_view model_type);
 
 // The hint for layers that no model file can describe.
 inline constexpr const char* kTakeTheKeyOut =
-    "take the key out if the model has nothing of the kind; no model file can describe it either";
+    "remove the key if the model does not have this feature; model files cannot describe it either";
 
 // Reads the values of a config.json by path and records which were requested, so that the other
 // keys can be judged. A null value counts as absent, as in transformers. Paths are relative to

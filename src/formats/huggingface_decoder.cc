@@ -49,8 +49,7 @@ std::optional<LayerTypes> ReadLayerTypes(HuggingFaceReader& reader, std::int64_t
 }
 
 constexpr std::string_view kMixedWindows =
-    "layers with and without a window are modelled where every so-many-th has none, in no other "
-    "order";
+    "layers without a window of attention are modelled only at a regular interval";
 
 }  // namespace
 
@@ -93,7 +92,7 @@ model::Architecture ReadGpt2Dimensions(model::Family family, HuggingFaceReader& 
 void ReadGate(HuggingFaceReader& reader) {
   const std::string gate = reader.Text("hidden_act", "silu");
   if (gate != "silu" && gate != "swish") {
-    reader.Warn("hidden_act", "the forecast computes SiLU in its place");
+    reader.Warn("hidden_act", "the forecast uses SiLU instead");
   }
 }
 

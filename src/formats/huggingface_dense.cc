@@ -27,7 +27,7 @@ Architecture ReadGemma(Family family, Reader& reader, KeysOfFields& keys,
   a.attention_bias = a.projection_bias = reader.Boolean("attention_bias", false);
   for (const char* key : {"hidden_activation", "hidden_act"}) {
     if (!reader.Text(key, "gelu_pytorch_tanh").starts_with("gelu")) {
-      reader.Warn(key, "the forecast computes GELU in its place");
+      reader.Warn(key, "the forecast uses GELU instead");
     }
   }
   if (reader.Boolean("use_bidirectional_attention", false)) {
@@ -73,7 +73,7 @@ Architecture ReadStarcoder2(Reader& reader, KeysOfFields& keys) {
   a.tie_embeddings = reader.Boolean("tie_word_embeddings", true);
   a.attention_bias = a.projection_bias = a.feed_forward_bias = reader.Boolean("use_bias", true);
   if (!reader.Text("hidden_act", "gelu_pytorch_tanh").starts_with("gelu")) {
-    reader.Warn("hidden_act", "the forecast computes GELU in its place");
+    reader.Warn("hidden_act", "the forecast uses GELU instead");
   }
   const bool residual = reader.Number("residual_dropout", 0) > 0;
   const bool embedding = reader.Number("embedding_dropout", 0) > 0;

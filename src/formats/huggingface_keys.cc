@@ -83,7 +83,7 @@ constexpr std::string_view kWindow = "models of this type have no window of atte
 constexpr std::string_view kKindsOfAttention =
     "layers of several kinds of attention are not modelled together";
 constexpr std::string_view kOtherMixers =
-    "layers that mix tokens by something other than attention are not modelled";
+    "layers that mix tokens without attention are not modelled";
 constexpr std::string_view kEncoder = "only decoders without cross attention are modelled";
 constexpr std::string_view kSideBySide = "attention and feed-forward side by side are not modelled";
 constexpr std::string_view kNorms = "norms behind attention and feed-forward are not modelled";
@@ -181,12 +181,10 @@ constexpr Effect kNotOfThisType[] = {{"sliding_window", kWindow},
 
 // Keys that affect only values or a little elementwise work, and parts that are left out as a
 // whole.
-constexpr std::string_view kWholeHeads =
-    "the forecast turns the whole of each head by its position";
-constexpr std::string_view kEveryLayer = "the forecast turns queries and keys in every layer";
+constexpr std::string_view kWholeHeads = "the forecast rotates all dimensions of each head";
+constexpr std::string_view kEveryLayer = "the forecast rotates queries and keys in every layer";
 constexpr std::string_view kNoProducts = "the forecast leaves out products by it";
-constexpr std::string_view kTextAlone =
-    "it is left out; the forecast is that of the text model alone";
+constexpr std::string_view kTextAlone = "it is left out; the forecast covers only the text model";
 
 constexpr Effect kWarnedOf[] = {
     {"partial_rotary_factor", kWholeHeads, 1},
@@ -203,7 +201,8 @@ constexpr Effect kWarnedOf[] = {
     {"logit_scale", kNoProducts, 1},
     {"scale_emb", kNoProducts, 1},
     {"scale_depth", kNoProducts},
-    {"scale_attn_by_inverse_layer_idx", "the forecast leaves out quotients by the layer's number"},
+    {"scale_attn_by_inverse_layer_idx",
+     "the forecast leaves out the division by the layer's number"},
     {"reorder_and_upcast_attn",
      "the forecast computes scores in the precision of training.attention"},
     {"attn_uses_sequence_id",
@@ -248,7 +247,7 @@ bool IsSwitchedOff(const JsonValue& value) {
 }
 
 void WarnOfUnknown(HuggingFaceReader& reader, const std::string& path) {
-  std::string said = "the key is not known, and the forecast leaves out whatever it does";
+  std::string said = "the key is unknown; the forecast ignores it";
   const std::string_view nearest = NearestWord(path, reader.KeysAskedFor());
   if (!nearest.empty()) said += fmt::format("; was {} meant?", Quoted(nearest));
   reader.Warn(path, said);

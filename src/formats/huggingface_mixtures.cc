@@ -27,9 +27,9 @@ void ReadRouterLoss(Reader& reader) {
 void ReadDensePlaces(Reader& reader) {
   if (const JsonValue* dense = reader.Find("mlp_only_layers");
       dense != nullptr && dense->elements > 0) {
-    reader.Refuse("mlp_only_layers", "dense layers in places of their own are not modelled",
-                  "take the key out if all layers have experts; a model file has "
-                  "first_k_dense_replace and decoder_sparse_step");
+    reader.Refuse("mlp_only_layers", "dense layers at listed positions are not modelled",
+                  "remove the key if all layers have experts; otherwise write a model file with "
+                  "first_k_dense_replace or decoder_sparse_step");
   }
 }
 

@@ -13,7 +13,7 @@ using Reader = HuggingFaceReader;
 
 void RequireGelu(Reader& reader, const char* key) {
   if (!reader.Text(key, "gelu").starts_with("gelu")) {
-    reader.Warn(key, "the forecast computes GELU in its place");
+    reader.Warn(key, "the forecast uses GELU instead");
   }
 }
 

@@ -258,24 +258,22 @@ TEST(HuggingFaceTest, SmallEffectsAreWarnedOf) {
   const std::string llama = TextOf("llama3.1-8b");
   const std::pair<const char*, const char*> cases[] = {
       {"\"partial_rotary_factor\": 0.5",
-       "model: 'partial_rotary_factor' is 0.5: the forecast turns the whole of each head by its "
-       "position"},
+       "model: 'partial_rotary_factor' is 0.5: the forecast rotates all dimensions of each head"},
       {"\"logits_scaling\": 8.0",
        "model: 'logits_scaling' is 8: the forecast leaves out products by it"},
       {"\"no_rope_layers\": [1, 1, 1, 0]",
-       "model: 'no_rope_layers' is an array: the forecast turns queries and keys in every layer"},
-      {"\"made_up\": 3",
-       "model: 'made_up' is 3: the key is not known, and the forecast leaves out whatever it does"},
+       "model: 'no_rope_layers' is an array: the forecast rotates queries and keys in every layer"},
+      {"\"made_up\": 3", "model: 'made_up' is 3: the key is unknown; the forecast ignores it"},
       {"\"num_key_value_head\": 4",
-       "model: 'num_key_value_head' is 4: the key is not known, and the forecast leaves out "
-       "whatever it does; was 'num_key_value_heads' meant?"},
+       "model: 'num_key_value_head' is 4: the key is unknown; the forecast ignores it; was "
+       "'num_key_value_heads' meant?"},
   };
   for (const auto& [key, warning] : cases) {
     EXPECT_EQ(ConfigOf(Adding(llama, key)).warnings, std::vector<std::string>{warning});
   }
-  EXPECT_EQ(ConfigOf(With(llama, "\"silu\"", "\"relu\"")).warnings,
-            std::vector<std::string>{
-                "model: 'hidden_act' is 'relu': the forecast computes SiLU in its place"});
+  EXPECT_EQ(
+      ConfigOf(With(llama, "\"silu\"", "\"relu\"")).warnings,
+      std::vector<std::string>{"model: 'hidden_act' is 'relu': the forecast uses SiLU instead"});
   EXPECT_EQ(ConfigOf(With(TextOf("mpt-7b"), "\"clip_qkv\": null", "\"clip_qkv\": 8")).warnings,
             std::vector<std::string>{"model: 'attn_config.clip_qkv' is 8: the forecast leaves out "
                                      "that queries, keys and values are clipped"});
@@ -350,11 +348,11 @@ TEST(HuggingFaceTest, RotaryRules) {
       scaled("{\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}");
   EXPECT_FALSE(unknown.constants.rotary_scaling.has_value());
   EXPECT_EQ(unknown.warnings,
-            std::vector<std::string>{"model: 'rope_scaling.type' is 'mrope': this rule is not "
-                                     "known, and positions are taken as they are"});
+            std::vector<std::string>{"model: 'rope_scaling.type' is 'mrope': this rule is unknown; "
+                                     "the forecast leaves positions unscaled"});
   EXPECT_EQ(scaled("2.0").warnings,
-            std::vector<std::string>{"model: 'rope_scaling' is 2: it is no object, and the "
-                                     "forecast takes positions as they are"});
+            std::vector<std::string>{"model: 'rope_scaling' is 2: it is not an object; the "
+                                     "forecast leaves positions unscaled"});
   EXPECT_EQ(
       ConfigOf(Adding(Llama31OfTransformers5(), "\"rope_scaling\": {\"factor\": 2.0}")).warnings,
       std::vector<std::string>{
@@ -397,14 +395,12 @@ TEST(HuggingFaceTest, TypesOfLayers) {
     EXPECT_EQ(mistakes.size(), 1U) << Format(mistakes);
     return mistakes.at(0).message;
   };
-  EXPECT_EQ(
-      refused(mistral, LayerTypes(16, full, 16, sliding)),
-      "layers with and without a window are modelled where every so-many-th has none, in no other "
-      "order: 'layer_types' is an array");
-  EXPECT_EQ(
-      refused(qwen, LayerTypes(14, full, 14, sliding)),
-      "layers with and without a window are modelled where every so-many-th has none, in no other "
-      "order: 'layer_types' is an array");
+  EXPECT_EQ(refused(mistral, LayerTypes(16, full, 16, sliding)),
+            "layers without a window of attention are modelled only at a regular interval: "
+            "'layer_types' is an array");
+  EXPECT_EQ(refused(qwen, LayerTypes(14, full, 14, sliding)),
+            "layers without a window of attention are modelled only at a regular interval: "
+            "'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(16, full, 16, sliding)),
             "models of this type have no window of attention: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(32, sliding, 0, "")),
@@ -557,7 +553,7 @@ TEST(HuggingFaceTest, Qwen3Mixtures) {
   EXPECT_EQ(Parameters(mixed), 30'532'122'624 - 24 * 2048LL * (3 * (128 * 768 - 6144) + 128));
   EXPECT_EQ(
       MistakesIn(With(text, "\"mlp_only_layers\": []", "\"mlp_only_layers\": [0]")).at(0).message,
-      "dense layers in places of their own are not modelled: 'mlp_only_layers' is an array");
+      "dense layers at listed positions are not modelled: 'mlp_only_layers' is an array");
 }
 
 TEST(HuggingFaceTest, DeepseekV3) {
@@ -1009,7 +1005,7 @@ TEST(HuggingFaceTest, Bert) {
   EXPECT_EQ(Parameters(ArchitectureOf(With(both, "\"bert\"", "\"megatron-bert\""))), 110'106'428);
   const std::string decoder = With(both, "\"hidden_act\"", "\"is_decoder\": true, \"hidden_act\"");
   EXPECT_EQ(MistakesIn(decoder).at(0).message,
-            "only encoders alone are modelled: 'is_decoder' is true");
+            "only encoders without a decoder are modelled: 'is_decoder' is true");
   EXPECT_EQ(MistakesIn(With(both, "\"gelu\"", "\"relu\"")).at(0).code, "model.not-modelled");
 }
 

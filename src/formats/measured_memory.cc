@@ -226,7 +226,7 @@ Result<MeasuredMemory> FromTimeline(std::string_view text, const std::string& fi
   constexpr std::size_t kMostValues = 4'000'000;
   const auto read = ParseJsonTree(text, kMostValues);
   if (!read) {
-    return Fail(file, "file.not-json", "this is no JSON that is read: " + read.error().what,
+    return Fail(file, "file.not-json", "this JSON cannot be read: " + read.error().what,
                 "name what torch.profiler's export_memory_timeline wrote as .json");
   }
   const Json& document = *read;
@@ -269,7 +269,7 @@ Result<MeasuredMemory> ParseMeasuredMemory(std::string_view text, const std::str
   if (first != std::string_view::npos && (text[first] == '[' || text[first] == '{')) {
     return FromTimeline(text, file);
   }
-  return Fail(file, "snapshot.unknown-form", "this is no record of PyTorch's memory that is known",
+  return Fail(file, "snapshot.unknown-form", "this is not a known record of PyTorch's memory",
               "name a snapshot (torch.cuda.memory._dump_snapshot), the text of "
               "torch.cuda.memory_summary(), or a timeline (export_memory_timeline)");
 }

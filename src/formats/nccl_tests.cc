@@ -98,7 +98,8 @@ class Checker {
     if (!(wrong > 0)) return;
     Report("nccl-tests.wrong-results", location,
            fmt::format("wrong results at size {}: {}", size.count(), wrong),
-           "a machine that computes wrongly gives no times to calibrate with; find out why first");
+           "find the cause first: times of a machine that computes wrong results cannot be used "
+           "for calibration");
   }
 
   void Failed(const Location& location, std::string_view line) {
@@ -122,11 +123,12 @@ class TextReader {
     Close();
     if (!check_.mistakes.empty()) return tl::unexpected(std::move(check_.mistakes));
     if (runs_.empty()) {
-      return tl::unexpected(Diagnostics{
-          {"nccl-tests.no-table",
-           {file_, 0, 0},
-           "there is no table of nccl-tests in the file",
-           "name a file with what all_reduce_perf or its like printed, or wrote with -J"}});
+      return tl::unexpected(
+          Diagnostics{{"nccl-tests.no-table",
+                       {file_, 0, 0},
+                       "there is no table of nccl-tests in the file",
+                       "name a file with the output of all_reduce_perf or another test of "
+                       "nccl-tests, printed or written with -J"}});
     }
     return std::move(runs_);
   }
@@ -249,8 +251,8 @@ class TextReader {
         check_.Report(
             "nccl-tests.wrong-results", At(words[0]),
             "nccl-tests found values out of bounds: " + Quoted(line.substr(line.find("Out")), ""),
-            "a machine that computes wrongly gives no times to calibrate with; find out "
-            "why first");
+            "find the cause first: times of a machine that computes wrong results cannot be used "
+            "for calibration");
       }
     } else if (is(0, "error:")) {
       check_.Failed(At(words[0]), line.substr(line.find("error:")));
@@ -604,8 +606,8 @@ class JsonReader {
       check_.Report(
           "nccl-tests.wrong-results", At(text_.find("\"out_of_bounds\"")),
           fmt::format("nccl-tests found values out of bounds: {}", NumberOf(*bounds, "count", 0)),
-          "a machine that computes wrongly gives no times to calibrate with; find out why "
-          "first");
+          "find the cause first: times of a machine that computes wrong results cannot be used for "
+          "calibration");
     }
     if (const auto errors = document.find("errors");
         errors != document.end() && errors->is_array()) {

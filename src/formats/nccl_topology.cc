@@ -187,7 +187,7 @@ class Reader {
       if (at.type() == pugi::node_element && ++elements > kMostElements) {
         Report("topology.impossible", LocationOf(at),
                fmt::format("the file has more than {} elements", kMostElements),
-               "name the file that NCCL_TOPO_DUMP_FILE wrote");
+               "name the file from NCCL_TOPO_DUMP_FILE");
         return false;
       }
       if (Xml below = at.first_child()) {
@@ -221,7 +221,7 @@ class Reader {
     const Location location = lines_.At(std::min(offset, text_.size()));
     if (result.status == pugi::status_no_document_element) {
       Report("xml.syntax", location, "there is no XML element in the file",
-             "name the file that NCCL_TOPO_DUMP_FILE wrote");
+             "name the file from NCCL_TOPO_DUMP_FILE");
     } else if (const auto open = LastOpen(); open && (offset + 1 >= end || EndsInsideATag())) {
       Report("xml.syntax", location,
              fmt::format("the XML is cut off: <{}> of line {} is not closed",
@@ -248,8 +248,8 @@ class Reader {
     if (element.type() != pugi::node_element) return;
     const std::string_view name = element.name();
     if (name == "pcilink" || name == "gin" || name == "rma") return;  // the same links once more
-    Note(fmt::format("line {}: element <{}> says nothing here and was passed over",
-                     LocationOf(element).line, Quoted(name, "")));
+    Note(fmt::format("line {}: element <{}> is unknown and was ignored", LocationOf(element).line,
+                     Quoted(name, "")));
   }
 
   // An integer attribute; nothing if it is missing.
@@ -272,9 +272,9 @@ class Reader {
     if (name != "system") {
       Report("topology.not-nccl", LocationOf(root_),
              fmt::format("the root element of a topology is <system>: <{}>", Quoted(name, "")),
-             name == "graphs" ? "this is what NCCL_GRAPH_DUMP_FILE wrote; name the file of "
-                                "NCCL_TOPO_DUMP_FILE"
-                              : "name the file that NCCL_TOPO_DUMP_FILE wrote");
+             name == "graphs"
+                 ? "this file is from NCCL_GRAPH_DUMP_FILE; name the file from NCCL_TOPO_DUMP_FILE"
+                 : "name the file from NCCL_TOPO_DUMP_FILE");
       return;
     }
     CheckNames(root_);
@@ -558,7 +558,7 @@ class Reader {
       fabric_ = OneSwitch(fastest);
       Note(kFabricNote);
     } else {
-      Note("the input lists no NIC: a node that stands alone");
+      Note("the input lists no NIC: a single node");
     }
   }
 
@@ -648,7 +648,7 @@ class Reader {
         Report(
             "topology.unknown-gpu", At(gpu).location,
             here == nullptr
-                ? fmt::format("no telling which type of GPU this is: vendor {}, device {}",
+                ? fmt::format("the type of this GPU is unknown: vendor {}, device {}",
                               Quoted(pci.attribute("vendor").value()),
                               Quoted(pci.attribute("device").value()))
                 : fmt::format("GPUs of two types in one node: {} and {}", model->name, here->name),
@@ -684,8 +684,8 @@ class Reader {
     }
     if (unknown_pcie_) {
       Note(
-          "the input does not tell the speed or width of some PCIe connections: 8 GT/s and 16 "
-          "lanes, as NCCL has it");
+          "the input does not give the speed or width of some PCIe connections: 8 GT/s and 16 "
+          "lanes are assumed, as in NCCL");
     }
   }
 
@@ -749,7 +749,7 @@ class Reader {
       const std::optional<Bandwidth> rate = LinkRate(gpu, model);
       if (!rate) {
         Report("topology.unknown-gpu", LocationOf(link),
-               fmt::format("no telling how fast the links of this GPU are: sm {}",
+               fmt::format("the speed of this GPU's links is unknown: sm {}",
                            Quoted(gpu.element.child("gpu").attribute("sm").value())),
                "name the GPU type with --gpu (topologies/gpus/NAME.yaml)");
         return false;
@@ -771,7 +771,7 @@ class Reader {
                                           "bandwidth: {}",
                                           name, topology::kMostParallelLinks,
                                           Quoted(link.attribute("count").value())),
-             "leave a link out that is not there");
+             "remove the link if it does not exist");
     }
     return std::nullopt;
   }
@@ -883,7 +883,7 @@ class Reader {
       Report(
           "topology.impossible", LocationOf(link),
           fmt::format("'bw' and 'count' of <c2c> must be above zero: {} and {}", bandwidth, count),
-          "leave a link out that is not there");
+          "remove the link if it does not exist");
       return;
     }
     if (gpu.cpu < 0) return;

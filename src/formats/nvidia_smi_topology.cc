@@ -421,7 +421,7 @@ class Reader {
       notes_.emplace_back(kFabricNote);
       notes_.emplace_back("the NICs are taken to join nodes, at the speed given");
     } else {
-      notes_.emplace_back("the input lists no NIC: a node that stands alone");
+      notes_.emplace_back("the input lists no NIC: a single node");
     }
     notes_.emplace_back(kLatencyNote);
   }
@@ -436,10 +436,10 @@ class Reader {
     }
     if (most == 0) return;
     if (model.nvlinks == 0) {
-      Report("topology.bad-matrix", At(heading_.front()),
-             fmt::format("the matrix has NVLinks, which this GPU type has not: {}",
-                         Quoted(model.name)),
-             "name another type with --gpu");
+      Report(
+          "topology.bad-matrix", At(heading_.front()),
+          fmt::format("the matrix has NVLinks, but this GPU type does not: {}", Quoted(model.name)),
+          "name another type with --gpu");
       return;
     }
     if (most <= model.nvlinks) {

@@ -344,8 +344,8 @@ Result<Pickle> ParsePickle(std::string_view bytes, const std::string& file) {
                   "copy the file again, or repeat the dump");
     case Fault::kNotData:
       return fail("pickle.not-data",
-                  fmt::format("the pickle names a class or a function at byte {}: it is no plain "
-                              "data, and stepcast executes nothing of it",
+                  fmt::format("the pickle names a class or a function at byte {}: stepcast reads "
+                              "only plain data and executes no code of a pickle",
                               at),
                   "name what torch.cuda.memory._dump_snapshot() wrote");
     case Fault::kTooLarge:
@@ -356,7 +356,7 @@ Result<Pickle> ParsePickle(std::string_view bytes, const std::string& file) {
     case Fault::kMalformed:
       break;
   }
-  return fail("pickle.malformed", fmt::format("this is no pickle: it stops at byte {}", at),
+  return fail("pickle.malformed", fmt::format("this is not a pickle: reading stops at byte {}", at),
               "name what torch.cuda.memory._dump_snapshot() wrote");
 }
 

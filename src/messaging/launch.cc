@@ -54,13 +54,13 @@ Result<Launch> FindLaunch(const Environment& environment) {
            fmt::format("torchrun's variables started this rank (RANK, WORLD_SIZE), and ranks "
                        "in processes of their own communicate by MPI: WORLD_SIZE is {}",
                        Quoted(ranks)),
-       .hint = one_node
-                   ? "start the command alone, without torchrun: on one node ranks are threads "
-                     "of one process"
-                   : fmt::format("start it with 'mpirun -n {0} stepcast ...' or 'srun -n {0} "
-                                 "stepcast ...'; on one node alone, without a launcher, or "
-                                 "after 'unset RANK WORLD_SIZE'",
-                                 Printable(ranks))}});
+       .hint =
+           one_node
+               ? "start the command without torchrun: on one node, ranks are threads of one process"
+               : fmt::format(
+                     "start it with 'mpirun -n {0} stepcast ...' or 'srun -n {0} stepcast ...'; on "
+                     "one node, start it without a launcher, or after 'unset RANK WORLD_SIZE'",
+                     Printable(ranks))}});
 }
 
 }  // namespace stepcast::messaging

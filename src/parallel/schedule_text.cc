@@ -131,7 +131,7 @@ class Parser {
         stage.entries.push_back(*entry);
       } else {
         Add(at + 1, "schedule.action",
-            fmt::format("no action is written like this: {}", Quoted(word)),
+            fmt::format("this is not an action of a schedule: {}", Quoted(word)),
             chunk >= 0 ? "write F0, B0, I0, W0, F1+B0, unshard, reshard or reduce"
                        : "this stage holds other chunks than that of its number: write F0.4 for "
                          "micro-batch 0 in chunk 4");

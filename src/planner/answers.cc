@@ -229,8 +229,8 @@ void Read(ByteReader& reader, Outcome& outcome) {
 }
 
 tl::unexpected<std::string> Unreadable() {
-  return tl::unexpected(
-      std::string("a result cannot be read: the store is damaged, remove it to begin anew"));
+  return tl::unexpected(std::string(
+      "a result cannot be read because the store is damaged: remove the store to start over"));
 }
 
 }  // namespace

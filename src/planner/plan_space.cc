@@ -94,14 +94,16 @@ Result<PlanSpace> PlanSpace::Around(const scenario::Scenario& scenario,
         Diagnostics{{"planner.space", {"--vary", 0, 0}, std::move(message), std::move(hint)}});
   };
   if (families > static_cast<double>(kMostFamilies)) {
-    return refuse(fmt::format("more than {} plans that differ in more than settings of data "
-                              "parallelism: {:.0f}",
+    return refuse(fmt::format("the space is too large: {1:.0f} combinations of layout and training "
+                              "settings, at most {0}",
                               kMostFamilies, families),
-                  "choose what is divided with --only data,tensor,pipeline, frameworks with "
-                  "--framework, or keep keys as they are with --fix KEY");
+                  "shrink the space: choose axes with --only data,tensor,pipeline, choose "
+                  "frameworks with --framework, or keep a setting with --fix KEY");
   }
   if (space.size_ == 0) {
-    return refuse("no plan is left", "the frameworks do not have that zero_stage");
+    return refuse(
+        "no plan is left",
+        "no framework in the search has this zero_stage: choose another with --framework");
   }
   space.parts_ = std::move(built->parts);
   space.given_ = std::move(built->given);

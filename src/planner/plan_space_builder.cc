@@ -198,22 +198,24 @@ class Builder {
       const std::string option = fmt::format("--vary {}", axis.key);
       if (axis.key == kFramework && !options_.frameworks.empty()) {
         faults_.push_back(Refusal("planner.framework", option,
-                                  "frameworks are given twice, by --framework and by --vary",
-                                  "leave one of the two out"));
+                                  "frameworks are given both by --framework and by --vary",
+                                  "remove one of the two options"));
       }
       if (!seen.insert(axis.key).second) {
-        faults_.push_back(Refusal("planner.vary", option,
-                                  fmt::format("a key varies twice: {}", Quoted(axis.key)),
-                                  "put all of its values into one --vary"));
+        faults_.push_back(
+            Refusal("planner.vary", option,
+                    fmt::format("a key is given to --vary twice: {}", Quoted(axis.key)),
+                    "put all its values in one --vary"));
       } else if (Fixed(axis.key)) {
-        faults_.push_back(Refusal("planner.vary", option,
-                                  fmt::format("a key varies and is fixed: {}", Quoted(axis.key)),
-                                  "leave out --vary or --fix"));
+        faults_.push_back(
+            Refusal("planner.vary", option,
+                    fmt::format("a key is given to both --vary and --fix: {}", Quoted(axis.key)),
+                    "remove one of the two options"));
       } else if (axis.key == kGlobalBatch) {
         faults_.push_back(Refusal("planner.vary", option,
-                                  "plans of different global batches train differently and are not "
-                                  "compared: 'training.global_batch_size'",
-                                  "search once for each: --set training.global_batch_size=..."));
+                                  "plans with different global batch sizes cannot be compared, "
+                                  "because they train differently: 'training.global_batch_size'",
+                                  "run one search per size: --set training.global_batch_size=..."));
       }
     }
   }
@@ -226,7 +228,7 @@ class Builder {
       faults_.push_back(
           Refusal("planner.framework", "--framework",
                   fmt::format("a framework is named twice: {}", Quoted(plan::Name(framework))),
-                  "leave one of them out"));
+                  "name it once"));
     }
     for (const SweepAxis& axis : options_.vary) {
       if (axis.key == kFramework || axis.key == kStage) continue;
@@ -258,7 +260,7 @@ class Builder {
     }
     NoteWhoLacks(
         frameworks, [&](Framework framework) { return !Stages(framework).empty(); }, option,
-        "such a stage: {} plans are left out");
+        "this stage: {} plans are left out");
   }
 
   template <typename Has>
@@ -270,11 +272,11 @@ class Builder {
       if (has(framework)) others.push_back(plan::Name(framework));
     }
     faults_.push_back(Refusal(
-        "planner.vary", std::move(option), fmt::format("no framework of the space has {}", what),
-        others.empty() ? "leave it out"
-                       : fmt::format("leave it out, or choose from those that "
-                                     "have it: --framework {}",
-                                     fmt::join(others, ","))));
+        "planner.vary", std::move(option), fmt::format("no framework in the search has {}", what),
+        others.empty()
+            ? "leave it out"
+            : fmt::format("remove the option, or search a framework that has it: --framework {}",
+                          fmt::join(others, ","))));
   }
 
   template <typename Has>
@@ -286,7 +288,7 @@ class Builder {
     }
     if (lacking.empty() || lacking.size() == frameworks.size()) return;
     const bool one = lacking.size() == 1;
-    notes_.push_back(fmt::format("{}: {} {} not have {}", option, fmt::join(lacking, ", "),
+    notes_.push_back(fmt::format("{}: {} {} not support {}", option, fmt::join(lacking, ", "),
                                  one ? "does" : "do",
                                  fmt::format(fmt::runtime(what), one ? "its" : "their")));
   }
@@ -606,7 +608,7 @@ class Builder {
   void NoteSettings() {
     for (const auto& [key, frameworks] : without_setting_) {
       const bool one = frameworks.size() == 1;
-      notes_.push_back(fmt::format("{} {} not have {}: {} plans are searched without it",
+      notes_.push_back(fmt::format("{} {} not support {}: {} plans are searched without it",
                                    fmt::join(frameworks, ", "), one ? "does" : "do", key,
                                    one ? "its" : "their"));
     }
@@ -695,7 +697,7 @@ class Builder {
 
   void NoteTypes() {
     for (const auto& [type, frameworks] : without_type_) {
-      notes_.push_back(fmt::format("{} cannot have {}: plans have the default of {}",
+      notes_.push_back(fmt::format("{} cannot use {}: plans use the default of {}",
                                    fmt::join(frameworks, ", "), type,
                                    frameworks.size() == 1 ? "that framework" : "each framework"));
     }
@@ -711,10 +713,11 @@ class Builder {
       if (known_.contains(key)) continue;
       const std::vector<std::string_view> names(known_.begin(), known_.end());
       const std::string_view near = NearestWord(key, names);
-      faults_.push_back(Refusal("planner.fix", fmt::format("--fix {}", key),
-                                fmt::format("this is not varied: {}", Quoted(key)),
-                                near.empty() ? fmt::format("varied are: {}", fmt::join(names, ", "))
-                                             : fmt::format("did you mean '{}'?", near)));
+      faults_.push_back(Refusal(
+          "planner.fix", fmt::format("--fix {}", key),
+          fmt::format("--fix names a setting that the search does not vary: {}", Quoted(key)),
+          near.empty() ? fmt::format("the search varies: {}", fmt::join(names, ", "))
+                       : fmt::format("did you mean '{}'?", near)));
     }
   }
 

@@ -355,16 +355,16 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
   options_.vary = {{"data_parallel.zero_stage", {"0", "3"}}};
   space = Space();
   ASSERT_FALSE(space.has_value());
-  EXPECT_EQ(space.error()[0].message, "no framework of the space has ZeRO stage 0");
+  EXPECT_EQ(space.error()[0].message, "no framework in the search has ZeRO stage 0");
   EXPECT_EQ(space.error()[0].hint,
-            "leave it out, or choose from those that have it: --framework "
+            "remove the option, or search a framework that has it: --framework "
             "reference,ddp,deepspeed,megatron,nanotron");
 
   options_.vary = {{"training.micro_batch_size", {}}};
   for (int i = 1; i <= 300'000; ++i) options_.vary[0].values.push_back(fmt::format("{}", i));
   EXPECT_EQ(Space().error()[0].message,
-            "more than 2000000 plans that differ in more than settings of data parallelism: "
-            "2400000");
+            "the space is too large: 2400000 combinations of layout and training settings, at "
+            "most 2000000");
 }
 
 // FSDP's types: other frameworks take those that they support, and plans state the difference.
@@ -379,9 +379,9 @@ TEST_F(PlanSpaceTest, TypesFollowTheFramework) {
   const auto space = PlanSpace::Around(base, options_);
   ASSERT_TRUE(space.has_value());
   EXPECT_THAT(space->notes(),
-              ElementsAre("deepspeed, megatron cannot have training.parameter_dtype: fp32: plans "
-                          "have the default of each framework",
-                          "ddp, megatron cannot have training.reduce_dtype: bf16: plans have the "
+              ElementsAre("deepspeed, megatron cannot use training.parameter_dtype: fp32: plans "
+                          "use the default of each framework",
+                          "ddp, megatron cannot use training.reduce_dtype: bf16: plans use the "
                           "default of each framework"));
   for (const PlanPart& part : space->parts()) {
     std::vector<std::string> set = {"training.parameter_dtype=fp32", "training.reduce_dtype=bf16"};
@@ -397,18 +397,16 @@ TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
   options_.frameworks = {plan::Framework::kDdp, plan::Framework::kFsdp2};
   auto space = Space();
   ASSERT_TRUE(space.has_value());
-  EXPECT_THAT(
-      space->notes(),
-      ElementsAre("--vary data_parallel.prefetch: ddp does not have this setting: its plans "
-                  "are searched without it"));
+  EXPECT_THAT(space->notes(), ElementsAre("--vary data_parallel.prefetch: ddp does not support "
+                                          "this setting: its plans are searched without it"));
 
   options_.frameworks = {plan::Framework::kDdp, plan::Framework::kMegatron};
   space = Space();
   ASSERT_FALSE(space.has_value());
   EXPECT_EQ(space.error()[0].message,
-            "no framework of the space has this setting: 'data_parallel.prefetch'");
+            "no framework in the search has this setting: 'data_parallel.prefetch'");
   EXPECT_EQ(space.error()[0].hint,
-            "leave it out, or choose from those that have it: --framework reference,fsdp2");
+            "remove the option, or search a framework that has it: --framework reference,fsdp2");
 
   // Stage 3 is the scenario's.
   options_.vary = {};
@@ -417,9 +415,8 @@ TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
                          plan::Framework::kFsdp2};
   space = Space();
   ASSERT_TRUE(space.has_value());
-  EXPECT_THAT(space->notes(),
-              ElementsAre("--fix data_parallel.zero_stage: ddp, megatron do not have such a stage: "
-                          "their plans are left out"));
+  EXPECT_THAT(space->notes(), ElementsAre("--fix data_parallel.zero_stage: ddp, megatron do not "
+                                          "support this stage: their plans are left out"));
 
   options_.frameworks = {plan::Framework::kFsdp2, plan::Framework::kFsdp2};
   space = Space();
@@ -481,8 +478,8 @@ TEST_F(PlanSpaceTest, SettingsOfOneValueGoWithIt) {
   options_.frameworks = {plan::Framework::kFsdp2};
   space = PlanSpace::Around(base, options_);
   ASSERT_TRUE(space.has_value());
-  EXPECT_THAT(space->notes(), ElementsAre("fsdp2 does not have training.blocks_per_checkpoint: its "
-                                          "plans are searched without it"));
+  EXPECT_THAT(space->notes(), ElementsAre("fsdp2 does not support training.blocks_per_checkpoint: "
+                                          "its plans are searched without it"));
   EXPECT_TRUE(load(*space, 0).has_value());
 }
 

@@ -214,14 +214,15 @@ std::optional<StoreFault> ResultStore::Begin(const std::vector<StoreFact>& facts
     fault = Create(facts);
   } else if (const std::int64_t version = Number("PRAGMA user_version");
              version != kFormatVersion) {
-    fault = WrongInput("store.other-format", path_,
-                       fmt::format("this program reads version {} of the store's format, not {}",
-                                   kFormatVersion, version),
-                       "go on with the program that made it, or name another file to begin anew");
+    fault =
+        WrongInput("store.other-format", path_,
+                   fmt::format("this program reads version {} of the store's format, not {}",
+                               kFormatVersion, version),
+                   "continue with the program that wrote it, or name another file to start over");
   } else if (SchemaOf(connection_.get()) != OwnSchema()) {
     fault = WrongInput("store.not-a-store", path_,
-                       "this store was changed: its tables are not those that stepcast makes",
-                       "remove it to begin anew");
+                       "this store was changed: its tables differ from those that stepcast writes",
+                       "remove it to start over");
   } else {
     fault = Check(facts);
   }
@@ -244,8 +245,8 @@ std::optional<StoreFault> ResultStore::CheckResults() {
     if (Text(query.get(), 2) == DigestOf(key, Text(query.get(), 1))) continue;
     return WrongInput(
         "store.damaged", path_,
-        fmt::format("this store is damaged: what is kept is not the result of {}", Quoted(key)),
-        "remove it to begin anew");
+        fmt::format("this store is damaged: a stored result does not belong to {}", Quoted(key)),
+        "remove it to start over");
   }
   if (code != SQLITE_DONE) return Fault(code);
   kept_ = kept;
@@ -285,7 +286,7 @@ std::optional<StoreFault> ResultStore::Check(const std::vector<StoreFact>& facts
     if (then.size() == kMostFacts) {
       return WrongInput("store.not-a-store", path_,
                         "this store was changed: it has more facts than stepcast writes",
-                        "remove it to begin anew");
+                        "remove it to start over");
     }
     then.push_back(
         {Text(query.get(), 0), Text(query.get(), 1), sqlite3_column_int(query.get(), 2) != 0});
@@ -295,7 +296,7 @@ std::optional<StoreFault> ResultStore::Check(const std::vector<StoreFact>& facts
   if (differences.empty()) return std::nullopt;
   return WrongInput("store.other-run", path_,
                     fmt::format("this store was made by another run: {}", differences),
-                    "name another file, or remove this one to begin anew");
+                    "name another file, or remove this one to start over");
 }
 
 StoreFault ResultStore::Fault(int code) const {
@@ -303,7 +304,7 @@ StoreFault ResultStore::Fault(int code) const {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return {{},
-              fmt::format("the store '{}' is in use by another process: wait for its end, or "
+              fmt::format("the store '{}' is in use by another process: wait until it ends, or "
                           "name another file",
                           path_)};
     case SQLITE_NOTADB:
@@ -312,14 +313,14 @@ StoreFault ResultStore::Fault(int code) const {
     case SQLITE_CORRUPT:
     case SQLITE_TOOBIG:
       return WrongInput("store.not-a-store", path_, "this store is damaged",
-                        "remove it to begin anew");
+                        "remove it to start over");
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:
       return WrongInput("store.cannot-write", path_,
                         fmt::format("the store cannot be written: {}", ReasonNotWritable()),
-                        "name a file in a folder that exists and may be written");
+                        "name a file in a folder that exists and that you may write to");
     default:
       return {{}, fmt::format("cannot write the store '{}': {}", path_, Reason())};
   }
@@ -397,7 +398,7 @@ void ResultStore::WriteAsTheyCome() {
       const int code = sqlite3_errcode(connection_.get()) & 0xff;
       if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
         MarkDamaged();
-        failure = fmt::format("the store '{}' is damaged: remove it to begin anew", path_);
+        failure = fmt::format("the store '{}' is damaged: remove it to start over", path_);
       }
       Execute("ROLLBACK");
     }

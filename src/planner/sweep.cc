@@ -187,8 +187,8 @@ tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, WorkerPool& 
   if (!evaluated) return tl::unexpected(evaluated.error());
   if (!readable) {
     if (store != nullptr) store->MarkDamaged();
-    return tl::unexpected(
-        std::string("a result cannot be read: the store is damaged, remove it to begin anew"));
+    return tl::unexpected(std::string(
+        "a result cannot be read because the store is damaged: remove the store to start over"));
   }
   return result;
 }

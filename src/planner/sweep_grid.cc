@@ -119,8 +119,7 @@ std::string EndHint(std::string_view first, const char* otherwise) {
   if (!last || last->count == 0 || __builtin_mul_overflow(last->count, kTimes, &last->count)) {
     return otherwise;
   }
-  return fmt::format("say where it ends and how it gets there, for example '{}..{} x2'", first,
-                     Text(*last));
+  return fmt::format("write the end and the step, for example '{}..{} x2'", first, Text(*last));
 }
 
 constexpr const char* kForms = "write for example 1..64 x2, 1..9 +2 or '5 MiB..100 MiB x2'";
@@ -170,10 +169,7 @@ class Range {
       return Bad("a range needs its step", StepHint(first_, last_));
     }
     if (operation_ == std::string_view::npos) {
-      return Bad(fmt::format("a range ends with a number or a quantity, then x and a factor or + "
-                             "and a step, and {} is none",
-                             Quoted(last_)),
-                 kForms);
+      return Bad(fmt::format("this is not the end of a range: {}", Quoted(last_)), kForms);
     }
     return std::nullopt;
   }
@@ -181,8 +177,7 @@ class Range {
   std::optional<RangeFault> ReadAmounts() {
     const auto from = ReadAmount(first_), to = ReadAmount(last_), by = ReadAmount(step_);
     if (!from || !to || !by) {
-      return Bad(fmt::format("a range is made of numbers, or of bytes, times or bandwidths with "
-                             "their units, and {} is none",
+      return Bad(fmt::format("this is not a number, or a size, time or bandwidth with its unit: {}",
                              Quoted(!from ? first_
                                     : !to ? last_
                                           : step_)),
@@ -196,14 +191,14 @@ class Range {
 
   std::optional<RangeFault> CheckKinds() {
     if (from_.kind != to_.kind || (!multiplies_ && from_.kind != by_.kind)) {
-      return Bad(multiplies_ ? "the ends of a range are of one kind"
-                             : "the ends and the step of a range are of one kind",
-                 "give all of them units, or none");
+      return Bad(multiplies_ ? "the two ends of a range have different units"
+                             : "the ends and the step of a range have different units",
+                 "give all of them the same kind of unit, or no unit");
     }
     if (multiplies_ && (by_.kind != Kind::kPlain || by_.decimals > 0 || by_.count < 2)) {
-      return Bad("a factor is a whole number from 2", StepHint(first_, last_));
+      return Bad("the factor of a range must be an integer of at least 2", StepHint(first_, last_));
     }
-    if (!multiplies_ && by_.count == 0) return Bad("a step of nothing leads nowhere", kForms);
+    if (!multiplies_ && by_.count == 0) return Bad("the step of a range must not be zero", kForms);
     if (!(multiplies_ ? Align({&from_, &to_}) : Align({&from_, &to_, &by_}))) {
       return Bad("a number has too many digits", kForms);
     }
@@ -212,19 +207,17 @@ class Range {
 
   std::optional<RangeFault> CheckExtent() {
     if (from_.count > to_.count) {
-      return Fault("sweep.empty-range", "the range is empty, for its first end is the larger one",
+      return Fault("sweep.empty-range", "the range is empty because it begins above its end",
                    fmt::format("write the smaller end first: '{}..{} {}'", last_, first_,
                                rest_.substr(operation_)));
     }
     if (multiplies_ && from_.count == 0) {
-      return Bad(
-          "zero times anything stays zero",
-          fmt::format("begin above zero, and give zero as a value of its own: '{},...'", first_));
+      return Bad("a range that multiplies cannot begin at zero",
+                 fmt::format("begin above zero, and list zero separately: '{},...'", first_));
     }
     if (!multiplies_ && (to_.count - from_.count) / by_.count >= SweepGrid::kMostRows) {
       return Fault("sweep.too-many",
-                   fmt::format("the range has {} values, more than the {} combinations that a "
-                               "sweep may have",
+                   fmt::format("the range has {} values; a sweep may have at most {} combinations",
                                (to_.count - from_.count) / by_.count + 1, SweepGrid::kMostRows),
                    "take a larger step, or multiply: x2");
     }
@@ -255,7 +248,7 @@ std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std:
   if (first.empty() && !rest.empty() && kDigits.find(rest[0]) != std::string_view::npos) {
     return tl::unexpected(RangeFault{"sweep.bad-range",
                                      fmt::format("a range has two ends: {}", Quoted(text)),
-                                     fmt::format("say where it begins, for example '1{}'", text)});
+                                     fmt::format("write the start too, for example '1{}'", text)});
   }
   if (!LooksLikeAQuantity(first)) return std::nullopt;
   return Range(text, first, rest).Values();
@@ -383,8 +376,8 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
     const auto same = std::count_if(axes.begin(), axes.end(),
                                     [&](const SweepAxis& other) { return other.key == axis.key; });
     if (same > 1) {
-      return Fault(axis.key, fmt::format("a key varies twice: '{}'", axis.key),
-                   "put all of its values into one --vary");
+      return Fault(axis.key, fmt::format("a key is given to --vary twice: '{}'", axis.key),
+                   "put all its values in one --vary");
     }
     const auto values = static_cast<std::int64_t>(axis.values.size());
     if (values > kMostRows / grid.rows_) {

@@ -65,7 +65,7 @@ TEST(SweepAxisTest, MistakesAreNamed) {
       {"a=1,2, 1", "'a' has a value twice: '1'"},
       {"a=1..4 x2,4", "'a' has a value twice: '4'"},
       {"a=all,1", "'all' stands for every value of 'a' and stands alone: 'all,1'"},
-      {"a=1,4..2 +1", "the range is empty, for its first end is the larger one: '4..2 +1'"},
+      {"a=1,4..2 +1", "the range is empty because it begins above its end: '4..2 +1'"},
   };
   for (const auto& [text, message] : cases) {
     const auto axis = ParseSweepAxis(text);
@@ -91,7 +91,7 @@ TEST(SweepGridTest, TheFirstKeyVariesSlowest) {
 TEST(SweepGridTest, MistakesAreNamed) {
   EXPECT_THAT(SweepGrid::Of({}).error()[0].message, HasSubstr("nothing varies"));
   EXPECT_THAT(SweepGrid::Of({{"a", {"1"}}, {"b", {"1"}}, {"a", {"2"}}}).error()[0].message,
-              HasSubstr("a key varies twice: 'a'"));
+              HasSubstr("a key is given to --vary twice: 'a'"));
 }
 
 TEST(SweepGridTest, AMillionCombinationsAreTheMost) {

@@ -59,14 +59,14 @@ TEST(SweepRangeTest, MistakesAreNamed) {
       {"1..", "a range has two ends"},
       {"..8 x2", "a range has two ends"},
       {"1.. x2", "a range has two ends"},
-      {"1..8 x1", "a factor is a whole number from 2"},
-      {"1..8 x1.5", "a factor is a whole number from 2"},
-      {"1..8 x2 MiB", "a factor is a whole number from 2"},
-      {"1..8 +0", "a step of nothing leads nowhere"},
-      {"0..8 x2", "zero times anything stays zero"},
-      {"1..8 MiB x2", "the ends of a range are of one kind"},
-      {"1 MiB..8 MiB +2", "the ends and the step of a range are of one kind"},
-      {"1 MiB..8 us x2", "the ends of a range are of one kind"},
+      {"1..8 x1", "the factor of a range must be an integer of at least 2"},
+      {"1..8 x1.5", "the factor of a range must be an integer of at least 2"},
+      {"1..8 x2 MiB", "the factor of a range must be an integer of at least 2"},
+      {"1..8 +0", "the step of a range must not be zero"},
+      {"0..8 x2", "a range that multiplies cannot begin at zero"},
+      {"1..8 MiB x2", "the two ends of a range have different units"},
+      {"1 MiB..8 MiB +2", "the ends and the step of a range have different units"},
+      {"1 MiB..8 us x2", "the two ends of a range have different units"},
       {"1 XiB..8 XiB +1 XiB", "'1 XiB' is none"},
       {"1..8 +", "a range needs its step"},
       {"1..8x", "a range needs its step"},
@@ -100,8 +100,8 @@ TEST(SweepRangeTest, HintsSayWhatToWrite) {
             "write '1 MiB..8 MiB x2' to double from value to value, or '1 MiB..8 MiB +1 MiB' to "
             "add");
   EXPECT_EQ(hint("64..1 x2"), "write the smaller end first: '1..64 x2'");
-  EXPECT_EQ(hint("2.."), "say where it ends and how it gets there, for example '2..16 x2'");
-  EXPECT_EQ(hint("..64 x2"), "say where it begins, for example '1..64 x2'");
+  EXPECT_EQ(hint("2.."), "write the end and the step, for example '2..16 x2'");
+  EXPECT_EQ(hint("..64 x2"), "write the start too, for example '1..64 x2'");
 }
 
 // From the first end, each value is the previous one plus the step; the next would exceed the last

@@ -54,12 +54,12 @@ std::string ExposedText(const forecast::Explanation& explanation) {
   const std::string hidden = fmt::format("{:.0f} %", 100 * forecast::kHiddenPart);
   if (!speed) {
     out += fmt::format(
-        "no speed of the links brings it to {} of the step: latencies, or an order with nothing to "
-        "hide behind, keep it exposed\n",
+        "faster links cannot reduce it to {} of the step: it comes from latencies, or from "
+        "collectives with no computation to hide them\n",
         hidden);
   } else if (*speed > 1) {
-    out += fmt::format("it falls to {} of the step once collectives send {:.3g} times as fast\n",
-                       hidden, *speed);
+    out += fmt::format("it falls to {} of the step if links are {:.3g} times as fast\n", hidden,
+                       *speed);
   }
   return out;
 }

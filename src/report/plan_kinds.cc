@@ -149,7 +149,7 @@ std::string KindsText(const PlanReport& report) {
     for (const KindRow& kind : report.kinds) {
       if (kind.fits) least = std::min(least, kind.least);
     }
-    out += fmt::format("the best of a kind may be up to {} % better than what stands here\n",
+    out += fmt::format("the best plan of a kind may be up to {} % better than the one shown\n",
                        Decimal(kHundred * (1 - least), 1));
   }
   return out + "\n";
@@ -187,11 +187,11 @@ std::string LayoutAnswerText(const PlanReport& report) {
   const LayoutAnswer& answer = *report.why_layout;
   std::string out = fmt::format("why not {}\n", answer.layout);
   if (!answer.best) {
-    if (!answer.nearest) return out + "  no plan of it can exist\n\n";
+    if (!answer.nearest) return out + "  no plan with this layout is legal\n\n";
     if (LackedBy(report.goal, *answer.nearest) <= Bytes(0)) {
-      return out + "  no plan of it that fits was found in so long\n\n";
+      return out + "  no plan with this layout that fits was found in this time\n\n";
     }
-    return out + fmt::format("  no plan of it fits: {} {} lacks {}{}\n\n",
+    return out + fmt::format("  no plan with this layout fits: {} {} lacks {}{}\n\n",
                              LayoutText(answer.nearest->values), SettingsInShort(*answer.nearest),
                              answer.nearest->simulated ? "" : "at least ",
                              FormatBytes(LackedBy(report.goal, *answer.nearest)));

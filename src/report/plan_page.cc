@@ -113,7 +113,7 @@ Chart MemoryBars(const SearchView& view) {
   if (same_devices && capacity > Bytes()) {
     limit = {amount(capacity), fmt::format("capacity {}", FormatBytes(capacity))};
   }
-  return StackedBars("Memory that each of the best plans needs of a device, as stacked bars",
+  return StackedBars("Memory per device that each of the best plans needs, as stacked bars",
                      unit.name, std::move(data), parts, static_cast<int>(view.best.size()), limit);
 }
 
@@ -127,7 +127,7 @@ PageSection BestSection(const SearchView& view) {
   for (std::size_t i = 0; i < view.best.size(); ++i) {
     columns.push_back({fmt::format("plan {}", i + 1)});
   }
-  PageTable table{.caption = "Best first; what differs from plan 1 is marked",
+  PageTable table{.caption = "Best first; differences from plan 1 are marked",
                   .table = Table(std::move(columns))};
   std::string constant;
   std::size_t number = 0;
@@ -155,7 +155,8 @@ PageSection BestSection(const SearchView& view) {
                                view.ranked[i].command);
   }
   if (!view.execution.empty()) {
-    section.texts.emplace_back("The command that executes plan 1 and compares", view.execution);
+    section.texts.emplace_back("The command that executes plan 1 and compares it with the forecast",
+                               view.execution);
   }
   return section;
 }
@@ -185,12 +186,13 @@ PageSection FrontSection(const SearchView& view) {
                       .gpus = plan.gpus,
                       .on_front = searched ? std::optional(plan.on_front) : std::nullopt});
   }
-  ParetoFigure figure = ParetoChart(
-      std::move(points), "Step time against the memory that every simulated plan needs",
-      "too large, with what must stay free, or too slow", "memory needed", CapacityOf(view));
+  ParetoFigure figure =
+      ParetoChart(std::move(points), "Step time against the memory that every simulated plan needs",
+                  "too large (including memory that must stay free) or too slow", "memory needed",
+                  CapacityOf(view));
   PageSection section{.heading = "Step time against memory"};
   section.paragraphs = {
-      searched ? "Each point is a plan that was simulated. Of those on the front none is beaten in "
+      searched ? "Each point is a plan that was simulated. No plan beats a plan on the front in "
                  "step time, memory and GPUs together."
                : "Each point is a plan that was simulated. The front was not searched for: plans "
                  "that were not simulated may lie on it."};
@@ -209,7 +211,7 @@ PageSection SensitivitySection(const SearchView& view) {
                   now == Time() ? "-" : Signed(kHundred * ((then - now) / now), 1)});
   }
   section.tables.push_back(
-      {.caption = "Its step time if one thing were different", .table = std::move(table)});
+      {.caption = "Step time of the best plan if one thing changes", .table = std::move(table)});
   return section;
 }
 
@@ -227,7 +229,7 @@ std::string PlanPage(const SearchView& view) {
   if (view.best.empty()) {
     page.answer.push_back({.label = "Best plan",
                            .value = "none",
-                           .more = "no plan of the space will do",
+                           .more = "no plan in the search meets the goal",
                            .tone = Tone::kBad});
   } else {
     const SearchedPlan& best = view.plans[view.best.front()];
@@ -239,11 +241,12 @@ std::string PlanPage(const SearchView& view) {
         {.label = "Tokens/s per GPU",
          .value = Decimal(best.tokens_per_second_per_gpu, 1),
          .more = fmt::format("on {} {}", Grouped(best.gpus), best.gpus == 1 ? "GPU" : "GPUs")});
-    page.answer.push_back({.label = "Peak memory",
-                           .value = FormatBytes(best.peak),
-                           .more = fmt::format("it needs {} with what the allocator keeps and what "
-                                               "is outside of it",
-                                               FormatBytes(best.needed))});
+    page.answer.push_back(
+        {.label = "Peak memory",
+         .value = FormatBytes(best.peak),
+         .more = fmt::format(
+             "it needs {}, including reserved memory and memory outside of the allocator",
+             FormatBytes(best.needed))});
   }
   if (view.own) {
     page.answer.push_back(
@@ -254,7 +257,7 @@ std::string PlanPage(const SearchView& view) {
        .value = Grouped(view.space),
        .more =
            fmt::format("{} simulated; {}", Grouped(static_cast<std::int64_t>(view.plans.size())),
-                       view.open == 0 ? "the others are shown not to be better"
+                       view.open == 0 ? "no other plan is better"
                                       : fmt::format("{} more may be better", Grouped(view.open)))});
   if (!view.best.empty()) page.sections.push_back(BestSection(view));
   if (!view.plans.empty()) page.sections.push_back(FrontSection(view));

@@ -45,7 +45,7 @@ TEST(PlanPageTest, SaysWhatIsBestAndWhatBecameOfOthers) {
 
 TEST(PlanPageTest, SaysHowManyPlansMayBeBetterWhereTheSearchWasEnded) {
   SearchView view = Sample();
-  EXPECT_THAT(PlanPage(view), HasSubstr("2 simulated; the others are shown not to be better"));
+  EXPECT_THAT(PlanPage(view), HasSubstr("2 simulated; no other plan is better"));
   view.open = 327;
   EXPECT_THAT(PlanPage(view), HasSubstr("2 simulated; 327 more may be better"));
 }
@@ -82,7 +82,7 @@ TEST(PlanPageTest, TheFrontIsOfPlansThatMayBeTheBest) {
                         .peak = GiB(9),
                         .eligible = false});
   const std::string page = PlanPage(view);
-  EXPECT_THAT(page, HasSubstr("too large, with what must stay free, or too slow"));
+  EXPECT_THAT(page, HasSubstr("too large (including memory that must stay free) or too slow"));
   const std::size_t front = page.find("The front");
   ASSERT_NE(front, std::string::npos);
   EXPECT_NE(page.find("zero_stage = 3</th><td>100.000", front), std::string::npos);
@@ -101,7 +101,7 @@ TEST(PlanPageTest, WithoutAPlanItSaysSo) {
   SearchView view = Sample();
   view.best.clear();
   const std::string page = PlanPage(view);
-  EXPECT_THAT(page, HasSubstr("no plan of the space will do"));
+  EXPECT_THAT(page, HasSubstr("no plan in the search meets the goal"));
   EXPECT_THAT(page, Not(HasSubstr("The best plans")));
 }
 

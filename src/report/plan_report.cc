@@ -58,8 +58,8 @@ ByteUnit UnitOf(const std::vector<PlanRow>& rows) {
 }
 
 constexpr const char* kNeedsText =
-    "peak: what is allocated; needs: what the allocator reserves for it and what is outside of the "
-    "allocator (context, NCCL), which decides whether a plan fits\n";
+    "peak: allocated memory; needs: reserved memory plus memory outside of the allocator (context, "
+    "NCCL); a plan fits if the device has what it needs\n";
 
 // `lacking`: the plans do not fit.
 std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& rows, bool lacking) {
@@ -152,8 +152,8 @@ std::string NearText(const PlanReport& report) {
   }
   if (near < 2) return "";
   return fmt::format(
-      "{} of the plans that were simulated take at most {:.0f} % longer than the "
-      "best, which is within the error between plans of one machine\n",
+      "{} of the simulated plans are at most {:.0f} % slower than the best; differences this small "
+      "are within the forecast error\n",
       Grouped(near), kHundred * kTie);
 }
 
@@ -187,7 +187,7 @@ std::string HeadroomText(const PlanRow& row) {
   std::string out = fmt::format("plan 1 leaves {} of each device free, {} %", FormatBytes(free),
                                 Decimal(kHundred * part, 1));
   if (part < kLittle) {
-    out += ": that is little, a forecast is not that exact; --headroom 5% asks for more";
+    out += ": less than the forecast error; --headroom 5% reserves more";
   }
   return out + "\n";
 }
@@ -250,8 +250,7 @@ std::string SensitivityText(const PlanReport& report) {
   }
   out += faster.ToString();
   if (!sensitivity.faster.empty() && sensitivity.faster.front().step_time < winner.step_time) {
-    out +=
-        fmt::format("what bounds the step most: {}\n", Name(sensitivity.faster.front().resource));
+    out += fmt::format("the step depends most on {}\n", Name(sensitivity.faster.front().resource));
   }
   if (report.with_more_memory) {
     const PlanRow& row = *report.with_more_memory;
@@ -303,11 +302,11 @@ std::string SensitivityText(const PlanReport& report) {
 std::string ExecutionText(const PlanReport& report) {
   if (!report.execution) return "";
   if (!report.execution->refused.empty()) {
-    return fmt::format("plan 1 is forecast and not executed: {}\n\n",
+    return fmt::format("plan 1 cannot be executed, only forecast: {}\n\n",
                        fmt::join(report.execution->refused, "; "));
   }
-  return fmt::format("to run plan 1 and hold the forecast against it{}:\n{}\n",
-                     report.file.empty() ? ", once --emit FOLDER has written it" : "",
+  return fmt::format("to run plan 1 and compare it with the forecast{}:\n{}\n",
+                     report.file.empty() ? ", after --emit FOLDER has written it" : "",
                      CommandText(ExecutionCommand(report)));
 }
 
@@ -327,7 +326,7 @@ std::string SizesText(const PlanReport& report) {
   }
   std::string out = SizesText(report.goal.training, std::move(sizes));
   if (!without.empty()) {
-    out += fmt::format("no plan on {} GPUs will do\n", fmt::join(without, ", "));
+    out += fmt::format("no plan on {} GPUs meets the goal\n", fmt::join(without, ", "));
   }
   return out + "\n";
 }
@@ -338,17 +337,17 @@ std::string VerdictText(Verdict verdict) {
     case Verdict::kIllegal:
       return "cannot exist";
     case Verdict::kSame:
-      return "the same as another: a setting has no effect there";
+      return "same as another plan: they differ in a setting without effect";
     case Verdict::kDoesNotFit:
       return "cannot fit, by its bound";
     case Verdict::kTooSlow:
       return "cannot meet the deadline, by its bound";
     case Verdict::kBound:
-      return "cannot be among the best, and the best needs no more memory and GPUs";
+      return "pruned: provably slower than the best plan, at equal or higher cost";
     case Verdict::kDominated:
-      return "dominated: another is at least as fast with no more memory and GPUs";
+      return "dominated: another plan is at least as fast, at equal or lower cost";
     case Verdict::kOpen:
-      return "open: the search was ended before";
+      return "open: the search ended before it was examined";
     case Verdict::kSimulated:  // VerdictCounts says more of these
       return "simulated";
   }
@@ -386,8 +385,8 @@ std::string ProofText(const PlanReport& report) {
       report.space == 1 ? "plan" : "plans", Grouped(result.sharpened), Grouped(simulated));
   if (!result.proved) {
     return out + fmt::format(
-                     "the search was {} before it was done, and {} {} may be better than "
-                     "the best, by {} % of its step at most\n\n",
+                     "the search was {} early; {} {} may be better than the best, by up to {} % of "
+                     "its step\n\n",
                      report.interrupted ? "interrupted" : "ended", Grouped(result.open),
                      result.open == 1 ? "plan" : "plans", Decimal(100 * (1 - result.least), 1));
   }
@@ -427,13 +426,13 @@ std::string GainText(const PlanReport& report) {
   }
   const double faster = Longer(*report.own, best);
   if (faster < 0) {
-    return fmt::format("the best of what was asked for is {} % slower",
+    return fmt::format("the best plan that was found is {} % slower",
                        Decimal(-kHundred * faster / (1 + faster), 1));
   }
-  return fmt::format(
-      "the best is {} % faster than yours{}", Decimal(kHundred * faster, 1),
-      faster < kTie ? ", a tie: forecasts of plans on one machine differ by 2 % from one another"
-                    : "");
+  return fmt::format("the best is {} % faster than yours{}", Decimal(kHundred * faster, 1),
+                     faster < kTie
+                         ? ", a tie: within the forecast error of 2 % between plans on one machine"
+                         : "");
 }
 
 CommandWords ExecutionCommand(const PlanReport& report) {
@@ -457,15 +456,15 @@ CommandWords ExecutionCommand(const PlanReport& report) {
 std::string TargetText(const Goal& goal, bool unequal_tokens) {
   switch (goal.target) {
     case Target::kStepTime:
-      return unequal_tokens ? "the least time for a token" : "the shortest step";
+      return unequal_tokens ? "the least time per token" : "the shortest step";
     case Target::kThroughput:
       return "the most tokens per second and GPU";
     case Target::kGpus:
       return "the fewest GPUs";
     case Target::kCost:
-      return "the least money for a token";
+      return "the lowest cost per token";
     case Target::kMemory:
-      return "the lowest peak of memory";
+      return "the lowest peak memory";
   }
   return "";
 }
@@ -496,7 +495,7 @@ std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport
   const auto add = [&](std::int64_t count, const char* text) {
     if (count > 0) became.emplace_back(text, count);
   };
-  add(illegal, "simulated: cannot exist, as only a price says");
+  add(illegal, "simulated: illegal, found when its costs were computed");
   add(too_large, goal.headroom > Bytes(0) || goal.headroom_part > 0
                      ? "simulated: do not fit, or leave too little free"
                      : "simulated: do not fit");
@@ -534,9 +533,7 @@ std::string PlanText(const PlanReport& report) {
   std::string out = fmt::format("{}\n\ngoal   {}\n", report.name,
                                 TargetText(goal, report.result->UnequalTokens()));
   if (report.result->UnequalTokens()) {
-    out +=
-        "       (steps of some plans have more tokens than those of others, and so train "
-        "differently)\n";
+    out += "       (steps of the plans differ in tokens, and so train differently)\n";
   }
   if (goal.training.said()) out += fmt::format("       {}\n", TargetText(goal.training));
   if (goal.headroom_part > 0) {
@@ -551,8 +548,8 @@ std::string PlanText(const PlanReport& report) {
   }
   if (!report.held.empty()) {
     out += fmt::format(
-        "held   by the scenario: {}\n"
-        "       other values of these were not tried; --vary KEY=V1,V2 tries them\n",
+        "held   by the scenario: {}\n       other values were not tried; to try them: --vary "
+        "KEY=V1,V2\n",
         HeldText(report));
   }
   for (const std::string& note : report.notes) out += fmt::format("note   {}\n", note);
@@ -562,15 +559,14 @@ std::string PlanText(const PlanReport& report) {
     const bool legal = report.result->Count(Verdict::kIllegal) < report.space;
     out += !legal                   ? "no plan can exist\n"
            : !report.result->proved ? "no plan that fits was found in this time\n"
-           : goal.training.deadline
-               ? "no plan fits and meets the deadline; those that come nearest:\n\n"
+           : goal.training.deadline ? "no plan fits and meets the deadline; the nearest plans:\n\n"
            : HeadroomOf(goal, report.result->states.families().front().facts) > Bytes(0)
-               ? "no plan leaves that much of its devices free; those that lack least:\n\n"
-               : "no plan fits; those that lack least:\n\n";
+               ? "no plan leaves enough memory free; the nearest plans:\n\n"
+               : "no plan fits; the nearest plans:\n\n";
     if (!report.nearest.empty()) {
       out += PlansTable(report, report.nearest, true) + kNeedsText;
       if (HeadroomOf(goal, report.nearest.front().facts) > Bytes(0)) {
-        out += "lacks: what is missing for it and for what is to stay free\n";
+        out += "lacks: missing memory, including the memory that must stay free\n";
       }
     }
     return out + "\n" + KindsText(report) + LayoutAnswerText(report) + CountsText(report);

@@ -81,7 +81,7 @@ double Longer(const PlanRow& row, const PlanRow& than);
 // this much from one another (docs/accuracy.md, "Executions").
 inline constexpr double kTie = 0.02;
 inline constexpr const char* kTieText =
-    "~: less than 2 % apart, the error between forecasts of plans on one machine\n";
+    "~: within 2 %, the forecast error between plans on one machine\n";
 // [low, high] in seconds; empty if unknown.
 Json RangeJson(const PlanRow& row);
 // Per cent: "-", "+4.3", or "+1.2 ~" for a tie.

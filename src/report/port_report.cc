@@ -21,13 +21,16 @@ std::optional<double> Loss(const PlanReport& report) {
 std::string LossText(const PlanReport& report) {
   const std::optional<double> loss = Loss(report);
   if (!loss) {
-    return report.best.empty() ? "no plan that was searched will do here\n"
-                               : "the ported plan does not fit here, the best one does\n";
+    return report.best.empty()
+               ? "no plan in the search meets the goal on this cluster\n"
+               : "the ported plan does not fit on this cluster; the best plan does\n";
   }
   constexpr double kNothing = 0.0005;
-  if (*loss < kNothing) return "nothing that was searched is better here than the ported plan\n";
-  return fmt::format("the ported plan takes {} % longer for a token than the best one here\n",
-                     Decimal(kHundred * *loss, 1));
+  if (*loss < kNothing)
+    return "no plan in the search is better on this cluster than the ported plan\n";
+  return fmt::format(
+      "the ported plan takes {} % longer per token than the best plan for this cluster\n",
+      Decimal(kHundred * *loss, 1));
 }
 
 void AddSide(const PortSide& side, const char* name, ByteUnit unit, Table& table) {
@@ -61,7 +64,7 @@ std::string PortText(const PlanReport& report) {
   std::string out =
       fmt::format("ported from  {}\nto           {}\n\n", port.from.cluster, port.ported.cluster);
   if (port.changes.empty()) {
-    out += "every setting of the plan holds there, too\n\n";
+    out += "every setting of the plan also works on this cluster\n\n";
   } else {
     Table changes({{"setting that changes", Align::kLeft},
                    {"from", Align::kLeft},

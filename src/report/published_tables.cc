@@ -98,23 +98,22 @@ PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
   }
   table.note =
       "rival: mean error of the MFU of the nearest fit row; beside it: of the forecast, over the "
-      "cases that have such a row. in range: measured within the range of the forecast, in which "
-      "nine of ten are expected.";
+      "cases that have such a row. in range: measurements within the range of the forecast; 90 % "
+      "are expected.";
   return table;
 }
 
 PublishedTable LargeSteps(const PublishedAccuracy& accuracy) {
-  PublishedTable table{
-      .title = fmt::format("Step time above {} GPUs", validate::kSmall),
-      .columns = {{"source", Align::kLeft},
-                  {"rows", Align::kLeft},
-                  {"cases"},
-                  {"mean %"},
-                  {"bias %"},
-                  {"rival %"}},
-      .rows = {},
-      .note = fmt::format("rival: the same, when only fit rows of up to {} GPUs are known.",
-                          validate::kSmall)};
+  PublishedTable table{.title = fmt::format("Step time above {} GPUs", validate::kSmall),
+                       .columns = {{"source", Align::kLeft},
+                                   {"rows", Align::kLeft},
+                                   {"cases"},
+                                   {"mean %"},
+                                   {"bias %"},
+                                   {"rival %"}},
+                       .rows = {},
+                       .note = fmt::format("rival: the same, from fit rows of up to {} GPUs only.",
+                                           validate::kSmall)};
   for (Group group : GroupsOf(accuracy)) {
     group.selection.large = true;
     const AccuracyFigures rival = accuracy.RivalStepTime(group.selection, true);
@@ -260,12 +259,12 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
                   {"inside %"}},
       .rows = {},
       .note =
-          "inside: of each source's rows, those within what the other sources say, at a level at "
-          "which nine of ten rows are, sources counted by the root of their rows. half-width: what "
-          "all sources together say at that level; residual: the same as a profile's `source` or "
-          "`memory`. Of runs that are specified completely the allocator's peaks count, and the "
-          "half-width is the error by which it is judged whether a plan fits. What ran and is "
-          "forecast not to fit, its peak unknown, counts among peaks with what is over."};
+          "inside: rows of a source that lie within the 90 % range of the other sources, each "
+          "weighted by the square root of its rows. half-width: of the 90 % range of all sources; "
+          "residual: the same as a profile's `source` or `memory`. For runs that are specified "
+          "completely, only allocator peaks count; their half-width is the error that decides "
+          "whether a plan fits. A run without a known peak that is forecast not to fit counts with "
+          "the memory that it lacks."};
   const auto add = [&](std::string what, const validate::TransferError& transfer) {
     // A single source has no other sources to predict it from.
     if (transfer.cases == 0 || transfer.sources < 2) return;
@@ -299,10 +298,9 @@ PublishedTable FitProbabilities(const PublishedAccuracy& accuracy) {
                   {"off %"}},
       .rows = {},
       .note = fmt::format(
-          "peaks: those measured of all check rows. Each counts as a case on devices of many "
-          "capacities: at every hundredth of the forecast's probability the capacity at which the "
-          "forecast fits with it. fitted: what was measured is at most that. off: aim is {:.0f} % "
-          "at most",
+          "peaks: all measured peaks of check rows. Each peak is tested on devices of many "
+          "capacities, one for each per cent of the forecast's probability to fit. fitted: the "
+          "measured peak is at most the capacity. off: the goal is at most {:.0f} %",
           100 * validate::kFitCalibrationLimit)};
   // Errors of rows of one source are correlated, so at least two sources are needed.
   if (accuracy.MemoryTransfer({}).sources < 2) return table;

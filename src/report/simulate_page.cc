@@ -90,8 +90,8 @@ class MemoryDrawing {
 Chart MemoryDrawing::Draw() const {
   Chart chart;
   chart.label = fmt::format(
-      "Memory handed out over one step, stacked by category, at most {} {}; the table below gives "
-      "what is alive at the peak",
+      "Allocated memory over one step, stacked by category, at most {} {}; the table below lists "
+      "the buffers alive at the peak",
       Decimal(Amount(most_), kDigits), unit_.name);
   AddTips(chart);
   AddRows(chart);
@@ -239,10 +239,10 @@ namespace {
 PageSection BreakdownSection(const forecast::Forecast& forecast) {
   PageSection section{.heading = "Where the time goes"};
   section.paragraphs = {
-      "Every instant belongs to the phase of the kernel that computes then; else to exposed "
-      "communication if something waits for a collective or a message, to imbalance if that "
-      "waits for another rank to reach it, or to the pipeline bubble if another stage has not "
-      "reached it; else the device is idle. The parts add up to the step."};
+      "While a kernel is running, the time counts toward its phase. Otherwise, if a stream waits "
+      "for a collective or a message, it counts as exposed communication. If the wait is for "
+      "another rank to arrive, it counts as imbalance, or as pipeline bubble for another stage. "
+      "The device is idle for the rest. The parts add up to the step."};
   ChartData data;
   AddBreakdown(data, "step", forecast.time, forecast.step_time);
   section.chart = StackedBars(
@@ -279,11 +279,11 @@ PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::
                     "program under the same circumstances, so rank {} stands for all of them.",
                     Grouped(ranks), rank)};
   } else {
-    section.paragraphs = {fmt::format(
-        "One step in the steady state, stream by stream, on rank {}. Of ranks that nothing tells "
-        "apart, links included, one was simulated. Collectives wait for the last of their ranks, "
-        "so this one shows what the others cost it.",
-        rank)};
+    section.paragraphs = {
+        fmt::format("One step in the steady state, stream by stream, on rank {}. Identical ranks, "
+                    "with identical links, are simulated once. Collectives wait for their last "
+                    "rank, so this rank shows the delays that other ranks cause.",
+                    rank)};
   }
   Draw(figure, section);
   section.tables.push_back(
@@ -330,7 +330,7 @@ PageSection MemorySection(const forecast::Run& run) {
   }
   if (instants.size() >= kMostInstants / 2) {
     section.notes.push_back(
-        "Of neighbouring moments too close to be told apart the fullest is shown.");
+        "If the chart cannot separate neighboring moments, it shows the one with the most memory.");
   }
   section.tables.push_back({.caption = fmt::format("At the peak, on rank {}", memory.rank),
                             .table = MemoryRows(memory)});
@@ -343,11 +343,10 @@ PageSection CollectiveSection(const forecast::Forecast& forecast) {
     section.paragraphs = {"There are none."};
     return section;
   }
-  section.paragraphs = {fmt::format("Under way for {} ms of the step, of which {} ms are exposed.",
+  section.paragraphs = {fmt::format("In flight for {} ms of the step, of which {} ms are exposed.",
                                     Milliseconds(forecast.communication_total),
                                     Milliseconds(forecast.time.exposed_communication))};
-  section.tables.push_back(
-      {.caption = "Of one rank in one step", .table = CollectiveRows(forecast)});
+  section.tables.push_back({.caption = "One rank in one step", .table = CollectiveRows(forecast)});
   return section;
 }
 

@@ -428,7 +428,7 @@ PageSection ParetoSection(const SweepCharts& charts, bool unequal_tokens) {
   section.chart = std::move(pareto.chart);
   if (!pareto.note.empty()) section.notes.push_back(std::move(pareto.note));
   section.tables.push_back(
-      {.caption = "Those that nothing beats in both", .table = std::move(pareto.front)});
+      {.caption = "Combinations that no other beats in both", .table = std::move(pareto.front)});
   return section;
 }
 

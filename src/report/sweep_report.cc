@@ -25,9 +25,9 @@ using planner::SweepRow;
 
 // Explanations of the columns.
 constexpr const char* kFigures =
-    "exposed: communication that nothing hides; sent: by a rank in a step; left: what a device has "
-    "beyond its needs, the memory that the allocator reserves and what is outside of it (context, "
-    "NCCL); peak: what is allocated; accumulated: micro-batches of a rank\n";
+    "exposed: communication that no computation hides; sent: bytes that a rank sends per step; "
+    "left: free memory of a device, after reserved memory and memory outside of the allocator "
+    "(context, NCCL); peak: allocated memory; accumulated: micro-batches per rank\n";
 
 // Keys that rows may have in addition to their values (planner::SweepRow::added).
 constexpr const char* kDevices = "cluster.devices";
@@ -73,10 +73,8 @@ std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
     return rows[static_cast<std::size_t>(index)];
   };
   if (unequal) {
-    out += Named("least time for a token", TimeForAToken(row(*best)), grid, *best, row(*best));
-    out +=
-        "(steps of some combinations have more tokens than those of others, and so train "
-        "differently)\n";
+    out += Named("least time per token", TimeForAToken(row(*best)), grid, *best, row(*best));
+    out += "(steps of the combinations differ in tokens, and so train differently)\n";
   } else {
     out += Named("shortest step", FormatTime(row(*best).step_time), grid, *best, row(*best));
   }

@@ -58,10 +58,10 @@ TEST(SweepReportTest, TheTableNamesTheShortestStepThatFits) {
             "\n"
             "[1]  no \"0 B\" here, sorry; second\n"
             "\n"
-            "exposed: communication that nothing hides; sent: by a rank in a step; left: what a d"
-            "evice has beyond its needs, the memory that the allocator reserves and what is outsi"
-            "de of it (context, NCCL); peak: what is allocated; accumulated: micro-batches of a r"
-            "ank\n"
+            "exposed: communication that no computation hides; sent: bytes that a rank sends per "
+            "step; left: free memory of a device, after reserved memory and memory outside of the "
+            "allocator (context, NCCL); peak: allocated memory; accumulated: micro-batches per "
+            "rank\n"
             "\n"
             "3 combinations: 1 ok, 1 does not fit, 1 illegal\n"
             "shortest step: 12.5 ms with data_parallel.bucket_size=1 MiB\n");
@@ -87,7 +87,7 @@ TEST(SweepReportTest, StepsOfUnequalTokensAreComparedByTheTimeForOne) {
   EXPECT_EQ(Fastest(rows), 1);
   const std::string text = SweepText(grid, rows);
   // 20.48 ms for 8,192 tokens are 2,500 ns per token.
-  EXPECT_NE(text.find("least time for a token: 2,500.0 ns (20.5 ms for 8,192 tokens) with "
+  EXPECT_NE(text.find("least time per token: 2,500.0 ns (20.5 ms for 8,192 tokens) with "
                       "training.gradient_accumulation=2\n"),
             std::string::npos)
       << text;

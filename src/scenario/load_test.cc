@@ -348,9 +348,8 @@ TEST(Load, TheModelsWarningsAreTheScenarios) {
   EXPECT_EQ(loaded->model->name, "squared");
   EXPECT_EQ(loaded->warnings,
             (std::vector<std::string>{
-                "model: 'hidden_act' is 'relu': the forecast computes SiLU in its place",
-                "model: 'made_up' is 1: the key is not known, and the forecast leaves out "
-                "whatever it does"}));
+                "model: 'hidden_act' is 'relu': the forecast uses SiLU instead",
+                "model: 'made_up' is 1: the key is unknown; the forecast ignores it"}));
 }
 
 // Terms of the field and of other programs, and keys without their section.

@@ -45,8 +45,8 @@ bool LiesIn(const std::string& file, const std::string& folder) {
 Diagnostic Replaces(const std::string& output, const std::string& input) {
   return {"command.same-file",
           {output, 0, 0},
-          fmt::format("this would replace a file that was read: {}", Quoted(input, "'", PATH_MAX)),
-          "name another to write to"};
+          fmt::format("the output would overwrite an input file: {}", Quoted(input, "'", PATH_MAX)),
+          "name another output file"};
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ Diagnostics CheckOutputPaths(const std::vector<NamedPath>& inputs,
         {"command.same-file",
          {"command line", 0, 0},
          fmt::format("{} and {} are the same file: '{}'", output.name, other.name, output.path),
-         fmt::format("{} would replace what {} {}", output.name, other.name, does)});
+         fmt::format("{} would overwrite the file that {} {}", output.name, other.name, does)});
   };
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     for (const NamedPath& input : inputs) {

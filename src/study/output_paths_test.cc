@@ -25,7 +25,7 @@ TEST(OutputPathsTest, AnOutputIsNeitherAnInputNorAnotherOutput) {
   ASSERT_EQ(replaced.size(), 1U);
   EXPECT_EQ(replaced[0].code, "command.same-file");
   EXPECT_THAT(replaced[0].message, testing::HasSubstr("--report and SCENARIO are the same file"));
-  EXPECT_EQ(replaced[0].hint, "--report would replace what SCENARIO reads");
+  EXPECT_EQ(replaced[0].hint, "--report would overwrite the file that SCENARIO reads");
   // Neither file exists yet.
   EXPECT_EQ(
       CheckOutputPaths({}, {{"--report", folder + "/new"}, {"--trace", folder + "/./new"}}).size(),

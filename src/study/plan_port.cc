@@ -96,7 +96,7 @@ class Porter {
     if (!path) {
       return tl::unexpected(Diagnostics{WrongOption(
           "--to", question_.to, fmt::format("there is no such topology: {}", Quoted(question_.to)),
-          "name a topology file, or one of those that stepcast list topologies shows")});
+          "name a topology file, or a topology that 'stepcast list topologies' shows")});
     }
     const auto topology = scenario::LoadTopology(*path);
     if (!topology) return tl::unexpected(topology.error());
@@ -116,9 +116,9 @@ class Porter {
       moved_.push_back(
           Setting("cluster.nodes", fmt::format("{}", question_.nodes.value_or(as_many))));
     } else if (question_.nodes) {
-      return tl::unexpected(Diagnostics{
-          WrongOption("--nodes", fmt::format("{}", *question_.nodes),
-                      "a flat topology says itself how many devices it has", "leave --nodes out")});
+      return tl::unexpected(Diagnostics{WrongOption(
+          "--nodes", fmt::format("{}", *question_.nodes),
+          "a flat topology already states its number of devices", "leave --nodes out")});
     } else if (Has("cluster.nodes")) {
       moved_.push_back(Setting("cluster.nodes", "null"));
     }
@@ -139,10 +139,11 @@ class Porter {
       if (SearchDegrees()) return true;
     }
     if (by_rules_) {
-      refusal_.push_back(WrongOption(
-          "--to", question_.to, "no plan with divisors of the degrees is legal there, either",
-          fmt::format("stepcast plan {} --cluster {} searches without regard to the plan",
-                      question_.scenario, question_.to)));
+      refusal_.push_back(
+          WrongOption("--to", question_.to,
+                      "no plan whose degrees divide the original ones is legal on this cluster",
+                      fmt::format("search all plans instead: stepcast plan {} --cluster {}",
+                                  question_.scenario, question_.to)));
     }
     return false;
   }
@@ -262,7 +263,7 @@ class Porter {
     std::vector<std::string> settings = found_;
     settings.push_back(Setting(key, value));
     const auto loaded = Load(settings);
-    return loaded ? "it goes with another that changes" : loaded.error().front().message;
+    return loaded ? "it depends on another setting that changes" : loaded.error().front().message;
   }
 
   // Differences between the resolved plans.
@@ -272,7 +273,7 @@ class Porter {
       changes.push_back({.key = "calibration",
                          .from = from_->calibration->name,
                          .to = ported.calibration->name,
-                         .why = "it is measured on a GPU type"});
+                         .why = "calibrations are measured on one GPU type"});
     }
     if (const std::int64_t idle = ported.idle_devices(); idle > 0) {
       changes.push_back(
@@ -289,14 +290,14 @@ class Porter {
       if (dropped != dropped_.end()) {
         change.why = dropped->second;
       } else if (pair.key == "parallelism.data") {
-        change.why = fmt::format("what the others leave of {} GPUs", ported.cluster->devices());
+        change.why = fmt::format("{} GPUs divided by the other degrees", ported.cluster->devices());
       } else if (pair.key == "training.gradient_accumulation") {
         change.why = fmt::format("the global batch stays {} sequences",
                                  ported.plan.training.global_batch_size);
       } else if (IsDegree(pair.key)) {
         change.why = WhyNot(pair.key, pair.a);
       } else {
-        change.why = "its default follows from the others";
+        change.why = "its default depends on other settings";
       }
       changes.push_back(std::move(change));
     }

@@ -63,12 +63,11 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
   goal.training = ReadTraining(question.training, faults);
   ReadHeadroom(question.headroom, goal, faults);
   if (goal.target == Target::kCost && question.training.price.empty()) {
-    faults.push_back(WrongOption("--target", question.target, "nothing says what a GPU costs",
-                                 "add --price 2.5, the price of a GPU hour"));
+    faults.push_back(WrongOption("--target", question.target, "the price of a GPU is not given",
+                                 "give the price of a GPU hour: --price 2.5"));
   }
   if (goal.target == Target::kGpus && question.training.deadline.empty()) {
-    faults.push_back(WrongOption("--target", question.target,
-                                 "without a deadline the fewest GPUs are those that it fits on",
+    faults.push_back(WrongOption("--target", question.target, "'--target gpus' needs a deadline",
                                  "add --deadline '30 d' --tokens 300B"));
   }
   return goal;
@@ -96,10 +95,10 @@ std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics
     if (found != std::end(plan::kFrameworks)) {
       frameworks.push_back(*found);
     } else {
-      faults.push_back(WrongOption("--framework", text,
-                                   fmt::format("there is no such framework: {}", Quoted(word)),
-                                   fmt::format("there are: {}; or all, which is all but {}",
-                                               fmt::join(names, ", "), fmt::join(others, ", "))));
+      faults.push_back(WrongOption(
+          "--framework", text, fmt::format("there is no such framework: {}", Quoted(word)),
+          fmt::format("choose from {}; or write all, which is all except {}",
+                      fmt::join(names, ", "), fmt::join(others, ", "))));
     }
   }
   return frameworks;
@@ -132,7 +131,8 @@ std::optional<double> ReadWithin(const std::string& text, Diagnostics& faults) {
   if (text.empty()) return std::nullopt;
   const auto seconds = LongTime(text);
   if (!seconds) {
-    faults.push_back(WrongOption("--within", text, fmt::format("this is no time: {}", Quoted(text)),
+    faults.push_back(WrongOption("--within", text,
+                                 fmt::format("this is not a time: {}", Quoted(text)),
                                  "write for example 10s or '2 min'"));
   }
   return seconds;
@@ -156,10 +156,9 @@ std::vector<std::pair<const planner::LayoutKey*, std::string>> ReadLayout(const 
       layout.emplace_back(row, value);
       continue;
     }
-    faults.push_back(
-        WrongOption("--why", text,
-                    fmt::format("this is neither a number of plans nor a layout: {}", Quoted(word)),
-                    "write for example --why 5, or --why tensor=8,pipeline=16"));
+    faults.push_back(WrongOption(
+        "--why", text, fmt::format("this is not a number of plans or a layout: {}", Quoted(word)),
+        "write for example --why 5, or --why tensor=8,pipeline=16"));
   }
   return layout;
 }

@@ -80,7 +80,7 @@ class PlanSearch::Impl {
         [](const planner::SweepAxis& axis) { return axis.key.starts_with("training.lengths"); });
     if (base_->plan.training.has_padded_lengths() || varies_lengths) {
       return tl::unexpected(forecast::SeveralLengths(
-          *base_, "bounds of plans are of steps whose micro-batches have one length"));
+          *base_, "the search supports only steps whose micro-batches have one length"));
     }
     space_options.frameworks = ReadFrameworks(FrameworksAsked(space_options), faults);
     if (!faults.empty()) return tl::unexpected(std::move(faults));
@@ -97,8 +97,8 @@ class PlanSearch::Impl {
                      [this](const planner::PlanPart& part) { return IsAskedFor(part); })) {
       return tl::unexpected(Diagnostics{WrongOption(
           "--why", question_.why_layout,
-          fmt::format("no plan of the space has this layout: {}", Quoted(question_.why_layout)),
-          "--vary parallelism.KEY=VALUE says of each value which rule refuses it")});
+          fmt::format("no plan in the search has this layout: {}", Quoted(question_.why_layout)),
+          "to see which rule excludes a value, add --vary parallelism.KEY=VALUE")});
     }
     source_ = Source();
     problem_ = planner::ProblemOf(source_);
@@ -231,12 +231,12 @@ class PlanSearch::Impl {
     report.notes = space_->notes();
     if (!assumed_.empty()) {
       report.notes.insert(report.notes.begin(),
-                          fmt::format("the scenario does not say how it is trained; assumed: {}",
+                          fmt::format("the scenario has no training settings; assumed: {}",
                                       fmt::join(assumed_, ", ")));
     }
     for (const std::string& why : refused_) {
       report.notes.insert(report.notes.begin(),
-                          fmt::format("the scenario's own plan cannot exist: {}", why));
+                          fmt::format("the scenario's own plan is illegal: {}", why));
     }
     NoteWhatWasLeftOut(report.notes);
     report.held = space_->held();
@@ -319,10 +319,11 @@ class PlanSearch::Impl {
         });
     const Bytes capacity = base_->cluster->device_memory();
     if (goal_.headroom >= capacity && !other_devices) {
-      faults.push_back(WrongOption(
-          "--headroom", question_.headroom,
-          fmt::format("a device has {}: {}", FormatBytes(capacity), Quoted(question_.headroom)),
-          "give less than that, or a part of it: '5%'"));
+      faults.push_back(
+          WrongOption("--headroom", question_.headroom,
+                      fmt::format("the headroom is not smaller than a device's memory of {}: {}",
+                                  FormatBytes(capacity), Quoted(question_.headroom)),
+                      "give less than that, or a percentage: '5%'"));
     }
   }
 
@@ -453,7 +454,7 @@ class PlanSearch::Impl {
                           : fmt::format("{} {}", name, fmt::join(values, " or ")));
     }
     std::string text = fmt::format("{}; {}", fmt::join(frameworks, ", "),
-                                   words.empty() ? std::string("data parallelism alone")
+                                   words.empty() ? std::string("data parallelism only")
                                                  : fmt::format("{}", fmt::join(words, ", ")));
     const std::vector<std::string> settings = VariedSettings();
     if (!settings.empty()) text += fmt::format("; {}", fmt::join(settings, ", "));
@@ -463,9 +464,10 @@ class PlanSearch::Impl {
     }
     if (degrees["context"].size() > 1) {
       report.not_tried.push_back(
-          fmt::format("parts of sequences below {} tokens", planner::kLeastContextTokens));
+          fmt::format("sequence parts below {} tokens", planner::kLeastContextTokens));
     }
-    if (degrees["pipeline"].size() > 1) report.not_tried.emplace_back("stages of chosen layers");
+    if (degrees["pipeline"].size() > 1)
+      report.not_tried.emplace_back("hand-chosen layers per stage");
     for (const char* name : {"tensor", "pipeline", "context"}) {
       if (degrees[name] == std::set<std::int64_t>{1}) {
         report.not_tried.push_back(fmt::format("{} parallelism", name));
@@ -622,7 +624,7 @@ class PlanSearch::Impl {
     for (const auto& [code, reason] : result.illegal) {
       for (const auto& [message, refused] : reason.messages) {
         if (2 * refused.count <= result.states.plans()) continue;
-        notes.push_back(fmt::format("most plans cannot exist: {}: {}", message, refused.hint));
+        notes.push_back(fmt::format("most plans are illegal: {}: {}", message, refused.hint));
       }
     }
   }
@@ -635,15 +637,14 @@ class PlanSearch::Impl {
     if (space_->size() <= kMostPlansWithAll) return;
     std::vector<std::string> answers;
     if (question_.best == 0)
-      answers.push_back(fmt::format("ranks 2 to {0} proved, too (--best {0})", kBest));
+      answers.push_back(fmt::format("a proof of ranks 2 to {0} (--best {0})", kBest));
     if (!FindsFront()) answers.emplace_back("the front of step time, memory and GPUs (--front)");
     if (!FindsSensitivity())
-      answers.emplace_back("what would change the best plan (--sensitivity)");
+      answers.emplace_back("changes that would improve the best plan (--sensitivity)");
     if (answers.empty()) return;
-    notes.push_back(
-        fmt::format("among more than {} plans these take several times as long as the "
-                    "best plan, and are left out: {}",
-                    kMostPlansWithAll, fmt::join(answers, "; ")));
+    notes.push_back(fmt::format(
+        "with more than {} plans, these answers take several times as long and are left out: {}",
+        kMostPlansWithAll, fmt::join(answers, "; ")));
   }
 
   // Notes frameworks without a legal plan, and the reason against their first plan.
@@ -678,7 +679,7 @@ class PlanSearch::Impl {
       if (plans.legal > 0) continue;
       const auto scenario = LoadPlan(plans.first);
       notes.push_back(
-          fmt::format("{}: no plan can exist{}", name,
+          fmt::format("{}: no plan is legal{}", name,
                       scenario ? "" : fmt::format(": {}", scenario.error().front().message)));
     }
   }

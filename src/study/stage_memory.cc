@@ -51,9 +51,9 @@ report::StageMemory OtherStage(const MemoryQuestion& question, const scenario::S
 Diagnostic GivenActivations(const MemoryQuestion& question) {
   return {"command.no-micro-batch",
           {"command line", 0, 0},
-          fmt::format("the activations of a layer list are given, whatever the micro-batch: {}",
+          fmt::format("a layer list states its activations for one micro-batch size: {}",
                       Quoted(question.scenario)),
-          "leave --max-micro-batch out, or name a model by its dimensions"};
+          "remove --max-micro-batch, or describe the model by its dimensions"};
 }
 
 }  // namespace

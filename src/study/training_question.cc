@@ -46,8 +46,8 @@ void ReadPrice(const std::string& text, TrainingTarget& target, Diagnostics& fau
     target.gpu_hour_price = *price;
   } else {
     faults.push_back(WrongOption("--price", text,
-                                 fmt::format("this is no price above 0: {}", Quoted(text)),
-                                 "write what a GPU costs in an hour, for example 2.5 or '$2.5'"));
+                                 fmt::format("this is not a price above 0: {}", Quoted(text)),
+                                 "write the price of a GPU hour, for example 2.5 or '$2.5'"));
   }
 }
 
@@ -62,8 +62,8 @@ void ReadAvailability(const std::string& text, TrainingTarget& target, Diagnosti
   } else {
     faults.push_back(
         WrongOption("--availability", text,
-                    fmt::format("this is no part above 0 and at most 1: {}", Quoted(text)),
-                    "write the part of the time in which the GPUs train: 0.9 or 90%"));
+                    fmt::format("this is not a fraction above 0 and at most 1: {}", Quoted(text)),
+                    "write the fraction of time that the GPUs train: 0.9 or 90%"));
   }
 }
 
@@ -104,7 +104,7 @@ TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& fault
     } else {
       faults.push_back(
           WrongOption("--tokens", question.tokens,
-                      fmt::format("this is no number of tokens: {}", Quoted(question.tokens)),
+                      fmt::format("this is not a number of tokens: {}", Quoted(question.tokens)),
                       "write for example 15T, 300B or 300e9"));
     }
   }
@@ -112,12 +112,13 @@ TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& fault
     target.deadline = LongTime(question.deadline);
     if (!target.deadline) {
       faults.push_back(WrongOption("--deadline", question.deadline,
-                                   fmt::format("this is no time: {}", Quoted(question.deadline)),
+                                   fmt::format("this is not a time: {}", Quoted(question.deadline)),
                                    "write for example '30 d' or '12 h'"));
     }
     if (question.tokens.empty()) {
       faults.push_back(WrongOption("--deadline", question.deadline,
-                                   "nothing says how long the training is", "add --tokens 300B"));
+                                   "a deadline needs the number of training tokens",
+                                   "add --tokens 300B"));
     }
   }
   if (!question.price.empty()) ReadPrice(question.price, target, faults);
@@ -125,7 +126,7 @@ TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& fault
     ReadAvailability(question.availability, target, faults);
     if (question.tokens.empty() && question.price.empty()) {
       faults.push_back(WrongOption("--availability", question.availability,
-                                   "it changes nothing without a training or a price",
+                                   "the option has no effect without --tokens or --price",
                                    "add --tokens 300B, or --price 2.5"));
     }
   }

@@ -105,7 +105,7 @@ class Comparer {
       auto setting = cost::NcclSettingOf(*scenario);
       if (!setting) {
         return Diagnostics{{"calibration.implausible", curve.location,
-                            "NCCL is not modelled on the topology of this curve",
+                            "the topology of this curve has no NCCL model",
                             "name a topology of CUDA devices that is not flat"}};
       }
       if (own) {

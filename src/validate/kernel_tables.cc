@@ -65,7 +65,7 @@ class Table {
     }
     faults_->push_back({"atlas.number", table_.rows[row][*Find(column)].location,
                         fmt::format("'{}' needs a number: {}", column, Quoted(text)),
-                        "leave the field empty where nothing was measured"});
+                        "leave the field empty if nothing was measured"});
     return std::nullopt;
   }
 
@@ -361,8 +361,8 @@ Result<KernelTables> ReadKernelTables(const std::string& folder, const topology:
     faults.push_back(
         {"file.not-found",
          {folder, 0, 0},
-         fmt::format("there is no products/{0}.csv and no attention/causal-{0}.csv", gpu.name),
-         "name the folder that holds them"});
+         fmt::format("products/{0}.csv and attention/causal-{0}.csv do not exist", gpu.name),
+         "name the folder that has them"});
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
   return tables;

@@ -44,7 +44,7 @@ std::string ProfileOf(const scenario::Scenario& scenario, const std::string& fil
 void CheckPlausible(const SimulatedRun& run, Time time_at_peak, Diagnostics& mistakes) {
   constexpr double kMostApart = 10;
   const char* const hint =
-      "check the unit, and that the settings are those of the run (GPUs, batch, model)";
+      "check the unit, and that the settings match the run (GPUs, batch, model)";
   if (run.measured < time_at_peak) {
     mistakes.push_back(
         {"runs.impossible", run.location,
@@ -58,7 +58,7 @@ void CheckPlausible(const SimulatedRun& run, Time time_at_peak, Diagnostics& mis
   if (apart <= kMostApart && apart >= 1 / kMostApart) return;
   mistakes.push_back(
       {"runs.implausible", run.location,
-       fmt::format("the step of {} took more than {} times as {} as it is forecast, {}: {}",
+       fmt::format("the step of {} took more than {} times as {} as its forecast of {}: {}",
                    Quoted(run.name), kMostApart, apart > 1 ? "long" : "short",
                    FormatTime(run.forecast), FormatTime(run.measured)),
        hint});
@@ -119,11 +119,11 @@ Result<scenario::RunsTable> ReadRuns(const std::string& path, const std::string&
   const bool published = path.ends_with(".yaml") || path.ends_with(".yml");
   if (!published) return scenario::LoadRunsTable(path, scenario, set);
   if (!scenario.empty() || !set.empty()) {
-    return tl::make_unexpected(
-        Diagnostics{{"runs.published",
-                     {path, 0, 0},
-                     "published steps have their scenarios in their own file: --scenario, --set",
-                     "leave both out, or change the file"}});
+    return tl::make_unexpected(Diagnostics{{"runs.published",
+                                            {path, 0, 0},
+                                            "--scenario and --set cannot be used with published "
+                                            "steps, whose file contains their scenarios",
+                                            "remove both options, or edit the file"}});
   }
   auto source = scenario::LoadPublished(scenario::FindInput(path, "").value_or(path));
   if (!source) return tl::make_unexpected(std::move(source.error()));

@@ -571,8 +571,8 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
       const Selection rows = {.source = i, .split = Split::kCheck, .quality = {}, .large = small};
       const AccuracyFigures rival = RivalStepTime(rows, small);
       if (!has_fit || rival.cases == 0) continue;
-      add(small ? "mean error above 64 GPUs, of that of the MFU of the nearest up to 64"
-                : "mean error, of that of the nearest row's MFU",
+      add(small ? "mean error above 64 GPUs, relative to using the MFU of the nearest row up to 64"
+                : "mean error, relative to using the MFU of the nearest row",
           StepTimeBesideRival(rows, small).mean / rival.mean, kRivalPart);
     }
     const AccuracyFigures memory = Memory(check);
@@ -584,16 +584,15 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
           return outcome.source == i && outcome.simulated() && outcome.surely_over > Bytes();
         });
     if (too_large > 0) {
-      add("cases that ran and are surely forecast not to fit", static_cast<double>(too_large), 0,
-          AimUnit::kCount);
+      add("cases that ran but are forecast as certain not to fit", static_cast<double>(too_large),
+          0, AimUnit::kCount);
     }
   }
   // A single source says little if others are known.
   if (sources.size() > 1 && MemoryTransfer({}).sources > 1) {
     for (const FitCalibration& bin : FitCalibrations()) {
       aims.push_back({.source = "all",
-                      .what = fmt::format("how often fits what is said to with {:.0f} to {:.0f} %, "
-                                          "off",
+                      .what = fmt::format("error of a probability to fit of {:.0f} to {:.0f} %",
                                           100 * bin.from, 100 * bin.to),
                       .unit = AimUnit::kPart,
                       .value = std::abs(bin.fitted() - bin.mean_probability),
