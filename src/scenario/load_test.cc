@@ -102,9 +102,10 @@ TEST(Load, WithdrawnSettingsAreNamed) {
                 "s.yaml:12:9 plan.no-longer-modelled", "s.yaml:13:40 plan.no-longer-modelled",
                 "s.yaml:13:49 input.unknown-key", "s.yaml:14:43 plan.no-longer-modelled"}));
   const std::string said = Format(asked.error());
-  EXPECT_NE(said.find("vocabularies shared out over the stages of a pipeline are no longer "
-                      "modelled: 'vocab_1'"),
-            std::string::npos)
+  EXPECT_NE(
+      said.find(
+          "vocabularies divided among the stages of a pipeline are no longer modelled: 'vocab_1'"),
+      std::string::npos)
       << said;
   EXPECT_NE(said.find("plans of InternEvo are no longer modelled: 'internevo'\n"
                       "  hint: write framework: megatron or reference"),
@@ -601,13 +602,14 @@ TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
   ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
   EXPECT_EQ(loaded->warnings,
             (std::vector<std::string>{
-                "training.master_weights has no effect with parameters in fp32, which need none",
-                "training.checkpoint_early_stop has no effect with activation_checkpointing none: "
-                "it ends the recomputation of full and selective_op",
+                "training.master_weights has no effect with fp32 parameters, which need no master "
+                "weights",
+                "training.checkpoint_early_stop has no effect with activation_checkpointing none; "
+                "it applies to full and selective_op only",
                 "communication.nccl_collnet has no effect on one node, whose GPUs send nothing "
                 "through the fabric's switches",
-                "training.norm has no effect on this model: its layers run the same kernels by "
-                "default"}));
+                "training.norm has no effect on this model, because its layers run the same "
+                "kernels by default"}));
 }
 
 TEST(Load, WarnsAboutKeysWithoutEffect) {
@@ -617,15 +619,15 @@ TEST(Load, WarnsAboutKeysWithoutEffect) {
   EXPECT_EQ(loaded->warnings,
             (std::vector<std::string>{
                 "data_parallel.prefetch has no effect with framework reference at stage 0",
-                "training.attention has no effect on a layer list, whose times and activations "
-                "are given"}));
+                "training.attention has no effect on a layer list, because the list states times "
+                "and activations"}));
   const Result<Scenario> textbook =
       LoadString(Shipped("zero_stage: 0, framework: ddp", "zero_stage: 0, framework: reference"),
                  {"training.dispatch.module=7 us", "training.dispatch.autograd=0 us"});
   ASSERT_TRUE(textbook.has_value()) << Messages(textbook);
   EXPECT_EQ(textbook->warnings,
             (std::vector<std::string>{"training.dispatch has no effect with framework reference, "
-                                      "which leaves the host out"}));
+                                      "which does not model the host"}));
 }
 
 TEST(Load, DispatchComesFromTheProfileUnlessTheScenarioSaysIt) {

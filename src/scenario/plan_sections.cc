@@ -138,11 +138,11 @@ void ReadDataLoading(MappingReader& reader, plan::Request& request) {
   loading.bytes = reader.ReadBytes("bytes", Need::kOptional, Zero::kAllowed);
   if (loading.workers == 0 && reader.Has("prefetch") && !reader.failed()) {
     // As in torch.utils.data.DataLoader, with any number.
-    reader.Report("prefetch", "plan.data-loading",
-                  fmt::format("prefetch is {} and workers is 0: without workers nothing is made "
-                              "ahead",
-                              loading.prefetch),
-                  "write workers: 1 or more, or leave prefetch out");
+    reader.Report(
+        "prefetch", "plan.data-loading",
+        fmt::format("without workers nothing is loaded ahead: prefetch is {} and workers is 0",
+                    loading.prefetch),
+        "write workers: 1 or more, or leave prefetch out");
   }
   reader.Finish();
   if (!reader.failed()) request.data_loading = loading;
