@@ -151,10 +151,11 @@ class CrossChecks {
     const model::Architecture* const architecture = Architecture();
     if (scenario_.cluster == nullptr) return;
     if (architecture != nullptr && scenario_.cluster->gpu().empty()) {
-      Report("scenario.no-gpu", LocationOf(root_, "cluster.topology"),
-             fmt::format("the kernels of a model need a GPU type, but this cluster has none: {}",
-                         Quoted(scenario_.model->name)),
-             "add gpu: to the flat cluster, or use a layer list with times");
+      Report(
+          "scenario.no-gpu", LocationOf(root_, "cluster.topology"),
+          fmt::format("the kernels of a model need a GPU type, but this cluster names no GPU: {}",
+                      Quoted(scenario_.model->name)),
+          "add gpu: to the flat cluster, or use a layer list with times");
     }
     if (scenario_.calibration == nullptr) return;
     const topology::FlatCluster* flat = scenario_.cluster->flat_cluster();

@@ -595,7 +595,7 @@ class Loader::Reading {
     }
     if (const auto lacking = calibration::MissingSections(*filled); !lacking.empty()) {
       Report("calibration.missing-section", source.location(),
-             fmt::format("the profile has no {}, and the profile of GPU type {} has none either",
+             fmt::format("the profile has no {}, nor does the profile of GPU type {}",
                          fmt::join(lacking, ", "), Quoted(gpu.name)),
              "add the sections to the profile");
       return profile;
