@@ -931,7 +931,9 @@ TEST(HuggingFaceTest, MistakesOfLatentAttention) {
   const Diagnostics heads =
       MistakesIn(With(text, "\"num_key_value_heads\": 128", "\"num_key_value_heads\": 8"));
   ASSERT_EQ(heads.size(), 1U) << Format(heads);
-  EXPECT_EQ(heads[0].message, "latent attention makes keys and values for every head: 8 and 128");
+  EXPECT_EQ(heads[0].message,
+            "latent attention makes keys and values for every head, so the two numbers of heads "
+            "must be equal: 8 and 128");
 }
 
 TEST(HuggingFaceTest, MistakesOfAMixture) {

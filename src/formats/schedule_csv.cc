@@ -86,7 +86,7 @@ Diagnostic WrongCell(const CsvCell& cell) {
   const bool communication =
       cell.text.find("SEND_") != std::string::npos || cell.text.find("RECV_") != std::string::npos;
   return {"schedule.action", cell.location,
-          fmt::format("no action is written like this: {}", Quoted(cell.text)),
+          fmt::format("this is not an action: {}", Quoted(cell.text)),
           communication
               ? "leave sends and receives out: they follow from the schedule (PyTorch's format "
                 "compute_only)"

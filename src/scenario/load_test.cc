@@ -671,9 +671,9 @@ TEST(Load, RefusesAProfileOfAnotherGpuUnlessAskedForIt) {
   const std::string pin = "calibration=calibration/h100-sxm.yaml";
   EXPECT_EQ(Messages(LoadString(a100, {pin})),
             "--set calibration=calibration/h100-sxm.yaml: error[calibration.another-gpu]: the "
-            "profile 'h100-sxm' is for h100-sxm, h100-96gb, but this GPU is a100-sxm-80gb\n  hint: "
-            "leave it out (--set calibration=null) to use the profile of a100-sxm-80gb; or accept "
-            "it, with a warning: --set calibration_of_another_gpu=true\n");
+            "profile 'h100-sxm' is for h100-sxm, h100-96gb, but this GPU is a100-sxm-80gb\n"
+            "  hint: leave it out (--set calibration=null) to use the profile of a100-sxm-80gb; or "
+            "accept it, with a warning: --set calibration_of_another_gpu=true\n");
   const auto own = LoadString(a100, {pin, "calibration=null"});
   ASSERT_TRUE(own.has_value()) << Messages(own);
   EXPECT_EQ(own->calibration->name, "a100-sxm-80gb");
