@@ -26,7 +26,7 @@ TEST(LossRules, NameEveryImpossibleCombinationWithBothValues) {
          r.schedule = "zb_h1";
        },
        "training.loss", "plan.loss",
-       "zb_h1 splits backward, and the weight gradient of the head would wait for all logits, and "
+       "zb_h1 splits backward, and the weight gradient of the head would wait for all logits: "
        "loss is chunked"},
       {[](Request& r) {
          r.loss = model::Loss::kChunked;
