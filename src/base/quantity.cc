@@ -92,15 +92,16 @@ tl::unexpected<QuantityError> WrongUnit(const Dimension& dimension, std::string_
   for (const Dimension* other : kDimensions) {
     if (other == &dimension || FindUnit(*other, unit) == nullptr) continue;
     return Error(
-        fmt::format("{} is due here, not {}: {}", dimension.kind, other->kind, Quoted(text)),
+        fmt::format("{} is needed here, not {}: {}", dimension.kind, other->kind, Quoted(text)),
         WriteFor(dimension));
   }
   std::vector<std::string_view> names;
   for (const Unit& known : dimension.units) names.push_back(known.name);
   const std::string_view nearest = NearestWord(unit, names);
-  return Error(fmt::format("{} is no unit of {}: {}", Quoted(unit), dimension.noun, Quoted(text)),
-               nearest.empty() ? fmt::format("units are {}", fmt::join(names, ", "))
-                               : fmt::format("did you mean '{}'?", nearest));
+  return Error(
+      fmt::format("{} is not a unit of {}: {}", Quoted(unit), dimension.noun, Quoted(text)),
+      nearest.empty() ? fmt::format("units are {}", fmt::join(names, ", "))
+                      : fmt::format("did you mean '{}'?", nearest));
 }
 
 // The quantity in the smallest unit of its dimension, rounded to the nearest.
@@ -129,7 +130,7 @@ QuantityResult<std::int64_t> Parse(const Dimension& dimension, std::string_view 
   const std::string_view whole = take_digits();
   if (whole.empty()) return not_a_number();
   if (whole.size() > 1 && whole[0] == '0') {
-    return Error(fmt::format("a number has no leading zero: {}", Quoted(text)),
+    return Error(fmt::format("a number cannot have a leading zero: {}", Quoted(text)),
                  "write plain decimal numbers, '10 MiB' or '0.5 ms'");
   }
   std::string_view fraction;
@@ -139,7 +140,7 @@ QuantityResult<std::int64_t> Parse(const Dimension& dimension, std::string_view 
     if (fraction.empty()) return not_a_number();
   }
   if (whole.size() > kMostDigits || fraction.size() > kMostDigits) {
-    return Error(fmt::format("a number has at most {} digits before and after the point: {}",
+    return Error(fmt::format("a number can have at most {} digits before and after the point: {}",
                              kMostDigits, Quoted(text)),
                  "use a larger unit");
   }

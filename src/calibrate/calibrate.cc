@@ -109,13 +109,14 @@ Attempt<void> MeasureTable(Campaign& campaign, CollectiveKind kind, const GroupS
   campaign.outcome.profile.collectives.push_back(std::move(table));
   const std::int64_t largest = results->back().first;
   if (largest < plan.sizes.back()) {
-    campaign.outcome.warnings.push_back(fmt::format(
-        "{} was measured up to {}; larger ones take more time (--time, --groups, --collectives)",
-        what, FormatBytes(Bytes(largest))));
+    campaign.outcome.warnings.push_back(
+        fmt::format("{} was measured only up to {}; allow more time for larger sizes (--time, "
+                    "--groups, --collectives)",
+                    what, FormatBytes(Bytes(largest))));
   } else if (results->size() < plan.sizes.size()) {
     campaign.outcome.warnings.push_back(
-        fmt::format("{} was measured at {} of {} sizes; all take more time (--time)", what,
-                    results->size(), plan.sizes.size()));
+        fmt::format("{} was measured at {} of {} sizes; allow more time for all sizes (--time)",
+                    what, results->size(), plan.sizes.size()));
   }
   return {};
 }
@@ -184,7 +185,7 @@ Attempt<void> MeasureCollectives(Campaign& campaign) {
   std::vector<GroupShape> shapes = ShapesOf(campaign.node_of_rank);
   if (shapes.empty()) {
     campaign.outcome.warnings.emplace_back(
-        "one rank has no peers to communicate with: no collectives");
+        "one rank has no peers to communicate with, so no collectives are measured");
     return {};
   }
   // Messages are between two ranks in any group.
@@ -376,8 +377,8 @@ void NoticeDrift(Campaign& campaign) {
                                       100 * drift));
   if (drift > kAllowed) {
     campaign.outcome.warnings.push_back(fmt::format(
-        "the same kernel took up to {:.0f} % longer in the course of the calibration: the machine "
-        "lowers its clocks, or does something else; measure again when it is quiet",
+        "the same kernel took up to {:.0f} % longer in the course of the calibration; the machine "
+        "lowers its clocks or runs other work: repeat the calibration on a quiet machine",
         100 * drift));
   }
 }
@@ -418,7 +419,7 @@ Attempt<Outcome> Run(Campaign& campaign) {
   NoticeDrift(campaign);
   const std::vector<calibration::Fault> faults = calibration::Check(campaign.outcome.profile);
   if (!faults.empty()) {
-    return tl::unexpected(Failure{fmt::format("what was measured cannot be: {}: {}",
+    return tl::unexpected(Failure{fmt::format("a measured figure is not possible: {}: {}",
                                               faults.front().field, faults.front().message),
                                   false});
   }
@@ -485,9 +486,9 @@ Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner, const Option
     if (!options.state.empty()) {
       auto before = MeasurementState::Parse(options.state);
       if (!before) {
-        told = "refused it is not the state of a calibration, or is damaged";
+        told = "refused it is damaged, or is not the state of a calibration";
       } else if (before->binding() != state.binding()) {
-        told = fmt::format("refused it was made elsewhere, or with other options: {}",
+        told = fmt::format("refused it was made on another machine or with other options: {}",
                            before->binding());
       } else {
         state = *std::move(before);

@@ -36,14 +36,14 @@ class Checker {
  public:
   void Efficiency(std::string field, double value) {
     if (value > 0 && value <= 1) return;  // also rejects NaN
-    Add(std::move(field), fmt::format("an efficiency lies above 0 and at most at 1: {}", value),
-        "it is the achieved part of a peak: 0.75 for 75 %");
+    Add(std::move(field), fmt::format("an efficiency must be above 0 and at most 1: {}", value),
+        "write the achieved part of the peak: 0.75 for 75 %");
   }
 
   void Jitter(std::string field, double value) {
     if (value >= 0 && value <= kMostJitter) return;
     Add(std::move(field), fmt::format("must lie between 0 and {}: {}", kMostJitter, value),
-        "it is the standard deviation of times over their mean: 0.02 for 2 %");
+        "write the standard deviation of times divided by their mean: 0.02 for 2 %");
   }
 
   void Duration(std::string field, Time value, Time longest) {
@@ -82,12 +82,12 @@ void CheckTilings(const KernelCosts& kernels, Checker& checker) {
     if (!(tiling.fill >= 0 && tiling.fill <= kLargestFill)) {
       checker.Add(field + ".fill",
                   fmt::format("must lie between 0 and {}: {}", kLargestFill, tiling.fill),
-                  "it is the depth of product that takes as long as filling the pipeline");
+                  "write the depth of a product that takes as long as filling the pipeline");
     }
     if (!(tiling.last_wave >= 0 && tiling.last_wave <= 1)) {
       checker.Add(
           field + ".last_wave", fmt::format("must lie between 0 and 1: {}", tiling.last_wave),
-          "it is the part of the last wave's time that multiprocessors without a tile cost");
+          "write the cost of multiprocessors without a tile, as a part of the last wave's time");
     }
     checker.Duration(field + ".start", tiling.start, kLongestStart);
   }
@@ -105,14 +105,14 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
       if (half >= 0 && half <= kLongestHalfLength) continue;
       checker.Add(fmt::format("{}.{}", field, key),
                   fmt::format("must lie between 0 and {}: {}", kLongestHalfLength, half),
-                  "it is the length of sequences that reach half of the best speed, in tokens");
+                  "write the sequence length, in tokens, that reaches half of the best speed");
     }
     for (const auto& [key, rows] : {std::pair("forward_rows", attention.forward_rows),
                                     {"backward_rows", attention.backward_rows}}) {
       if (rows >= 1 && rows <= kMostRows) continue;
       checker.Add(fmt::format("{}.{}", field, key),
                   fmt::format("must lie between 1 and {}: {}", kMostRows, rows),
-                  "it is how many queries (or keys) of a head one thread block computes, as a rule "
+                  "write how many queries (or keys) of a head one thread block computes, usually "
                   "64 to 256");
     }
     for (const auto& [key, tail] : {std::pair("forward_tail", attention.forward_tail),
@@ -120,14 +120,16 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
       if (tail >= 0 && tail <= kLongestTail) continue;
       checker.Add(fmt::format("{}.{}", field, key),
                   fmt::format("must lie between 0 and {}: {}", kLongestTail, tail),
-                  "it is how long the device is not full, in times of the longest thread block");
+                  "write how long the device is not full, as a multiple of the longest thread "
+                  "block's time");
     }
     for (const auto& [key, part] :
          {std::pair("head_64", attention.head_64), {"head_256", attention.head_256}}) {
       if (part > 0 && part * std::max(attention.forward, attention.backward) <= 1) continue;
-      checker.Add(fmt::format("{}.{}", field, key),
-                  fmt::format("such heads would reach more than the peak, or nothing: {}", part),
-                  "it is their rate over that of heads of 128");
+      checker.Add(
+          fmt::format("{}.{}", field, key),
+          fmt::format("heads of this size would reach no speed, or more than the peak: {}", part),
+          "write their rate divided by that of heads of 128");
     }
   }
 }
@@ -139,7 +141,7 @@ void CheckParts(const KernelCosts& kernels, Checker& checker) {
                                   {"gemm_unaligned_result", kernels.gemm_unaligned_result}}) {
     if (part >= 0 && part <= 1) continue;
     checker.Add(fmt::format("kernels.{}", key), fmt::format("must lie between 0 and 1: {}", part),
-                "it is the part of their rate that unaligned products keep");
+                "write the part of their rate that unaligned products keep");
   }
   for (std::size_t i = 0; i < kernels.batched_unaligned.size(); ++i) {
     for (DataType type : kDataTypes) {
@@ -147,14 +149,14 @@ void CheckParts(const KernelCosts& kernels, Checker& checker) {
       if (part >= 0 && part <= 1) continue;
       checker.Add(fmt::format("kernels.batched_unaligned[{}].{}", i, Name(type)),
                   fmt::format("must lie between 0 and 1: {}", part),
-                  "it is the part of their rate that batches of unaligned products keep");
+                  "write the part of their rate that batches of unaligned products keep");
     }
   }
   for (std::size_t i = 0; i < kAccessCount; ++i) {
     if (kernels.traffic[i] >= 0 && kernels.traffic[i] <= 1) continue;
     checker.Add(fmt::format("kernels.traffic.{}", kAccessNames[i]),
                 fmt::format("must lie between 0 and 1: {}", kernels.traffic[i]),
-                "it is the part of the memory's achieved bandwidth that such kernels reach");
+                "write the part of the memory's achieved bandwidth that these kernels reach");
   }
 }
 
@@ -162,7 +164,7 @@ void CheckDevices(const KernelCosts& kernels, Checker& checker) {
   if (!(kernels.variation >= 0 && kernels.variation <= kMostVariation)) {
     checker.Add("kernels.variation",
                 fmt::format("must lie between 0 and {}: {}", kMostVariation, kernels.variation),
-                "it is the standard deviation of devices' times over their typical time");
+                "write the standard deviation of devices' times divided by their typical time");
   }
   checker.Jitter("kernels.jitter", kernels.jitter);
   const PowerDraw& power = kernels.power;
@@ -171,15 +173,16 @@ void CheckDevices(const KernelCosts& kernels, Checker& checker) {
         power.products <= kMostWatts && power.memory <= kMostWatts &&
         *std::max_element(power.of_type.begin(), power.of_type.end()) <= kMostWatts)) {
     checker.Add("kernels.power",
-                fmt::format("watts lie between 0 and {}: {} at rest, {} more under products, {} "
-                            "under memory traffic",
+                fmt::format("watts must be between 0 and {}: {} at rest, {} more during products, "
+                            "{} during memory traffic",
                             kMostWatts, power.idle, power.products, power.memory),
                 "check the unit");
   }
   if (power.memory != 0 && power.memory < power.idle) {
     checker.Add("kernels.power.memory_watts",
-                fmt::format("{} W under memory traffic, {} W at rest", power.memory, power.idle),
-                "it is what the device draws in all, not what it draws more");
+                fmt::format("{} W during memory traffic is less than {} W at rest", power.memory,
+                            power.idle),
+                "write the total power of the device, not the power above rest");
   }
 }
 
@@ -193,7 +196,7 @@ void CheckKernels(const KernelCosts& kernels, Checker& checker) {
       checker.Add(field + ".half_flops",
                   fmt::format("must lie between 0 and {:.0e} flops: {}", kLargestHalfFlops,
                               gemm.half_flops),
-                  "it is the size of a product that reaches half of the best speed, in flops");
+                  "write the size of a product, in flops, that reaches half of the best speed");
     }
   }
   CheckTilings(kernels, checker);
@@ -256,13 +259,13 @@ void CheckCurve(const Curve& points, const std::string& field, Checker& checker)
       checker.Add(
           point,
           fmt::format("sizes must ascend: {} after {}", FormatBytes(size), FormatBytes(largest)),
-          "sort the points by size and leave out repetitions");
+          "sort the points by size and remove duplicates");
     }
     if (time <= Time()) {
       checker.Add(point, fmt::format("a time must be positive: {}", FormatTime(time)), "");
     } else if (time.seconds() < kScatter * longest.seconds()) {
       checker.Add(point,
-                  fmt::format("a larger size takes far less time than a smaller one: {} after {}",
+                  fmt::format("a larger size takes much less time than a smaller one: {} after {}",
                               FormatTime(time), FormatTime(longest)),
                   "check the units; measure again if they are right");
     }
@@ -277,13 +280,15 @@ void CheckCores(const AttentionSurface& surface, const std::string& field, Check
     std::int64_t before = 0;
     for (const auto& [sequence, time] : curve.points) {
       if (curve.head_size < 1 || curve.heads < 1 || sequence <= before || time <= Time()) {
-        checker.Add(field, "sizes and times of attention must be positive, each once", "");
+        checker.Add(field,
+                    "sizes and times of attention must be positive, and each size must occur once",
+                    "");
         return;
       }
       before = sequence;
       if (time.seconds() < kScatter * longest.seconds()) {
         checker.Add(field,
-                    fmt::format("a longer sequence takes far less time than a shorter one: {} "
+                    fmt::format("a longer sequence takes much less time than a shorter one: {} "
                                 "after {} ({} heads of {}, sequence {})",
                                 FormatTime(time), FormatTime(longest), curve.heads, curve.head_size,
                                 sequence),
@@ -334,7 +339,7 @@ void CheckSlowdown(const std::string& field, double value, Checker& checker) {
   if (value >= kLeastSlowdown && value <= kMostSlowdown) return;
   checker.Add(field,
               fmt::format("must lie between {} and {}: {}", kLeastSlowdown, kMostSlowdown, value),
-              "it is the time beside the other over the time alone: 1.1 for a tenth longer");
+              "write the concurrent time divided by the uncontended time: 1.1 for 10 % longer");
 }
 
 void CheckCopies(const CopyCurves& copies, Checker& checker) {
@@ -364,7 +369,7 @@ void CheckQuantiles(const CollectiveTable& table, const std::string& field, Chec
     const auto& [low, high] = table.quantiles[i];
     if (low > Time() && low <= high) continue;
     checker.Add(fmt::format("{}.quantiles[{}]", field, i),
-                fmt::format("needs a positive time and one that is no shorter: {}, {}",
+                fmt::format("needs a positive time and a second time that is not shorter: {}, {}",
                             FormatTime(low), FormatTime(high)),
                 "write the 10th and the 90th percentile");
   }
@@ -391,9 +396,9 @@ void CheckTables(const std::vector<CollectiveTable>& tables, Checker& checker) {
       if (tables[j].collective == table.collective && tables[j].ranks == table.ranks &&
           tables[j].nodes == table.nodes) {
         checker.Add(field,
-                    fmt::format("a second table for {} over {} ranks on {} nodes",
+                    fmt::format("there is already a table for {} over {} ranks on {} nodes",
                                 Name(table.collective), table.ranks, table.nodes),
-                    "join the points of both");
+                    "join the points of both tables");
         break;
       }
     }

@@ -83,8 +83,7 @@ void CheckTraffic(const Curve& curve, const char* key, Bandwidth bandwidth,
     if (bytes < kBeyondCaches || time >= bytes / bandwidth) continue;
     faults.push_back(
         {fmt::format("kernels.{}", key),
-         fmt::format("{} in {} is more than the device's memory carries, which takes "
-                     "{}",
+         fmt::format("{} in {} is faster than the device's memory, which needs {}",
                      FormatBytes(bytes), FormatTime(time), FormatTime(bytes / bandwidth)),
          "the profile may belong to another device"});
     return;
@@ -102,8 +101,8 @@ void CheckAttention(const AttentionSurface& surface, std::int64_t products,
       if (time >= least) continue;
       faults.push_back(
           {field,
-           fmt::format("{} heads of {} over a sequence of {} in {} is above the device's peak, "
-                       "which takes {}",
+           fmt::format("{} heads of {} over a sequence of {} in {} are faster than the device's "
+                       "peak, which needs {}",
                        curve.heads, curve.head_size, sequence, FormatTime(time), FormatTime(least)),
            "the profile may belong to another device"});
       return;
@@ -134,7 +133,7 @@ std::vector<Fault> CheckOnDevice(const KernelCosts& kernels, const DeviceSheet& 
     if (time > Time()) continue;
     faults.push_back({fmt::format("kernels.{}", key),
                       fmt::format("a GPU's kernels take time to start: {}", FormatTime(time)),
-                      "a few microseconds; stepcast calibrate measures it"});
+                      "use a few microseconds, or measure it with stepcast calibrate"});
   }
   return faults;
 }

@@ -92,7 +92,7 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
                         {options.runs, 0, 0},
                         fmt::format("at most {} configurations are learned from: {}",
                                     LearnedRuns::kMostRuns, report.fit.configurations.size()),
-                        "leave out runs that are least like those to be forecast"}});
+                        "remove the runs that are least like those to forecast"}});
   }
   Outcome outcome;
   const report::RunErrors errors = ErrorsOfLearned(report);

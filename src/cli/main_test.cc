@@ -587,7 +587,8 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
       {"--vary training.precision=bf16 --set training.surprise=1", "surprise"},
       {"--vary 'training.micro_batch_size=64..1 x2'", "the range is empty"},
       {"--vary 'training.micro_batch_size=1..64'", "a range needs its step"},
-      {"--vary training.micro_batch_size=all", "which this is not: 'training.micro_batch_size'"},
+      {"--vary training.micro_batch_size=all",
+       "with few numbers, not: 'training.micro_batch_size'"},
       {"--vary training.precison=all", "--vary training.precison=all: error[input.unknown-key]"},
       {"--vary 'training.micro_batch_size=1..10000 +1' "
        "--vary 'training.sequence_length=1..10000 +1' "

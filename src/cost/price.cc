@@ -209,7 +209,7 @@ class KernelPricer {
           if (time >= bound) continue;
           pricing_.Report(
               "cost.faster-than-device", pricing_.profile,
-              fmt::format("a product of {} x {} x {} in {} needs {} on {}, the profile has {}",
+              fmt::format("a product of {} x {} x {} in {} needs {} on {}, but the profile has {}",
                           surface.m[m], surface.n[n], surface.k[k], Name(type), FormatTime(bound),
                           pricing_.scenario.gpu->name, FormatTime(time)),
               "the profile may belong to another device");
@@ -245,7 +245,7 @@ class KernelPricer {
       pricing_.Report("cost.no-peak", pricing_.scenario.cluster_location,
                       fmt::format("{} does not compute in {}", pricing_.scenario.gpu->name,
                                   Name(kernel.data_type)),
-                      "set training.precision to a type that this GPU has");
+                      "set training.precision to a type that this GPU supports");
     } else {
       const std::string what =
           kernel.kind == KernelKind::kGemm
@@ -256,8 +256,8 @@ class KernelPricer {
       const std::string remedy =
           kernel.kind == KernelKind::kGemm
               ? fmt::format(
-                    "add kernels.gemm.{0} or kernels.gemm_surface.{0}, or set "
-                    "training.precision to a type that it has",
+                    "add kernels.gemm.{0} or kernels.gemm_surface.{0}, or set training.precision "
+                    "to another type",
                     Name(kernel.data_type))
           : kernel.kind == KernelKind::kMemoryBound || kernel.kind == KernelKind::kOptimizer
               ? std::string("add kernels.memory_efficiency or kernels.memory_curve")
@@ -274,20 +274,19 @@ class KernelPricer {
 
   void RefuseKernel(const Kernel& kernel) {
     if (!pricing_.scenario.gpu) {
-      pricing_.Report(
-          "cost.no-gpu", pricing_.scenario.cluster_location,
-          fmt::format("without a GPU only layer lists can be simulated; nothing says how long "
-                      "a kernel takes: {}",
-                      kernel.name),
-          "name a GPU type in the cluster ('gpu: h100-sxm'), or describe the model as a list of "
-          "layers with times");
+      pricing_.Report("cost.no-gpu", pricing_.scenario.cluster_location,
+                      fmt::format("only layer lists can be simulated without a GPU, because the "
+                                  "time of this kernel is unknown: {}",
+                                  kernel.name),
+                      "name a GPU type in the cluster ('gpu: h100-sxm'), or describe the model as "
+                      "a list of layers with times");
     } else {
       pricing_.Report(
           "cost.no-kernel-costs", pricing_.profile,
-          fmt::format("the calibration has no 'kernels' section; nothing says how long a kernel "
-                      "takes: {}",
-                      kernel.name),
-          fmt::format("add the section, or leave out 'calibration' for the profile of {}",
+          fmt::format(
+              "the calibration has no 'kernels' section, so the time of this kernel is unknown: {}",
+              kernel.name),
+          fmt::format("add the section, or remove 'calibration' to use the profile of {}",
                       pricing_.scenario.gpu->name));
     }
   }

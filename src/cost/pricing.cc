@@ -30,7 +30,7 @@ void Pricing::Report(std::string code, Location location, std::string message, s
 void Pricing::ReportEndless(const std::string& what) {
   Report("cost.too-long", scenario.cluster_location,
          fmt::format("a single operation takes a day or more: {}", what),
-         "check the units of the bandwidths and latencies it needs");
+         "check the units of its bandwidths and latencies");
 }
 
 void Pricing::ReportNoLinkCosts(const std::string& what) {

@@ -273,13 +273,12 @@ class CommunicationPricer {
       }
       if (const auto price = PriceAllToAllByMessages(collective, group)) return *price;
       if (path.ring_bandwidth == Bandwidth()) {
-        pricing_.Report(
-            "cost.no-link", pricing_.scenario.cluster_location,
-            fmt::format("the cluster has no link, and the calibration no table for {} over {} "
-                        "ranks on {} nodes",
-                        Name(collective.kind), path.ranks, path.nodes),
-            "give the flat cluster a link ('link: {latency: 5 us, bandwidth: 25 GB/s}'), or "
-            "the profile a table for this collective and group");
+        pricing_.Report("cost.no-link", pricing_.scenario.cluster_location,
+                        fmt::format("the cluster has no link, and the calibration has no table for "
+                                    "{} over {} ranks on {} nodes",
+                                    Name(collective.kind), path.ranks, path.nodes),
+                        "add a link to the flat cluster ('link: {latency: 5 us, bandwidth: 25 "
+                        "GB/s}'), or a table for this collective and group to the profile");
         return {};
       }
       if (!path.flat && pricing_.links == nullptr) {
@@ -361,10 +360,11 @@ class CommunicationPricer {
     const auto price = machine_.nccl->Price(collective.kind, collective.bytes, path, group.shape,
                                             group.message ? &group.communicator : nullptr);
     if (price) return *price;
-    pricing_.Report("cost.no-algorithm", pricing_.scenario.communication_location,
-                    fmt::format("the settings leave NCCL nothing for {} over {} ranks on {} nodes",
-                                Name(collective.kind), path.ranks, path.nodes),
-                    "name the function that a list is for ('allreduce:tree'), or allow ring");
+    pricing_.Report(
+        "cost.no-algorithm", pricing_.scenario.communication_location,
+        fmt::format("the settings leave NCCL no algorithm for {} over {} ranks on {} nodes",
+                    Name(collective.kind), path.ranks, path.nodes),
+        "name a collective in the list ('allreduce:tree'), or allow ring");
     return {};
   }
 
@@ -383,14 +383,14 @@ class CommunicationPricer {
       if (time >= bound) continue;
       pricing_.Report(
           "cost.faster-than-wire", table.location,
-          fmt::format("{} over {} ranks on {} nodes: the cluster's links need {} for {}, the "
+          fmt::format("{} over {} ranks on {} nodes: the cluster's links need {} for {}, but the "
                       "table has {}",
                       Name(table.collective), path.ranks, path.nodes, FormatTime(bound),
                       FormatBytes(size), FormatTime(time)),
           pricing_.scenario.cluster->flat()
-              ? "sizes are those of nccl-tests; where the measured machine is the cluster, leave "
-                "out the flat cluster's link (--set cluster.topology.link=null)"
-              : "sizes are those of nccl-tests; the profile may belong to another cluster");
+              ? "sizes must be those of nccl-tests; if the profile was measured on this cluster, "
+                "leave out the flat cluster's link (--set cluster.topology.link=null)"
+              : "sizes must be those of nccl-tests, and the profile may belong to another cluster");
       return false;
     }
     return true;

@@ -86,8 +86,8 @@ Demand CopyPricer::PriceOneCopy(const program::Copy& copy) {
     if (!host_link_) host_link_ = FindHostLink(pricing_.scenario.cluster->node_type());
     if (!host_link_) {
       pricing_.Report("cost.no-host-link", pricing_.scenario.cluster_location,
-                      "the plan copies between device and host, and nothing joins the two",
-                      "use a topology with PCIe, or keep everything on the device");
+                      "the plan copies between device and host, but no link joins them",
+                      "use a topology with PCIe, or keep all data on the device");
       return {};
     }
     if (pricing_.links == nullptr) {

@@ -78,10 +78,10 @@ class Router {
     return tl::unexpected(Diagnostics{
         {.code = "cost.too-many-messages",
          .location = scenario_.cluster_location,
-         .message = fmt::format("the collectives of the steps that are simulated send {:.1f} "
-                                "billion messages, more than {} billion",
+         .message = fmt::format("collectives of the simulated steps send {:.1f} billion messages, "
+                                "more than {} billion",
                                 messages / 1e9, kMostMessages / 1'000'000'000),
-         .hint = "take --network flow, in which collectives share links without messages"}});
+         .hint = "use --network flow, in which collectives share links without messages"}});
   }
 
   // The number of messages that collectives send, before any is routed. The collectives of a

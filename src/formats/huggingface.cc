@@ -366,10 +366,9 @@ void ReadWrapper(const JsonObject& object, const std::string& type, Diagnostics&
   Reader around(object, "", mistakes, config.warnings);
   config.warnings.insert(
       config.warnings.begin(),
-      fmt::format(
-          "model: of the {} the text model is forecast alone, without its vision tower, its "
-          "projector and whatever else the file states around text_config",
-          Quoted(type)));
+      fmt::format("model: only the text model of {} is forecast; the vision tower, the projector "
+                  "and everything else beside text_config are left out",
+                  Quoted(type)));
   around.Accept("text_config");
   for (const char* tower : {"vision_config", "audio_config"}) around.Accept(tower);
   // The wrapper's value applies if the text model has none.

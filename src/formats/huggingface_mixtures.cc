@@ -37,7 +37,8 @@ void ReadDensePlaces(Reader& reader) {
 void ReadQuantization(Reader& reader) {
   if (reader.Find("quantization_config") == nullptr) return;
   reader.Warn("quantization_config",
-              "the forecast keeps weights as training.precision says, not as this checkpoint does");
+              "the forecast keeps weights in the type of training.precision, not in that of this "
+              "checkpoint");
 }
 
 // transformers leaves multi-token prediction out of the model, and so do programs that do not train

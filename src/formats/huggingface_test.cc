@@ -424,8 +424,8 @@ TEST(HuggingFaceTest, TheTextModelOfAWrapperIsRead) {
   EXPECT_EQ(config.constants.rotary_scaling, model::RotaryScaling());
   EXPECT_EQ(config.warnings,
             std::vector<std::string>{
-                "model: of the 'llava' the text model is forecast alone, without its vision tower, "
-                "its projector and whatever else the file states around text_config"});
+                "model: only the text model of 'llava' is forecast; the vision tower, the "
+                "projector and everything else beside text_config are left out"});
   // In the spelling of transformers 5, the section's objects are one level deeper.
   const HuggingFaceConfig newer = ConfigOf(With(wrapper, text, Llama31OfTransformers5()));
   EXPECT_EQ(newer.constants.rotary_base, 500'000);
@@ -562,8 +562,8 @@ TEST(HuggingFaceTest, DeepseekV3) {
   EXPECT_EQ(Parameters(config.architecture), 671'026'404'352);
   EXPECT_EQ(config.warnings,
             (std::vector<std::string>{
-                "model: 'quantization_config' is an object: the forecast keeps weights as "
-                "training.precision says, not as this checkpoint does",
+                "model: 'quantization_config' is an object: the forecast keeps weights in the type "
+                "of training.precision, not in that of this checkpoint",
                 "model: 'num_nextn_predict_layers' is 1: the forecast is that of the main model, "
                 "without layers that predict further tokens; with num_nextn_predict_layers a model "
                 "file has one"}));
@@ -616,8 +616,8 @@ TEST(HuggingFaceTest, GptOss) {
   EXPECT_EQ(Parameters(config.architecture), 20'914'757'184);
   EXPECT_EQ(config.warnings,
             std::vector<std::string>{
-                "model: 'quantization_config' is an object: the forecast keeps weights as "
-                "training.precision says, not as this checkpoint does"});
+                "model: 'quantization_config' is an object: the forecast keeps weights in the type "
+                "of training.precision, not in that of this checkpoint"});
   EXPECT_EQ(config.architecture.experts, model::GptOss20B().experts);
   EXPECT_EQ(config.architecture.attention_window, 128);
   EXPECT_EQ(config.architecture.full_attention_every, 2);
@@ -927,7 +927,9 @@ TEST(HuggingFaceTest, MistakesOfLatentAttention) {
   const Diagnostics heads =
       MistakesIn(With(text, "\"num_key_value_heads\": 128", "\"num_key_value_heads\": 8"));
   ASSERT_EQ(heads.size(), 1U) << Format(heads);
-  EXPECT_EQ(heads[0].message, "latent attention makes keys and values for every head: 8 and 128");
+  EXPECT_EQ(heads[0].message,
+            "latent attention makes keys and values for every head, so the two numbers of heads "
+            "must be equal: 8 and 128");
 }
 
 TEST(HuggingFaceTest, MistakesOfAMixture) {

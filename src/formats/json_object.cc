@@ -263,11 +263,12 @@ class Collector {
     if (frame.kept && (frame.object || single)) {
       value.location = lines_.At(frame.key_at);
       if (Quoted(value.text, "", std::string::npos) != value.text) {
-        mistakes.push_back({"file.not-text", value.location,
-                            fmt::format("the text holds a character that changes how others are "
-                                        "shown: {}",
-                                        Quoted(value.text)),
-                            "leave it out"});
+        mistakes.push_back(
+            {"file.not-text", value.location,
+             fmt::format(
+                 "the text contains a character that changes how other characters are shown: {}",
+                 Quoted(value.text)),
+             "leave it out"});
       }
       kept = &values.emplace(PathOfNext(), std::move(value)).first->second;
       if (values.size() > kMostValues) FailTooLarge(kept->location, kMostValues, "values");

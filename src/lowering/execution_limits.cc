@@ -12,7 +12,7 @@ constexpr ExecutionLimit kLimits[] = {
      }},
     {"training.optimizer_state_dtype, training.master_weights",
      "states of another type than what they update; fp16_remainder",
-     "optimizer states are of another type than what they update",
+     "optimizer states have another type than the values they update",
      "leave optimizer_state_dtype and master_weights: fp16_remainder out",
      [](const plan::Plan& plan) {
        // Other optimizers are refused by a check of their own.
@@ -20,8 +20,8 @@ constexpr ExecutionLimit kLimits[] = {
               plan.training.optimizer != plan::Optimizer::kMuon &&
               !plan::HasStatesOfUpdatedType(plan.training);
      }},
-    {"training.lengths", "all", "micro-batches and documents are executed of one length",
-     "leave lengths out, and write document_length where samples are packed",
+    {"training.lengths", "all", "micro-batches and documents can be executed only with one length",
+     "leave lengths out, and write document_length if samples are packed",
      [](const plan::Plan& plan) { return plan.training.lengths.has_value(); }},
     {"data_parallel.comm_hook", "powerSGD", "gradients are sent as factors",
      "leave comm_hook: powerSGD out",

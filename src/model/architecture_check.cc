@@ -21,7 +21,7 @@ class Faults {
   }
   void Matrix(const char* field, std::int64_t rows, std::int64_t columns) {
     if (rows <= kMostMatrix / columns) return;
-    Add(field, fmt::format("a matrix of {} x {} elements is beyond what is counted", rows, columns),
+    Add(field, fmt::format("a matrix of {} x {} elements is too large", rows, columns),
         fmt::format("at most {} elements", kMostMatrix));
   }
   std::vector<ArchitectureFault> Take() { return std::move(faults_); }
@@ -42,7 +42,7 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
   if (a.family != Family::kDeepseek) {
     if (latent == LatentAttention()) return;
     faults.Add("kv_lora_rank",
-               fmt::format("the family {} has no latent attention: kv_lora_rank is {}",
+               fmt::format("the family {} has no latent attention, but kv_lora_rank is {}",
                            Name(a.family), latent.kv_rank),
                "leave it out, or write 'family: deepseek'");
     return;
@@ -62,13 +62,14 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
   }
   if (a.kv_heads != a.heads) {
     faults.Add("num_key_value_heads",
-               fmt::format("latent attention makes keys and values for every head: {} and {}",
+               fmt::format("latent attention makes keys and values for every head, so the two "
+                           "numbers of heads must be equal: {} and {}",
                            a.kv_heads, a.heads),
                "leave num_key_value_heads out");
   }
   if (a.head_size != latent.plain_head + latent.rotary_head) {
     faults.Add("head_dim",
-               fmt::format("a head is qk_nope_head_dim + qk_rope_head_dim wide: {} + {} and {}",
+               fmt::format("head_dim must be qk_nope_head_dim + qk_rope_head_dim: {} + {} and {}",
                            latent.plain_head, latent.rotary_head, a.head_size),
                "leave head_dim out");
   }
@@ -76,7 +77,8 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
     faults.Add(a.qk_norm          ? "use_qk_norm"
                : a.attention_bias ? "attention_bias"
                                   : "projection_bias",
-               "latent attention is modelled without biases and norms of heads", "leave it out");
+               "latent attention is modelled without biases and without norms of heads",
+               "leave it out");
   }
   if (latent.plain_head + latent.value_head > kMostWidth / a.heads) {
     faults.Add("v_head_dim",
@@ -117,23 +119,25 @@ void CheckAttention(const Architecture& a, Faults& faults) {
 void CheckEncoder(const Architecture& a, Faults& faults) {
   if (a.token_types != 0) faults.Within("type_vocab_size", a.token_types, kMostVocabulary);
   if (a.heads * a.head_size != a.hidden) {
-    faults.Add("head_dim",
-               fmt::format("in the family {} num_attention_heads x head_dim is hidden_size: "
-                           "{} x {} and {}",
-                           Name(a.family), a.heads, a.head_size, a.hidden),
-               "leave head_dim out");
+    faults.Add(
+        "head_dim",
+        fmt::format(
+            "in the family {} num_attention_heads x head_dim must be hidden_size: {} x {} and {}",
+            Name(a.family), a.heads, a.head_size, a.hidden),
+        "leave head_dim out");
   }
   if (a.kv_heads != a.heads) {
     faults.Add("num_key_value_heads",
-               fmt::format("the family {} has one key-value head per head: {} and {}",
+               fmt::format("in the family {} each head needs its own key-value head: {} and {}",
                            Name(a.family), a.kv_heads, a.heads),
                "leave num_key_value_heads out");
   }
   if (a.attention_window > 0) {
-    faults.Add("sliding_window",
-               fmt::format("in the family {} every token sees all others: sliding_window is {}",
-                           Name(a.family), a.attention_window),
-               "leave sliding_window out");
+    faults.Add(
+        "sliding_window",
+        fmt::format("in the family {} every token attends to all others, but sliding_window is {}",
+                    Name(a.family), a.attention_window),
+        "leave sliding_window out");
   }
 }
 
@@ -141,7 +145,7 @@ void CheckEncoder(const Architecture& a, Faults& faults) {
 void CheckFamily(const Architecture& a, Faults& faults) {
   const auto refuse = [&](const char* field, const char* value) {
     faults.Add(field, fmt::format("the family {} has no {} '{}'", Name(a.family), field, value),
-               "choose the family whose layers look like this");
+               "choose a family that has such layers");
   };
   if (a.family == Family::kGpt2) {
     // Megatron-LM's GPT is this family with any of these features; with ALiBi it is the family MPT.
@@ -161,17 +165,18 @@ void CheckFamily(const Architecture& a, Faults& faults) {
   const bool whole_heads =
       HasFusedAttention(a) || a.family == Family::kGptj || a.family == Family::kFalcon;
   if (whole_heads && a.heads * a.head_size != a.hidden) {
-    faults.Add("head_dim",
-               fmt::format("in the family {} num_attention_heads x head_dim is hidden_size: "
-                           "{} x {} and {}",
-                           Name(a.family), a.heads, a.head_size, a.hidden),
-               "leave head_dim out");
+    faults.Add(
+        "head_dim",
+        fmt::format(
+            "in the family {} num_attention_heads x head_dim must be hidden_size: {} x {} and {}",
+            Name(a.family), a.heads, a.head_size, a.hidden),
+        "leave head_dim out");
   }
   if (a.experts.shared_gate && (a.family != Family::kQwen2 || a.experts.shared_feed_forward == 0)) {
     faults.Add("shared_expert_gate",
                a.family != Family::kQwen2
                    ? fmt::format("shared experts of the family {} have no gate", Name(a.family))
-                   : "there are no shared experts to be gated",
+                   : "there are no shared experts, so there is nothing to gate",
                a.family != Family::kQwen2 ? "leave it out, or write 'family: qwen2'"
                                           : "write shared_expert_intermediate_size");
   }
@@ -192,15 +197,15 @@ void CheckExpertGroups(const Experts& experts, Faults& faults) {
     faults.Add(
         "n_group",
         fmt::format("n_group must divide num_experts: {} and {}", experts.groups, experts.count),
-        "groups have the same number of experts; leave n_group and topk_group out if a token "
-        "takes any experts");
+        "all groups have the same number of experts; leave n_group and topk_group out if a token "
+        "can use any experts");
     return;
   }
   if (!faults.Within("topk_group", experts.groups_per_token, experts.groups)) return;
   const std::int64_t reachable = experts.count / experts.groups * experts.groups_per_token;
   if (experts.per_token > reachable) {
     faults.Add("topk_group",
-               fmt::format("{} of {} groups hold {} experts, and a token takes {}",
+               fmt::format("{} of {} groups hold {} experts, but a token needs {}",
                            experts.groups_per_token, experts.groups, reachable, experts.per_token),
                "raise topk_group, or lower num_experts_per_tok");
   }
@@ -219,7 +224,7 @@ void CheckExperts(const Architecture& a, Faults& faults) {
       faults.Within("num_experts", experts.count, kMostExperts);
     } else if (HasExpertsAlways(a.family)) {
       faults.Add("num_experts",
-                 fmt::format("layers of the family {} have experts: num_experts is {}",
+                 fmt::format("layers of the family {} need experts, but num_experts is {}",
                              Name(a.family), experts.count),
                  a.family == Family::kMixtral
                      ? "write num_experts and num_experts_per_tok, or 'family: mistral'"
@@ -230,9 +235,9 @@ void CheckExperts(const Architecture& a, Faults& faults) {
   if (!IsGated(a.activator) || IsEncoder(a.family)) {
     faults.Add(
         "num_experts",
-        fmt::format("only experts with gates are modelled, in decoders: the family is {}, its "
-                    "activation {}",
-                    Name(a.family), Name(a.activator)),
+        fmt::format(
+            "only experts with gates in decoders are modelled: the family is {}, its activation {}",
+            Name(a.family), Name(a.activator)),
         "leave num_experts out");
     return;
   }
@@ -256,33 +261,31 @@ void CheckExperts(const Architecture& a, Faults& faults) {
                 std::max<std::int64_t>(experts.shared_feed_forward, 1));
   if (2 * experts.feed_forward > kMostExpertElements / a.hidden / experts.count) {
     faults.Add("num_experts",
-               fmt::format("{} experts of 2 x {} x {} elements are beyond what is counted",
-                           experts.count, experts.feed_forward, a.hidden),
+               fmt::format("{} experts of 2 x {} x {} elements are too large", experts.count,
+                           experts.feed_forward, a.hidden),
                fmt::format("at most {} elements", kMostExpertElements));
   }
   for (std::int64_t block = 0; block < a.layers; ++block) {
     if (HasExperts(a, block)) return;
   }
-  faults.Add(
-      "num_experts",
-      fmt::format("no block has experts: the first {} of {} are dense, and behind them every "
-                  "{}. has them",
-                  experts.leading_dense, a.layers, experts.every),
-      "lower first_k_dense_replace or decoder_sparse_step, or leave num_experts out");
+  faults.Add("num_experts",
+             fmt::format("no block has experts: the first {} of {} blocks are dense, and after "
+                         "them only every {}. block has experts",
+                         experts.leading_dense, a.layers, experts.every),
+             "lower first_k_dense_replace or decoder_sparse_step, or leave num_experts out");
 }
 
 void CheckFurtherTokens(const Architecture& a, Faults& faults) {
   constexpr const char* kField = "num_nextn_predict_layers";
   if (a.further_tokens == 0) return;
   if (a.further_tokens != 1) {
-    faults.Add(kField, fmt::format("one module that predicts a further token is modelled: {}",
+    faults.Add(kField, fmt::format("only one module that predicts a further token is modelled: {}",
                                    a.further_tokens));
   } else if (a.position != Position::kRotary || IsEncoder(a.family) || a.tie_embeddings) {
-    faults.Add(
-        kField,
-        "a module that predicts a further token is modelled in decoders with rotary positions "
-        "whose head has a tensor of its own",
-        "leave num_nextn_predict_layers out");
+    faults.Add(kField,
+               "a module that predicts a further token is modelled only in decoders with rotary "
+               "positions and without tied word embeddings",
+               "leave num_nextn_predict_layers out");
   }
 }
 
@@ -293,24 +296,25 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
   if (norms < 0 || norms > 2 || (norms > 0 && !side_by_side)) {
     faults.Add("parallel_residual_norms",
                side_by_side
-                   ? fmt::format("attention and feed-forward have one norm or two: {}", norms)
-                   : fmt::format("in the family {} feed-forward comes behind attention: "
+                   ? fmt::format("attention and feed-forward must have one norm or two: {}", norms)
+                   : fmt::format("in the family {} feed-forward runs after attention, but "
                                  "parallel_residual_norms is {}",
                                  Name(a.family), norms),
-               side_by_side ? "write 1 or 2; with 0 feed-forward comes behind attention"
+               side_by_side ? "write 1 or 2; 0 means that feed-forward runs after attention"
                             : "leave it out, or choose gptj, gpt_neox, phi, falcon or cohere");
   } else if (norms != 1 && HasOneNorm(a.family)) {
-    faults.Add("parallel_residual_norms",
-               fmt::format("blocks of the family {} have one norm: parallel_residual_norms is {}",
-                           Name(a.family), norms),
-               "leave it out, or write 'family: gpt_neox'");
+    faults.Add(
+        "parallel_residual_norms",
+        fmt::format("blocks of the family {} have one norm, but parallel_residual_norms is {}",
+                    Name(a.family), norms),
+        "leave it out, or write 'family: gpt_neox'");
   }
   if (a.head_bias && a.tie_embeddings) {
-    faults.Add("lm_head_bias", "a head that uses the embedding's tensor has no bias of its own",
+    faults.Add("lm_head_bias", "a head with tied word embeddings has no bias of its own",
                "leave lm_head_bias out, or write 'tie_word_embeddings: false'");
   }
   if (a.head_bias && IsEncoder(a.family)) {
-    faults.Add("lm_head_bias", "heads of encoders have their bias anyhow", "leave it out");
+    faults.Add("lm_head_bias", "heads of encoders always have their bias", "leave it out");
   }
 }
 
@@ -332,12 +336,13 @@ void CheckDescribedAttention(const Architecture& a, Faults& faults) {
   }
   if (a.attention_window > 0 && a.attention_chunk > 0) {
     faults.Add("mixers",
-               fmt::format("attention is within chunks or within a window: chunk is {}, window {}",
+               fmt::format("attention can be within chunks or within a window, but not both: chunk "
+                           "is {}, window {}",
                            a.attention_chunk, a.attention_window),
                "leave one of them out");
   }
   if (a.indexer.exists() && a.indexer.from_query_rank && a.latent.query_rank == 0) {
-    faults.Add("mixers", "an indexer takes the vector of queries: q_rank is 0", "write q_rank");
+    faults.Add("mixers", "an indexer needs the vector of queries: q_rank is 0", "write q_rank");
   }
 }
 
@@ -351,10 +356,11 @@ void CheckRecurrent(const Architecture& a, Faults& faults) {
                  "each key head serves the same number of value heads");
     }
     if (delta.by_channel && delta.key_heads != delta.value_heads) {
-      faults.Add("mixers",
-                 fmt::format("with a decay by channel each value head has its key head: {} and {}",
-                             delta.key_heads, delta.value_heads),
-                 "leave key_heads out");
+      faults.Add(
+          "mixers",
+          fmt::format("with a decay per channel, each value head needs its own key head: {} and {}",
+                      delta.key_heads, delta.value_heads),
+          "leave key_heads out");
     }
     const std::int64_t widest = std::max(delta.key, delta.value);
     if (widest > kMostWidth / delta.value_heads) {
@@ -387,24 +393,24 @@ void CheckDescribedFeedForward(const Architecture& a, Faults& faults) {
   if (!experts.exist()) return;
   if (experts.per_token > experts.count) {
     faults.Add("feed_forwards",
-               fmt::format("a token takes {} of {} experts", experts.per_token, experts.count),
+               fmt::format("a token needs {} of {} experts", experts.per_token, experts.count),
                "lower top");
   }
   const bool divides = experts.groups == 0 || experts.count % experts.groups == 0;
   if (!divides || experts.groups_per_token > experts.groups ||
       (experts.groups > 0 && experts.groups_per_token == 0)) {
     faults.Add("feed_forwards",
-               fmt::format("a token takes its experts from {} of {} equal groups of {} experts",
+               fmt::format("a token needs its experts from {} of {} equal groups of {} experts",
                            experts.groups_per_token, experts.groups, experts.count),
-               "leave groups and groups_per_token out if a token takes any experts");
+               "leave groups and groups_per_token out if a token can use any experts");
   }
   if (experts.shared_feed_forward > 0) {
     faults.Matrix("feed_forwards", a.hidden, experts.shared_feed_forward);
   }
   if (2 * experts.feed_forward > kMostExpertElements / a.hidden / experts.count) {
     faults.Add("feed_forwards",
-               fmt::format("{} experts of 2 x {} x {} elements are beyond what is counted",
-                           experts.count, experts.feed_forward, a.hidden),
+               fmt::format("{} experts of 2 x {} x {} elements are too large", experts.count,
+                           experts.feed_forward, a.hidden),
                fmt::format("at most {} elements", kMostExpertElements));
   }
 }
@@ -423,17 +429,17 @@ std::vector<ArchitectureFault> CheckDescribed(const Architecture& a) {
   }
   if (a.further_tokens > 0 && (a.streams > 0 || a.residual_bank > 0 || a.layer_input > 0)) {
     faults.Add("mtp",
-               "a module that predicts a further token is modelled beside a plain residual alone",
+               "a module that predicts a further token is modelled only with a plain residual",
                "leave mtp out");
   }
   if (a.further_tokens > 0 && a.tie_embeddings) {
     faults.Add("mtp",
-               "a module that predicts a further token is modelled in decoders whose head has a "
-               "tensor of its own",
+               "a module that predicts a further token is modelled only in decoders without tied "
+               "word embeddings",
                "leave mtp out");
   }
   if (a.head_bias && a.tie_embeddings) {
-    faults.Add("lm_head_bias", "a head that uses the embedding's tensor has no bias of its own",
+    faults.Add("lm_head_bias", "a head with tied word embeddings has no bias of its own",
                "leave lm_head_bias out, or write 'tie_word_embeddings: false'");
   }
   faults.Matrix("vocab_size", a.vocabulary, a.hidden);
@@ -464,22 +470,22 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
   if (a.full_attention_every != 0) {
     if (a.attention_window == 0 && a.attention_chunk == 0) {
       faults.Add("sliding_window_pattern",
-                 fmt::format("no block has a window: sliding_window is absent, and "
-                             "sliding_window_pattern is {}",
+                 fmt::format("sliding_window_pattern is given without sliding_window, so no block "
+                             "has a window: {}",
                              a.full_attention_every),
                  "write sliding_window, or leave sliding_window_pattern out");
     } else if (a.full_attention_every < 2) {
       faults.Add(
           "sliding_window_pattern",
           fmt::format("sliding_window_pattern must be at least 2: {}", a.full_attention_every),
-          "with 2 every second block attends to all tokens; leave sliding_window out if all "
-          "do");
+          "with 2, every second block attends to all tokens; leave sliding_window out if all "
+          "blocks do");
     }
   }
   if (a.attention_chunk < 0 || (a.attention_chunk > 0 && a.attention_window > 0)) {
     faults.Add("attention_chunk_size",
-               fmt::format("attention is within chunks or within a window: attention_chunk_size is "
-                           "{}, sliding_window {}",
+               fmt::format("attention can be within chunks or within a window, but not both: "
+                           "attention_chunk_size is {}, sliding_window {}",
                            a.attention_chunk, a.attention_window),
                "leave one of them out");
   }
@@ -487,7 +493,7 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
     faults.Add(a.attention_chunk > 0 ? "attention_chunk_size"
                : a.score_cap > 0     ? "attn_logit_softcapping"
                                      : "final_logit_softcapping",
-               fmt::format("in the family {} attention is of all tokens, and nothing is capped",
+               fmt::format("in the family {} attention covers all tokens, and no values are capped",
                            Name(a.family)),
                "leave it out");
   }
@@ -530,7 +536,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
     faults.Add("targets", std::move(message), std::move(hint));
   };
   if (targets == AdaptedLayers()) {
-    refuse("no linear layer has an adapter: nothing is trained",
+    refuse("no linear layer has an adapter, so there is nothing to train",
            "name some, for example linear_qkv linear_proj, or q_proj v_proj");
   }
   const bool parts = targets.query || targets.key || targets.value;
@@ -539,11 +545,11 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
            "write linear_proj");
   }
   if (parts && (HasFusedAttention(a) || HasFusedProjections(a))) {
-    refuse(fmt::format("queries, keys and values of the family {} are one linear layer",
+    refuse(fmt::format("in the family {}, queries, keys and values are one linear layer",
                        Name(a.family)),
            "write linear_qkv");
   } else if (parts && targets.linear_qkv) {
-    refuse("linear_qkv has the adapter of queries, keys and values together",
+    refuse("linear_qkv already has the adapter of queries, keys and values",
            "write linear_qkv, or q_proj, k_proj and v_proj");
   }
   if (targets.gate && !IsGated(a.activator)) {
@@ -551,10 +557,10 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
                        Name(a.activator)),
            "write linear_fc1");
   } else if ((targets.gate || targets.up) && HasFusedGate(a)) {
-    refuse(fmt::format("gate and up of the family {} are one linear layer", Name(a.family)),
+    refuse(fmt::format("in the family {}, gate and up are one linear layer", Name(a.family)),
            "write linear_fc1");
   } else if ((targets.gate || targets.up) && targets.linear_fc1) {
-    refuse("linear_fc1 has the adapter of all that the feed-forward begins with",
+    refuse("linear_fc1 already has the adapter of gate and up",
            "write linear_fc1, or gate_proj and up_proj");
   }
   if (a.experts.exist() && (targets.gate || targets.up || targets.linear_fc1 || targets.down)) {
@@ -570,7 +576,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
     faults.Add("rank",
                fmt::format("rank must be at most the width of the narrowest linear layer, {}: {}",
                            narrowest, a.lora.rank),
-               "adapters of low rank are what LoRA is about: 8 to 64");
+               "write a low rank, usually 8 to 64");
   }
   return faults.Take();
 }

@@ -301,7 +301,7 @@ TEST(ArchitectureTest, ChunksAndCapsAreOfDecoders) {
   EXPECT_EQ(Fields(a), Names{"attention_bias"});
   a = Phi4();
   a.lora = {.rank = 8, .targets = {.gate = true}};
-  EXPECT_EQ(CheckLora(a).front().message, "gate and up of the family phi3 are one linear layer");
+  EXPECT_EQ(CheckLora(a).front().message, "in the family phi3, gate and up are one linear layer");
   a.lora.targets = {.linear_qkv = true, .linear_fc1 = true};
   EXPECT_TRUE(CheckLora(a).empty());
 }
@@ -330,15 +330,15 @@ TEST(ArchitectureTest, AdaptersStandBesideLayersThatExist) {
   const Lora qkv{.rank = 8, .targets = {.linear_qkv = true}};
   EXPECT_EQ(message(Gpt2Small(), qkv), "");
   EXPECT_EQ(message(Llama2With7B(), {.rank = 8}),
-            "targets: no linear layer has an adapter: nothing is trained");
+            "targets: no linear layer has an adapter, so there is nothing to train");
   EXPECT_EQ(message(Gpt2Small(), {.rank = 8, .targets = {.query = true}}),
-            "targets: queries, keys and values of the family gpt2 are one linear layer");
+            "targets: in the family gpt2, queries, keys and values are one linear layer");
   EXPECT_EQ(message(Llama2With7B(), {.rank = 8, .targets = {.linear_qkv = true, .key = true}}),
-            "targets: linear_qkv has the adapter of queries, keys and values together");
+            "targets: linear_qkv already has the adapter of queries, keys and values");
   EXPECT_EQ(message(Gpt2Small(), {.rank = 8, .targets = {.gate = true}}),
             "targets: the feed-forward of this model has no gate: activation is gelu");
   EXPECT_EQ(message(Llama2With7B(), {.rank = 8, .targets = {.linear_fc1 = true, .up = true}}),
-            "targets: linear_fc1 has the adapter of all that the feed-forward begins with");
+            "targets: linear_fc1 already has the adapter of gate and up");
   EXPECT_EQ(message(Mixtral8x7B(), qkv), "");
   EXPECT_EQ(message(Mixtral8x7B(), {.rank = 8, .targets = {.query = true, .down = true}}),
             "targets: adapters of experts are not modelled: the model has 8");

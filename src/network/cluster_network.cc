@@ -19,9 +19,10 @@ std::vector<Fault> Apply(std::span<const LinkChange> changes, Network::Descripti
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const LinkChange& change = changes[i];
     if (description.Change(change.from, change.to, change.bandwidth)) continue;
-    faults.push_back({fmt::format("no link joins '{}' and '{}'", change.from, change.to),
-                      "name the devices at both ends of one link, as in 'node0/nic0' and 'leaf0'",
-                      static_cast<int>(i)});
+    faults.push_back(
+        {fmt::format("no link joins '{}' and '{}'", change.from, change.to),
+         "name the devices at both ends of one link, for example 'node0/nic0' and 'leaf0'",
+         static_cast<int>(i)});
   }
   return faults;
 }

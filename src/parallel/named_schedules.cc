@@ -238,21 +238,23 @@ std::optional<ShapeMistake> Groups(const ScheduleShape& shape) {
   if (rest == 0 || rest >= shape.stages) return std::nullopt;
   if (group == shape.stages) {
     return ShapeMistake{Number::kMicroBatches,
-                        fmt::format("runs micro-batches in groups of {}, and there are {}", group,
+                        fmt::format("needs a multiple of {} micro-batches, but there are {}", group,
                                     shape.micro_batches),
                         "choose a multiple of the pipeline's stages"};
   }
   return ShapeMistake{
       Number::kMicroBatches,
-      fmt::format("runs micro-batches in groups of {}, and of {} the last group has {}", group,
-                  shape.micro_batches, rest),
-      fmt::format("choose a multiple of {}, or what leaves {} or more", group, shape.stages)};
+      fmt::format(
+          "runs micro-batches in groups of {}, but of {} micro-batches the last group has only {}",
+          group, shape.micro_batches, rest),
+      fmt::format("choose a multiple of {}, or a number that leaves {} or more", group,
+                  shape.stages)};
 }
 
 std::optional<ShapeMistake> FillsThePipeline(const ScheduleShape& shape) {
   if (shape.micro_batches >= 2 * shape.stages) return std::nullopt;
   return ShapeMistake{Number::kMicroBatches,
-                      fmt::format("needs {} micro-batches or more with {} stages, and there are {}",
+                      fmt::format("needs {} micro-batches or more with {} stages, but there are {}",
                                   2 * shape.stages, shape.stages, shape.micro_batches),
                       "choose more micro-batches, or zb_v"};
 }
@@ -261,14 +263,16 @@ std::optional<ShapeMistake> TwoDirections(const ScheduleShape& shape) {
   if (shape.stages % 2 != 0) {
     return ShapeMistake{
         Number::kStages,
-        fmt::format("takes an even number of stages, and there are {}", shape.stages),
+        fmt::format("needs an even number of stages, but there are {}", shape.stages),
         "choose an even number, or dualpipe_v"};
   }
   if (shape.micro_batches % 2 != 0) {
-    return ShapeMistake{Number::kMicroBatches,
-                        fmt::format("sends half of the micro-batches each way, and there are {}",
-                                    shape.micro_batches),
-                        "choose an even number"};
+    return ShapeMistake{
+        Number::kMicroBatches,
+        fmt::format(
+            "needs an even number of micro-batches, half for each direction, but there are {}",
+            shape.micro_batches),
+        "choose an even number"};
   }
   return FillsThePipeline(shape);
 }

@@ -113,12 +113,12 @@ TEST(NamedSchedulesTest, SayWhyAShapeWillNotDo) {
     return found ? found->sentence : "";
   };
   EXPECT_EQ(mistake("interleaved_1f1b", {4, 6, 2}),
-            "runs micro-batches in groups of 4, and there are 6");
+            "needs a multiple of 4 micro-batches, but there are 6");
   EXPECT_EQ(mistake("dualpipe_v", {4, 7, 2}),
-            "needs 8 micro-batches or more with 4 stages, and there are 7");
-  EXPECT_EQ(mistake("dualpipe", {3, 8, 1}), "takes an even number of stages, and there are 3");
+            "needs 8 micro-batches or more with 4 stages, but there are 7");
+  EXPECT_EQ(mistake("dualpipe", {3, 8, 1}), "needs an even number of stages, but there are 3");
   EXPECT_EQ(mistake("dualpipe", {4, 9, 1}),
-            "sends half of the micro-batches each way, and there are 9");
+            "needs an even number of micro-batches, half for each direction, but there are 9");
   EXPECT_EQ(mistake("zb_v", {4, 1, 2}), "");
 }
 

@@ -156,7 +156,7 @@ class Checker {
   bool Exists(int micro_batch, const EntryAt& at) {
     if (micro_batch >= 0 && micro_batch < schedule_.micro_batches) return true;
     Add(at.stage, at.entry,
-        fmt::format("there is no micro-batch {}: they are {}, from 0", micro_batch,
+        fmt::format("there is no micro-batch {}; there are {}, counted from 0", micro_batch,
                     schedule_.micro_batches));
     return false;
   }
@@ -182,7 +182,7 @@ class Checker {
           (pair->backward.task == Task::kBackward || pair->backward.task == Task::kBackwardInput);
       if (!overlap) {
         Add(at.stage, at.entry,
-            fmt::format("a pair is a forward and a backward: {}", Print(entry, -1)));
+            fmt::format("a pair must be a forward and a backward: {}", Print(entry, -1)));
         return;
       }
     }
@@ -203,11 +203,12 @@ class Checker {
                (part && count(Task::kBackward) > 0)) {
       Add(at.stage, at.entry,
           fmt::format(
-              "micro-batch {} has a whole backward (B) of chunk {}, and one in parts (I, W)",
+              "micro-batch {} has both a whole backward (B) of chunk {} and one in parts (I, W)",
               action.micro_batch, action.chunk));
     } else if (passes.stage >= 0 && passes.stage != at.stage) {
       Add(at.stage, at.entry,
-          fmt::format("{} is on stage {}, other passes of it through this chunk on stage {}",
+          fmt::format("{} is on stage {}, but other passes of its micro-batch through this chunk "
+                      "are on stage {}",
                       Name(action, at.stage), at.stage, passes.stage));
     } else {
       passes.stage = at.stage;
@@ -277,13 +278,13 @@ class Checker {
     for (const int at : path) {
       const EntryAt needed = awaited(at);
       if (path.size() == 1) {
-        sentence = fmt::format("stage {}: {} comes before {}, which it needs", at,
+        sentence = fmt::format("stage {}: {} comes before {}, but depends on it", at,
                                Text({at, done[Index(at)]}), Text(needed));
         break;
       }
       sentence += fmt::format("{}stage {} at {} waits for {} of stage {}",
-                              sentence.empty() ? "the stages' orders form a cycle: " : ", ", at,
-                              Text({at, done[Index(at)]}), Text(needed), needed.stage);
+                              sentence.empty() ? "the orders of the stages form a cycle: " : ", ",
+                              at, Text({at, done[Index(at)]}), Text(needed), needed.stage);
     }
     Add(path.front(), done[Index(path.front())], sentence);
   }
@@ -345,8 +346,8 @@ std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedul
       const auto [from, stage, onwards] = leg;
       return ScheduleMistake{
           stage, order[i].entry,
-          fmt::format("stage {} takes micro-batch {} for chunk {} from stage {}, which sends that "
-                      "of micro-batch {} for chunk {} first",
+          fmt::format("stage {} expects micro-batch {} for chunk {} from stage {}, which first "
+                      "sends micro-batch {} for chunk {}",
                       stage, action.micro_batch, action.chunk, from, next.micro_batch, next.chunk)};
     }
   }

@@ -34,23 +34,23 @@ TEST(ScheduleCheckTest, EveryMistakeIsASentence) {
       {"stage 0: F0 F0 B0\n", {"0/1: F0 comes twice"}},
       {"stage 0: F0 F1 B1 W0\n", {"0/-1: stage 0 has no I0"}},
       {"stage 0: F0 I0 W0 B0\n",
-       {"0/3: micro-batch 0 has a whole backward (B) of chunk 0, and one in parts (I, W)"}},
+       {"0/3: micro-batch 0 has both a whole backward (B) of chunk 0 and one in parts (I, W)"}},
       {"stage 0: F0 B0\nstage 1: F0\n", {"1/-1: stage 1 has no B0"}},
       {"stage 0: F0 F1 B0\nstage 1: F0 B0 F1 B1\n", {"0/-1: stage 0 has no B1"}},
       {"stage 0 holds 0 1: F0.0 F0.1 B0.1 B0.0 F0.2\n", {"0/4: stage 0 does not hold chunk 2"}},
       {"stage 0: F0 B0\nstage 1 holds 2: F0.2 B0.2\n", {"0/-1: no stage holds chunk 1 of 3"}},
-      {"stage 0: B0 F0\n", {"0/0: stage 0: B0 comes before F0, which it needs"}},
-      {"stage 0: F0 W0 I0\n", {"0/1: stage 0: W0 comes before I0, which it needs"}},
-      {"stage 0: F0+B0\n", {"0/0: stage 0: F0+B0 comes before F0+B0, which it needs"}},
-      {"stage 0: F0+F1\n", {"0/0: a pair is a forward and a backward: F0.0+F1.0"}},
+      {"stage 0: B0 F0\n", {"0/0: stage 0: B0 comes before F0, but depends on it"}},
+      {"stage 0: F0 W0 I0\n", {"0/1: stage 0: W0 comes before I0, but depends on it"}},
+      {"stage 0: F0+B0\n", {"0/0: stage 0: F0+B0 comes before F0+B0, but depends on it"}},
+      {"stage 0: F0+F1\n", {"0/0: a pair must be a forward and a backward: F0.0+F1.0"}},
       // Stage 0 wants B0 before it sends micro-batch 1; stage 1 wants micro-batch 1 first.
       {"stage 0: F0 B0 F1 B1\nstage 1: F0 F1 B0 B1\n",
-       {"0/1: the stages' orders form a cycle: stage 0 at B0 waits for B0 of stage 1, stage 1 at "
-        "F1 "
-        "waits for F1 of stage 0"}},
+       {"0/1: the orders of the stages form a cycle: stage 0 at B0 waits for B0 of stage 1, stage "
+        "1 at F1 waits for F1 of stage 0"}},
       // Two copies of one chunk: a micro-batch stays on one of them.
       {"stage 0 holds 0 1: F0.0 F0.1 B0.1\nstage 1 holds 0 1: B0.0\n",
-       {"1/0: B0 of chunk 0 is on stage 1, other passes of it through this chunk on stage 0"}},
+       {"1/0: B0 of chunk 0 is on stage 1, but other passes of its micro-batch through this chunk "
+        "are on stage 0"}},
       {"stage 0: unshard F0 B0 reduce reshard.1\n", {"0/4: stage 0 does not hold chunk 1"}},
   };
   for (const Case& one : cases) EXPECT_EQ(Mistakes(one.schedule), one.mistakes) << one.schedule;
@@ -61,7 +61,7 @@ TEST(ScheduleCheckTest, MicroBatchesOutsideTheStep) {
   schedule.stages[0].entries.push_back(Action{Task::kForward, 1, 0});
   const std::vector<ScheduleMistake> mistakes = CheckSchedule(schedule);
   ASSERT_EQ(mistakes.size(), 1U);
-  EXPECT_EQ(mistakes[0].sentence, "there is no micro-batch 1: they are 1, from 0");
+  EXPECT_EQ(mistakes[0].sentence, "there is no micro-batch 1; there are 1, counted from 0");
 }
 
 // Large numbers cost no time.

@@ -37,42 +37,45 @@ class AxisRules : public Rules {
     };
     const std::int64_t ranks = request_.tensor.value_or(1);
     if (ranks == 1 || !request_.sequence_parallel.value_or(false)) {
-      refuse(fmt::format("{} overlaps the collectives of sequence parallelism, and there are none",
-                         model::Name(overlap)),
-             "write parallelism.tensor and sequence_parallel: true, or tensor_overlap: none");
+      refuse(
+          fmt::format("{} overlaps the collectives of sequence parallelism, but this plan has none",
+                      model::Name(overlap)),
+          "write sequence_parallel: true and a parallelism.tensor of 2 or more, or tensor_overlap: "
+          "none");
     }
     const TensorOverlap own = request_.framework
                                   ? StyleOf(*request_.framework).layers.tensor_overlap
                                   : TensorOverlap::kNone;
     if (own != TensorOverlap::kNone && own != overlap) {
       const bool user_buffers = overlap == TensorOverlap::kUserBuffers;
-      refuse(
-          fmt::format("{}, and the framework is {}",
-                      user_buffers ? "user_buffers are Transformer Engine's" : "async is PyTorch's",
-                      plan::Name(*request_.framework)),
-          user_buffers ? "write tensor_overlap: async, or framework: megatron"
-                       : "write tensor_overlap: user_buffers, or framework: fsdp2");
+      refuse(fmt::format("{}, but framework is {}",
+                         user_buffers ? "user_buffers needs Transformer Engine"
+                                      : "async needs PyTorch's compiler",
+                         plan::Name(*request_.framework)),
+             user_buffers ? "write tensor_overlap: async, or framework: megatron"
+                          : "write tensor_overlap: user_buffers, or framework: fsdp2");
     }
     if (overlap == TensorOverlap::kAsync && !request_.compile.value_or(false)) {
-      refuse("async is a pass of the compiler, and compile is false",
+      refuse("async is a compiler pass, but compile is false",
              "write training.compile: true, or tensor_overlap: none");
     }
     if (overlap == TensorOverlap::kAsync &&
         request_.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
-      refuse("async replaces the products that selective_op counts",
+      refuse("async replaces the matrix products that selective_op counts",
              "write activation_checkpointing: none or full, or tensor_overlap: none");
     }
     if (facts_.node_devices && *facts_.node_devices % ranks != 0) {
-      refuse(fmt::format("{} reach the GPUs of one node, and {} ranks do not divide its {}",
-                         model::Name(overlap), ranks, *facts_.node_devices),
-             "choose a parallelism.tensor that divides a node's GPUs, or tensor_overlap: none");
+      refuse(
+          fmt::format("{} works within one node only, but {} ranks do not divide a node's {} GPUs",
+                      model::Name(overlap), ranks, *facts_.node_devices),
+          "choose a parallelism.tensor that divides the GPUs of a node, or tensor_overlap: none");
     }
     const std::int64_t tokens = request_.micro_batch_size.value_or(0) *
                                 request_.sequence_length.value_or(0) / request_.context.value_or(1);
     if (overlap == TensorOverlap::kUserBuffers &&
         tokens % (ranks * model::kPiecesOfUserBuffers) != 0) {
-      refuse(fmt::format("{} ranks with {} pieces each do not divide {} tokens of a micro-batch",
-                         ranks, model::kPiecesOfUserBuffers, tokens),
+      refuse(fmt::format("{} ranks x {} pieces do not divide the {} tokens of a micro-batch", ranks,
+                         model::kPiecesOfUserBuffers, tokens),
              "choose another micro_batch_size or sequence_length, or tensor_overlap: none");
     }
   }
@@ -80,7 +83,7 @@ class AxisRules : public Rules {
   void CheckTensor(std::int64_t ranks) {
     if (request_.framework && !TraitsOf(*request_.framework).tensor_parallel) {
       Add("parallelism.tensor", "plan.axis-not-of-framework",
-          fmt::format("tensor parallelism of {} is not supported: {}",
+          fmt::format("tensor parallelism is not supported with framework {}: {}",
                       plan::Name(*request_.framework), ranks),
           fmt::format("leave it at 1, or write framework: {}",
                       FrameworksWith(&FrameworkTraits::tensor_parallel)));
@@ -97,14 +100,14 @@ class AxisRules : public Rules {
     }
     if (request_.sequence_parallel.value_or(false) && facts_.encoder.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
-          "an encoder's pooler takes the first token, which one rank has with sequence "
-          "parallelism: sequence_parallel is true",
+          "an encoder's pooler needs the first token, but sequence parallelism gives it to one "
+          "rank only: sequence_parallel is true",
           "write sequence_parallel: false, or take a decoder");
     }
     if (request_.sequence_parallel.value_or(false) && facts_.norms_behind) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
-          "blocks whose norms stand behind attention and feed-forward begin with a product, before "
-          "which their input would be gathered: sequence_parallel is true",
+          "with sequence parallelism, a block whose norms come after attention and feed-forward "
+          "would have to gather its input: sequence_parallel is true",
           "write sequence_parallel: false");
     }
     if (request_.sequence_parallel.value_or(false) && request_.sequence_length &&
@@ -119,8 +122,8 @@ class AxisRules : public Rules {
   void CheckPipeline(std::int64_t stages) {
     if (request_.framework && !TraitsOf(*request_.framework).pipelines) {
       Add("parallelism.pipeline", "plan.axis-not-of-framework",
-          fmt::format("pipelines of {} are not supported yet: {}", plan::Name(*request_.framework),
-                      stages),
+          fmt::format("pipelines are not supported yet with framework {}: {}",
+                      plan::Name(*request_.framework), stages),
           fmt::format("leave it at 1, or write framework: {}",
                       FrameworksWith(&FrameworkTraits::pipelines)));
     }
@@ -133,14 +136,14 @@ class AxisRules : public Rules {
     if (request_.reshard_after_forward &&
         std::holds_alternative<std::int64_t>(*request_.reshard_after_forward)) {
       Add("data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-          fmt::format("in a pipeline several micro-batches' parts would be kept, and "
+          fmt::format("a pipeline would keep partial parameters of several micro-batches: "
                       "reshard_after_forward is {}",
                       std::get<std::int64_t>(*request_.reshard_after_forward)),
           "write true or false, or parallelism.pipeline: 1");
     }
     if (request_.activation_offload.value_or(false)) {
       Add("training.activation_offload", "plan.axis-not-supported-with",
-          "activations of pipelines are not offloaded yet, and activation_offload is true",
+          "offloading activations is not supported yet with a pipeline: activation_offload is true",
           "write activation_offload: false, or parallelism.pipeline: 1");
     }
   }
@@ -148,20 +151,20 @@ class AxisRules : public Rules {
   void CheckNamedSchedule(const parallel::NamedSchedule& named, std::int64_t virtual_stages) {
     if (named.chunks == 1 && virtual_stages > 1) {
       Add("parallelism.virtual_stages", "plan.schedule",
-          fmt::format("{} has one chunk of layers a stage, and virtual_stages is {}", named.name,
+          fmt::format("{} has one chunk of layers per stage, but virtual_stages is {}", named.name,
                       virtual_stages),
           "write schedule: interleaved_1f1b, or virtual_stages: 1");
     } else if (named.chunks > 1 && virtual_stages != named.chunks) {
       Add("parallelism.virtual_stages", "plan.schedule",
-          fmt::format("{} has {} chunks of layers a stage, and virtual_stages is {}", named.name,
+          fmt::format("{} has {} chunks of layers per stage, but virtual_stages is {}", named.name,
                       named.chunks, virtual_stages),
           "leave virtual_stages out");
     }
     if (named.two_copies) {
       Add("parallelism.schedule", "plan.schedule",
-          fmt::format("{} trains two copies of the model, which is drawn and not simulated",
+          fmt::format("{} trains two copies of the model; it can be drawn but not simulated",
                       named.name),
-          "write schedule: dualpipe_v, which is the same with one copy");
+          "write schedule: dualpipe_v, the same schedule with one copy");
       return;
     }
     const auto stages = static_cast<int>(*request_.pipeline);
@@ -174,8 +177,9 @@ class AxisRules : public Rules {
           "leave it out, or write schedule: interleaved_1f1b");
     } else if (given && *given < stages) {
       Add("parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
-          fmt::format("a group has as many micro-batches as the pipeline stages, {}, or more: {}",
-                      stages, *given),
+          fmt::format(
+              "a group needs at least as many micro-batches as the pipeline has stages, {}: {}",
+              stages, *given),
           "write a larger number, or leave it out");
       return;
     }
@@ -184,11 +188,10 @@ class AxisRules : public Rules {
         request_.framework && StyleOf(*request_.framework).engine == PipelineEngine::kTorch;
     if (interleaved && equal_groups && *MicroBatches() % group != 0) {
       Add("training.gradient_accumulation", "plan.schedule",
-          fmt::format(
-              "Interleaved1F1B of torch.distributed.pipelining runs micro-batches in {} equal "
-              "groups with {} stages, and there are {}",
-              *MicroBatches() / stages, stages, *MicroBatches()),
-          "choose a multiple of the pipeline's stages, or fewer than twice as many");
+          fmt::format("Interleaved1F1B of torch.distributed.pipelining needs {} equal groups of "
+                      "micro-batches with {} stages, but a step has {} micro-batches",
+                      *MicroBatches() / stages, stages, *MicroBatches()),
+          "choose a multiple of the number of pipeline stages, or fewer than twice that number");
       return;
     }
     const auto mistake =
@@ -207,38 +210,38 @@ class AxisRules : public Rules {
     };
     const auto stages = static_cast<std::int64_t>(listed.stages.size());
     if (stages != *request_.pipeline) {
-      refuse(fmt::format("{} has {} rows, and pipeline is {}", *request_.schedule, stages,
+      refuse(fmt::format("{} has {} rows, but pipeline is {}", *request_.schedule, stages,
                          *request_.pipeline),
-             "a schedule has a row for each stage");
+             "write one row for each stage");
       return;
     }
     if (MicroBatches() && listed.micro_batches != *MicroBatches()) {
-      refuse(fmt::format("{} has {} micro-batches, and a step {}", *request_.schedule,
+      refuse(fmt::format("{} has {} micro-batches, but a step has {}", *request_.schedule,
                          listed.micro_batches, *MicroBatches()),
              fmt::format("write training.gradient_accumulation: {}", listed.micro_batches));
     }
     for (std::size_t stage = 0; stage < listed.stages.size(); ++stage) {
       const auto chunks = static_cast<std::int64_t>(listed.stages[stage].chunks.size());
       if (chunks != virtual_stages || parallel::Chunks(listed) != stages * virtual_stages) {
-        refuse(fmt::format("stage {} of {} holds {} chunks of {}, and every stage holds as many, "
-                           "each chunk on one stage",
+        refuse(fmt::format("stage {} of {} holds {} of {} chunks; every stage must hold the same "
+                           "number, and each chunk must be on one stage only",
                            stage, *request_.schedule, chunks, parallel::Chunks(listed)),
-               fmt::format("{} stages with {} chunks each have {}", stages, virtual_stages,
+               fmt::format("{} stages with {} chunks each hold {} chunks", stages, virtual_stages,
                            stages * virtual_stages));
         return;
       }
       for (const parallel::ScheduleEntry& entry : listed.stages[stage].entries) {
         if (!parallel::ActionsOf(entry).empty()) continue;
-        refuse(fmt::format("{} says when parameters are gathered, freed or reduced",
+        refuse(fmt::format("{} contains actions that gather, free or reduce parameters",
                            *request_.schedule),
-               "leave UNSHARD, RESHARD and REDUCE_GRAD out: the framework's rules say when");
+               "leave UNSHARD, RESHARD and REDUCE_GRAD out; the framework decides when they run");
         return;
       }
     }
     if (const auto mistake = parallel::MessageOutOfOrder(listed)) {
       refuse(fmt::format("{}: {}", *request_.schedule, mistake->sentence),
-             "messages arrive in the order in which they are sent: bring the stages' micro-batches "
-             "into one order");
+             "list the micro-batches in the same order on both stages; messages arrive in the "
+             "order in which they are sent");
     }
   }
 
@@ -248,8 +251,8 @@ class AxisRules : public Rules {
         request_.activation_checkpointing.value_or(model::Checkpointing::kNone);
     if (schedule.splits_backward && checkpointing != model::Checkpointing::kNone) {
       Add("training.activation_checkpointing", "plan.axis-not-supported-with",
-          fmt::format("{} parts backward into gradients of inputs and of weights, and what is "
-                      "recomputed runs as a whole: {}",
+          fmt::format("{} splits backward into gradients of inputs and of weights, but "
+                      "recomputation runs as a whole: {}",
                       schedule.name, model::Name(checkpointing)),
           "write activation_checkpointing: none, or schedule: 1f1b");
     }
@@ -264,28 +267,29 @@ class AxisRules : public Rules {
       const std::vector<std::int64_t>& layers = *request_.stage_layers;
       if (static_cast<std::int64_t>(layers.size()) != stages) {
         Add("parallelism.stage_layers", "plan.stage-layers",
-            fmt::format("stage_layers has {} entries, and {} are needed: pipeline x virtual_stages",
-                        layers.size(), stages),
-            "give the number of blocks of each stage, or of each chunk in the order of the layers");
+            fmt::format(
+                "stage_layers has {} entries, but {} are needed (pipeline x virtual_stages)",
+                layers.size(), stages),
+            "give the number of blocks of each stage; with virtual stages, of each chunk in the "
+            "order of the layers");
         return;
       }
       for (std::size_t chunk = 0; chunk < layers.size(); ++chunk) {
         const bool ends = chunk == 0 || chunk + 1 == layers.size();
         if (layers[chunk] > 0 || (ends && facts_.has_ends)) continue;
         Add("parallelism.stage_layers", "plan.stage-layers",
-            fmt::format("stage_layers[{}] is 0, and that stage would have nothing to do", chunk),
+            fmt::format("stage_layers[{}] is 0, so that stage would have no work", chunk),
             facts_.has_ends
-                ? "only the first, which has the embedding, and the last, which has the "
-                  "head, may be without a block"
-                : "give each stage a layer of the list or more");
+                ? "only the first stage (embedding) and the last stage (head) may be without blocks"
+                : "give each stage at least one layer of the list");
       }
       const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
       if (facts_.blocks && sum != *facts_.blocks) {
         Add("parallelism.stage_layers", "plan.stage-layers",
-            fmt::format("stage_layers adds up to {}, and the model has {} blocks", sum,
+            fmt::format("stage_layers adds up to {}, but the model has {} blocks", sum,
                         *facts_.blocks),
-            "the stages' blocks are all of the model's; embedding and head come with the first "
-            "and the last");
+            "count each block once; do not count the embedding on the first stage and the head on "
+            "the last");
       }
       return;
     }
@@ -304,20 +308,21 @@ class AxisRules : public Rules {
     }
     if (ByWeights() && model.of_block > 0) {
       Add("parallelism.pipeline", "plan.stage-layers",
-          fmt::format("{} blocks and the head do not make {} stages by {}'s rule: each takes "
-                      "blocks until it has its part of the weights",
+          fmt::format("{} blocks and the head do not fill {} stages by the rule of {}: a stage "
+                      "takes blocks until it has its part of the weights",
                       *facts_.blocks, stages, plan::Name(*request_.framework)),
-          "choose fewer stages, or say how many each stage has: stage_layers: [...]");
+          "choose fewer stages, or give the number of blocks of each stage: stage_layers: [...]");
       return;
     }
     Add("parallelism.pipeline", "plan.stage-layers",
         fmt::format("{} blocks{} do not divide into {} equal stages", *facts_.blocks,
                     CountedEnds(request_), stages),
-        fmt::format("choose a divisor, or say how many each stage has: stage_layers: [...]{}",
-                    *CountedEnds(request_) == '\0'
-                        ? ""
-                        : "; without account_for_embedding_in_pipeline_split and "
-                          "account_for_loss_in_pipeline_split blocks alone are counted"));
+        fmt::format(
+            "choose a divisor, or give the number of blocks of each stage: stage_layers: [...]{}",
+            *CountedEnds(request_) == '\0'
+                ? ""
+                : "; without account_for_embedding_in_pipeline_split and "
+                  "account_for_loss_in_pipeline_split, only blocks are counted"));
   }
 
   // Returns " and the head", where equal parts count it as a block.
@@ -337,12 +342,14 @@ class AxisRules : public Rules {
       if (!given.value_or(false)) continue;
       if (!facts_.has_ends) {
         Add(fmt::format("parallelism.{}", key), "plan.stage-layers",
-            fmt::format("a layer list has neither embedding nor head, and {} is true", key),
+            fmt::format("a layer list has no embedding and no head, but {} is true", key),
             "leave it out, or write stage_layers: [...]");
       } else if (request_.stage_layers) {
         Add(fmt::format("parallelism.{}", key), "plan.stage-layers",
-            fmt::format("stage_layers says how many blocks each stage has, and {} is true", key),
-            "write one of the two");
+            fmt::format(
+                "stage_layers already gives the number of blocks of each stage, but {} is true",
+                key),
+            "write only one of the two");
       }
     }
   }

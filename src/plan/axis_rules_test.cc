@@ -12,14 +12,14 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 0;
        },
        "parallelism.tensor", "plan.axis-not-of-framework",
-       "tensor parallelism of ddp is not supported: 2"},
+       "tensor parallelism is not supported with framework ddp: 2"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.zero_stage = 1;
          r.tensor_overlap = model::TensorOverlap::kUserBuffers;
        },
        "training.tensor_overlap", "plan.tensor-overlap",
-       "user_buffers overlaps the collectives of sequence parallelism, and there are none"},
+       "user_buffers overlaps the collectives of sequence parallelism, but this plan has none"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
          r.zero_stage = 3;
@@ -28,7 +28,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor_overlap = model::TensorOverlap::kAsync;
        },
        "training.tensor_overlap", "plan.tensor-overlap",
-       "async is a pass of the compiler, and compile is false"},
+       "async is a compiler pass, but compile is false"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.zero_stage = 1;
@@ -38,7 +38,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor_overlap = model::TensorOverlap::kAsync;
        },
        "training.tensor_overlap", "plan.tensor-overlap",
-       "async is PyTorch's, and the framework is megatron"},
+       "async needs PyTorch's compiler, but framework is megatron"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.zero_stage = 1;
@@ -49,34 +49,35 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor_overlap = model::TensorOverlap::kUserBuffers;
        },
        "training.tensor_overlap", "plan.tensor-overlap",
-       "2 ranks with 4 pieces each do not divide 1020 tokens of a micro-batch"},
+       "2 ranks x 4 pieces do not divide the 1020 tokens of a micro-batch"},
       {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "gpipe";
          r.virtual_stages = 2;
        },
        "parallelism.virtual_stages", "plan.schedule",
-       "gpipe has one chunk of layers a stage, and virtual_stages is 2"},
+       "gpipe has one chunk of layers per stage, but virtual_stages is 2"},
       {[](Request& r) {
          r.pipeline = 8;
          r.virtual_stages = 2;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "interleaved_1f1b runs micro-batches in groups of 8, and there are 4"},
+       "interleaved_1f1b needs a multiple of 8 micro-batches, but there are 4"},
       {[](Request& r) {
          r.pipeline = 2;
          r.virtual_stages = 2;
          r.microbatch_group_size_per_vp_stage = 3;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "interleaved_1f1b runs micro-batches in groups of 3, and of 4 the last group has 1"},
+       "interleaved_1f1b runs micro-batches in groups of 3, but of 4 micro-batches the last group "
+       "has only 1"},
       {[](Request& r) {
          r.pipeline = 4;
          r.virtual_stages = 2;
          r.microbatch_group_size_per_vp_stage = 2;
        },
        "parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
-       "a group has as many micro-batches as the pipeline stages, 4, or more: 2"},
+       "a group needs at least as many micro-batches as the pipeline has stages, 4: 2"},
       {[](Request& r) {
          r.pipeline = 2;
          r.microbatch_group_size_per_vp_stage = 4;
@@ -89,19 +90,19 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.virtual_stages = 3;
        },
        "parallelism.virtual_stages", "plan.schedule",
-       "zb_v has 2 chunks of layers a stage, and virtual_stages is 3"},
+       "zb_v has 2 chunks of layers per stage, but virtual_stages is 3"},
       {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "dualpipe";
        },
        "parallelism.schedule", "plan.schedule",
-       "dualpipe trains two copies of the model, which is drawn and not simulated"},
+       "dualpipe trains two copies of the model; it can be drawn but not simulated"},
       {[](Request& r) {
          r.pipeline = 4;
          r.schedule = "dualpipe_v";
        },
        "training.gradient_accumulation", "plan.schedule",
-       "dualpipe_v needs 8 micro-batches or more with 4 stages, and there are 4"},
+       "dualpipe_v needs 8 micro-batches or more with 4 stages, but there are 4"},
       {[](Request& r) {
          r.pipeline = 8;
          r.framework = Framework::kFsdp2;
@@ -140,8 +141,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.activation_checkpointing = model::Checkpointing::kFull;
        },
        "training.activation_checkpointing", "plan.axis-not-supported-with",
-       "zb_h1 parts backward into gradients of inputs and of weights, and what is recomputed runs "
-       "as a whole: full"},
+       "zb_h1 splits backward into gradients of inputs and of weights, but recomputation runs as a "
+       "whole: full"},
       {[](Request& r) {
          r.pipeline = 2;
          r.framework = Framework::kFsdp2;
@@ -156,16 +157,15 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.stage_layers = {4, 0, 4, 4};
        },
        "parallelism.stage_layers", "plan.stage-layers",
-       "stage_layers[1] is 0, and that stage would have nothing to do"},
+       "stage_layers[1] is 0, so that stage would have no work"},
       {[](Request& r) {
          r.pipeline = 4;
          r.stage_layers = {4, 4, 4, 4};
          r.account_for_loss_in_pipeline_split = true;
        },
        "parallelism.account_for_loss_in_pipeline_split", "plan.stage-layers",
-       "stage_layers says how many blocks each stage has, and account_for_loss_in_pipeline_split "
-       "is "
-       "true"},
+       "stage_layers already gives the number of blocks of each stage, but "
+       "account_for_loss_in_pipeline_split is true"},
       {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "zb_h1";

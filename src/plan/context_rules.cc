@@ -24,7 +24,7 @@ class ContextRules : public Rules {
     if (ranks_ == 1) return;
     if (request_.framework && !TraitsOf(*request_.framework).context_parallel) {
       Add("parallelism.context", "plan.axis-not-of-framework",
-          fmt::format("context parallelism of {} is not supported: {}",
+          fmt::format("context parallelism is not supported with framework {}: {}",
                       plan::Name(*request_.framework), ranks_),
           fmt::format("leave it at 1, or write framework: {}",
                       FrameworksWith(&FrameworkTraits::context_parallel)));
@@ -37,23 +37,24 @@ class ContextRules : public Rules {
 
  private:
   void RefuseAxis(std::string rule, const char* hint) {
-    Add("parallelism.context", "plan.context", fmt::format("{}, and context is {}", rule, ranks_),
+    Add("parallelism.context", "plan.context", fmt::format("{}: context is {}", rule, ranks_),
         hint);
   }
 
   void CheckModel() {
     if (!facts_.has_ends) {
-      RefuseAxis("a layer list says nothing of attention",
+      RefuseAxis("a layer list does not describe attention",
                  "leave it at 1, or describe the model by its architecture");
     }
     if (facts_.encoder.value_or(false)) {
-      RefuseAxis("an encoder's head takes its tokens from the whole sequence",
+      RefuseAxis("an encoder's head needs tokens from the whole sequence",
                  "leave it at 1, or take a decoder");
     }
     CheckRecurrent();
     if (facts_.attention_window > 0 && method_ != ContextMethod::kAllToAll) {
-      Refuse(fmt::format("tokens see a window of {}, which parts of sequences do not balance",
-                         facts_.attention_window),
+      Refuse(fmt::format(
+                 "with an attention window of {} tokens, the parts of a sequence have unequal work",
+                 facts_.attention_window),
              torch_ ? "write context: 1" : "write context_method: all_to_all");
     }
   }
@@ -62,12 +63,12 @@ class ContextRules : public Rules {
   void CheckRecurrent() {
     if (facts_.recurrent.empty()) return;
     if (facts_.recurrent_by_channel) {
-      RefuseAxis(fmt::format("no framework divides the sequences of {}", facts_.recurrent),
+      RefuseAxis(fmt::format("no framework supports context parallelism for {}", facts_.recurrent),
                  "leave it at 1");
       return;
     }
     if (torch_) {
-      RefuseAxis(fmt::format("PyTorch's context parallelism divides attention alone, and the model "
+      RefuseAxis(fmt::format("PyTorch's context parallelism divides attention only, but the model "
                              "has layers of {}",
                              facts_.recurrent),
                  "leave it at 1, or write framework: megatron");
@@ -76,8 +77,7 @@ class ContextRules : public Rules {
     const std::int64_t ranks = ranks_ * request_.tensor.value_or(1);
     for (const std::int64_t heads : facts_.recurrent_heads) {
       if (heads % ranks == 0) continue;
-      RefuseAxis(fmt::format("{} heads of {} do not divide among {} ranks of tensor and context "
-                             "parallelism",
+      RefuseAxis(fmt::format("{} heads of {} do not divide among {} ranks (tensor x context)",
                              heads, facts_.recurrent, ranks),
                  "choose divisors");
     }
@@ -85,26 +85,28 @@ class ContextRules : public Rules {
 
   void Refuse(std::string rule, std::string hint) {
     Add("parallelism.context_method", "plan.context",
-        fmt::format("{}, and context_method is {}", rule, model::Name(method_)), std::move(hint));
+        fmt::format("{}: context_method is {}", rule, model::Name(method_)), std::move(hint));
   }
 
   void CheckMethod() {
     const bool inner = method_ == ContextMethod::kHierarchical;
     if (torch_ && method_ != ContextMethod::kRing && method_ != ContextMethod::kAllGather) {
-      Refuse("PyTorch's context parallelism is a ring or gathers keys and values",
+      Refuse("PyTorch's context parallelism has only all_gather and ring",
              "write context_method: all_gather or ring, or framework: megatron");
     }
     if (inner != request_.context_inner.has_value()) {
-      Refuse(inner ? "a hierarchy needs to know how many neighbours share out heads"
-                   : fmt::format("context_inner {} is of a hierarchy", *request_.context_inner),
+      Refuse(inner ? "context_inner is missing, the number of neighboring ranks that exchange heads"
+                   : fmt::format("context_inner {} applies to the hierarchical method only",
+                                 *request_.context_inner),
              inner ? "write context_inner: 2, or another divisor of context"
                    : "leave context_inner out, or write context_method: hierarchical");
       return;
     }
     if (inner && (*request_.context_inner >= ranks_ || ranks_ % *request_.context_inner != 0)) {
       Add("parallelism.context_inner", "plan.context",
-          fmt::format("context_inner {} is no part of context {}", *request_.context_inner, ranks_),
-          "write a divisor of context, less than it");
+          fmt::format("context_inner {} is not a smaller divisor of context {}",
+                      *request_.context_inner, ranks_),
+          "write a divisor of context that is smaller than context");
       return;
     }
     if (method_ != ContextMethod::kAllToAll && !inner) return;
@@ -126,8 +128,11 @@ class ContextRules : public Rules {
                            std::int64_t parts) {
       if (!length || *length % parts == 0) return;
       Add(fmt::format("training.{}", key), "plan.context",
-          fmt::format("{} tokens do not divide among {} ranks, two chunks each{}", *length, ranks_,
-                      parts > 2 * ranks_ ? fmt::format(", in parts of {}", tensor) : ""),
+          fmt::format("{} tokens do not divide among {} ranks with two chunks each{}", *length,
+                      ranks_,
+                      parts > 2 * ranks_
+                          ? fmt::format(", each divided among {} tensor-parallel ranks", tensor)
+                          : ""),
           fmt::format("choose a multiple of {}", parts));
     };
     check("sequence_length", request_.sequence_length, 2 * ranks_ * tensor);
@@ -137,17 +142,18 @@ class ContextRules : public Rules {
   void CheckOthers() {
     if (request_.attention && model::FlashGeneration(*request_.attention) == 0) {
       Add("training.attention", "plan.context",
-          fmt::format("parts of sequences are put together with what fused attention says of each "
-                      "row, and attention is {}",
+          fmt::format("context parallelism combines partial results by the row statistics of fused "
+                      "attention: attention is {}",
                       model::Name(*request_.attention)),
           "write attention: flash, or context: 1");
     }
     if (request_.reshard_after_forward &&
         std::holds_alternative<std::int64_t>(*request_.reshard_after_forward)) {
       Add("data_parallel.reshard_after_forward", "plan.context",
-          fmt::format("parameters are kept in shards over a part of the data-parallel ranks alone, "
-                      "reshard_after_forward is {}, and context is {}",
-                      std::get<std::int64_t>(*request_.reshard_after_forward), ranks_),
+          fmt::format(
+              "keeping parameters sharded over only some data-parallel ranks is not modelled with "
+              "context parallelism: reshard_after_forward is {}, and context is {}",
+              std::get<std::int64_t>(*request_.reshard_after_forward), ranks_),
           "write true or false, or context: 1");
     }
   }

@@ -13,7 +13,7 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.framework = Framework::kDdp;
        },
        "parallelism.context", "plan.axis-not-of-framework",
-       "context parallelism of ddp is not supported: 2"},
+       "context parallelism is not supported with framework ddp: 2"},
       {[](Request& r) {
          r.context = 2;
          r.framework = Framework::kFsdp2;
@@ -21,33 +21,33 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.context_method = ContextMethod::kAllToAll;
        },
        "parallelism.context_method", "plan.context",
-       "PyTorch's context parallelism is a ring or gathers keys and values, and context_method is "
-       "all_to_all"},
+       "PyTorch's context parallelism has only all_gather and ring: context_method is all_to_all"},
       {[](Request& r) {
          r.context = 4;
          r.context_method = ContextMethod::kHierarchical;
        },
        "parallelism.context_method", "plan.context",
-       "a hierarchy needs to know how many neighbours share out heads, and context_method is "
-       "hierarchical"},
+       "context_inner is missing, the number of neighboring ranks that exchange heads: "
+       "context_method is hierarchical"},
       {[](Request& r) {
          r.context = 4;
          r.context_inner = 2;
        },
        "parallelism.context_method", "plan.context",
-       "context_inner 2 is of a hierarchy, and context_method is ring"},
+       "context_inner 2 applies to the hierarchical method only: context_method is ring"},
       {[](Request& r) {
          r.context = 4;
          r.context_method = ContextMethod::kHierarchical;
          r.context_inner = 4;
        },
-       "parallelism.context_inner", "plan.context", "context_inner 4 is no part of context 4"},
+       "parallelism.context_inner", "plan.context",
+       "context_inner 4 is not a smaller divisor of context 4"},
       {[](Request& r) {
          r.context = 4;
          r.sequence_length = 1020;
        },
        "training.sequence_length", "plan.context",
-       "1020 tokens do not divide among 4 ranks, two chunks each"},
+       "1020 tokens do not divide among 4 ranks with two chunks each"},
       {[](Request& r) {
          r.context = 2;
          r.tensor = 2;
@@ -55,13 +55,14 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.sequence_length = 1020;
        },
        "training.sequence_length", "plan.context",
-       "1020 tokens do not divide among 2 ranks, two chunks each, in parts of 2"},
+       "1020 tokens do not divide among 2 ranks with two chunks each, each divided among 2 "
+       "tensor-parallel ranks"},
       {[](Request& r) {
          r.context = 2;
          r.attention = model::Attention::kMath;
        },
        "training.attention", "plan.context",
-       "parts of sequences are put together with what fused attention says of each row, and "
+       "context parallelism combines partial results by the row statistics of fused attention: "
        "attention is math"},
   };
   ExpectEach(cases);
@@ -78,7 +79,7 @@ TEST(ContextRules, KnowWhatModelsCannotBeDivided) {
   std::vector<Violation> violations = Check(request, facts);
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].message,
-            "the model's num_key_value_heads of 4 does not divide among tensor 2 x 4 ranks, and "
+            "the model's num_key_value_heads of 4 does not divide among tensor 2 x 4 ranks: "
             "context_method is all_to_all");
 
   request = Legal();
@@ -88,7 +89,7 @@ TEST(ContextRules, KnowWhatModelsCannotBeDivided) {
   violations = Check(request, facts);
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].message,
-            "tokens see a window of 128, which parts of sequences do not balance, and "
+            "with an attention window of 128 tokens, the parts of a sequence have unequal work: "
             "context_method is ring");
 
   facts = EightDevices();
@@ -96,7 +97,7 @@ TEST(ContextRules, KnowWhatModelsCannotBeDivided) {
   violations = Check(request, facts);
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].message,
-            "an encoder's head takes its tokens from the whole sequence, and context is 2");
+            "an encoder's head needs tokens from the whole sequence: context is 2");
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ class ExpertRules : public Rules {
          {std::pair{"parallelism.expert", request_.expert},
           std::pair{"parallelism.expert_tensor", request_.expert_tensor}}) {
       if (degree.value_or(1) == 1) continue;
-      Add(key, "plan.no-experts", fmt::format("the model has no experts to share out: {}", *degree),
+      Add(key, "plan.no-experts", fmt::format("the model has no experts to divide: {}", *degree),
           "leave it at 1, or train a mixture of experts");
     }
     for (const auto& [key, asked] :
@@ -55,7 +55,7 @@ class ExpertRules : public Rules {
           std::pair{"delay_weight_gradients", request_.delay_weight_gradients}}) {
       if (!asked.value_or(false)) continue;
       Add(fmt::format("experts.{}", key), "plan.no-experts",
-          fmt::format("{} is for exchanges between experts, and the model has none", key),
+          fmt::format("{} applies to exchanges between experts, but the model has no experts", key),
           "leave it out, or train a mixture of experts");
     }
   }
@@ -64,8 +64,8 @@ class ExpertRules : public Rules {
     if (ranks() == 1 || !request_.framework || TraitsOf(*request_.framework).expert_parallel)
       return;
     Add("parallelism.expert", "plan.axis-not-of-framework",
-        fmt::format("expert parallelism of {} is not modelled: {}", plan::Name(*request_.framework),
-                    ranks()),
+        fmt::format("expert parallelism is not modelled with framework {}: {}",
+                    plan::Name(*request_.framework), ranks()),
         "leave it at 1, so that every rank has all experts, or write framework: megatron, fsdp2 "
         "or deepspeed");
   }
@@ -91,15 +91,16 @@ class ExpertRules : public Rules {
     if (request_.tensor.value_or(1) == 1 || !request_.framework) return;
     if (!StyleOf(*request_.framework).divides_mixtures) {
       Add("parallelism.tensor", "plan.experts-not-supported-with",
-          fmt::format("mixtures with tensor parallelism of {} are not modelled",
-                      plan::Name(*request_.framework)),
+          fmt::format(
+              "tensor parallelism of a mixture of experts is not modelled with framework {}",
+              plan::Name(*request_.framework)),
           "leave tensor at 1, or write framework: megatron or fsdp2");
       return;
     }
     if (!request_.sequence_parallel.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.experts-need-sequence-parallel",
-          "ranks that share layers each route their own part of the tokens to the experts, and "
-          "sequence_parallel is false",
+          "with tensor parallelism, each rank must route its own part of the tokens to the "
+          "experts, but sequence_parallel is false",
           "write sequence_parallel: true, or tensor: 1");
     }
   }
@@ -122,7 +123,7 @@ class ExpertRules : public Rules {
     const std::int64_t replicas = *data / request_.shard_group_size.value_or(*data);
     if (replicas > 0 && (of_stage / folded) % replicas != 0) {
       Add("data_parallel.shard_group_size", "plan.expert-folding",
-          fmt::format("{} ranks have the same experts, and their states would lie in {} copies",
+          fmt::format("{} ranks with the same experts cannot be divided into {} shard groups",
                       of_stage / folded, replicas),
           "leave shard_group_size out, or choose a smaller expert");
     }
@@ -131,15 +132,15 @@ class ExpertRules : public Rules {
   void CheckImbalance() {
     if (request_.pad_to_capacity.value_or(false) && !request_.capacity_factor) {
       Add("experts.pad_to_capacity", "plan.expert-capacity",
-          "experts without a capacity are not filled up to it, and pad_to_capacity is true",
+          "padding needs a capacity, but capacity_factor is not given: pad_to_capacity is true",
           "write a capacity_factor such as 1.25, or pad_to_capacity: false");
     }
     if (!request_.imbalance) return;
     const auto most = static_cast<double>(ranks());
     if (*request_.imbalance <= most) return;
     Add("experts.imbalance", "plan.expert-imbalance",
-        fmt::format("the rank with most rows has at most all of them, {} times the mean of {} "
-                    "ranks: {}",
+        fmt::format("the rank with the most rows cannot have more than all rows, {} times the mean "
+                    "of {} ranks: {}",
                     ranks(), ranks(), *request_.imbalance),
         ranks() == 1 ? "leave it out: one rank has all experts"
                      : "choose a number between 1 and parallelism.expert");
@@ -150,7 +151,7 @@ class ExpertRules : public Rules {
       Add(key, "plan.experts-not-supported-with", std::move(message), std::move(hint));
     };
     if (request_.lora) {
-      refuse("training.lora", "adapters of a mixture's layers are not modelled",
+      refuse("training.lora", "LoRA adapters are not modelled for a mixture of experts",
              "leave lora out, or take a dense model");
     }
     const bool divided = ranks() > 1 || parts() > 1;
@@ -159,38 +160,39 @@ class ExpertRules : public Rules {
                            : nullptr;
     if (divided && kept != nullptr) {
       refuse("data_parallel.reshard_after_forward",
-             fmt::format("parts of experts that ranks share out are not kept yet, and "
+             fmt::format("keeping parts of divided experts after forward is not supported yet: "
                          "reshard_after_forward is {}",
                          *kept),
              "write true or false, or expert: 1");
     }
     if (divided && request_.cpu_offload.value_or(false)) {
       refuse("data_parallel.cpu_offload",
-             "parameters of experts that ranks share out are not offloaded yet",
+             "offloading the parameters of divided experts is not supported yet",
              "write cpu_offload: false, or expert: 1");
     }
     if (divided && request_.precision == DataType::kFp16) {
       refuse("training.precision",
-             "overflows are not looked for in experts that ranks share out, and precision is fp16",
+             "checking divided experts for overflows is not modelled: precision is fp16",
              "write precision: bf16");
     }
     if (facts_.expert_biases && parts() > 1) {
-      refuse("parallelism.expert_tensor",
-             fmt::format("biases behind experts of which ranks have parts are not modelled: "
-                         "expert_tensor is {}",
-                         parts()),
-             "write expert_tensor: 1");
+      refuse(
+          "parallelism.expert_tensor",
+          fmt::format(
+              "biases of experts that expert_tensor divides are not modelled: expert_tensor is {}",
+              parts()),
+          "write expert_tensor: 1");
     }
     const bool once = request_.dispatcher && model::SendsTokensOnce(*request_.dispatcher);
     if (once && parts() > 1) {
       refuse("parallelism.expert_tensor",
-             fmt::format("{} with parts of experts is not modelled: expert_tensor is {}",
+             fmt::format("{} is not modelled with divided experts: expert_tensor is {}",
                          model::Name(*request_.dispatcher), parts()),
              "write expert_tensor: 1, or dispatcher: all_to_all");
     }
     if (divided && request_.optimizer_cpu_offload.value_or(false)) {
       refuse("data_parallel.optimizer_cpu_offload",
-             "states of experts that ranks share out are not offloaded yet",
+             "offloading the optimizer states of divided experts is not supported yet",
              "write optimizer_cpu_offload: false, or expert: 1");
     }
   }
@@ -200,25 +202,25 @@ class ExpertRules : public Rules {
     if (request_.delay_weight_gradients.value_or(false) &&
         !request_.overlap_communication.value_or(false)) {
       RefuseOverlap("experts.delay_weight_gradients",
-                    "weights' gradients are delayed where passes run in turns, and "
-                    "overlap_communication is false",
+                    "weight gradients can be delayed only if two micro-batches are interleaved, "
+                    "but overlap_communication is false",
                     "write overlap_communication: true, or delay_weight_gradients: false");
     }
     if (!request_.overlap_communication.value_or(false)) return;
     if (ranks() == 1) {
-      RefuseOverlap("parallelism.expert", "overlap_communication hides exchanges, and expert is 1",
-                    "write an expert of 2 or more, or overlap_communication: false");
+      RefuseOverlap("parallelism.expert",
+                    "overlap_communication hides exchanges between experts, but expert is 1",
+                    "write expert: 2 or more, or overlap_communication: false");
     }
     if (request_.dispatcher == model::Dispatcher::kAllGather) {
-      RefuseOverlap("experts.dispatcher",
-                    "overlap_communication takes dispatchers that exchange rows, and dispatcher is "
-                    "all_gather",
-                    "write dispatcher: all_to_all, deepep or hybridep");
+      RefuseOverlap(
+          "experts.dispatcher",
+          "overlap_communication needs a dispatcher that exchanges rows: dispatcher is all_gather",
+          "write dispatcher: all_to_all, deepep or hybridep");
     }
     if (request_.precision == DataType::kFp32 || request_.precision == DataType::kTf32) {
       RefuseOverlap("training.precision",
-                    fmt::format("overlap_communication takes parameters of 16 bits, and precision "
-                                "is {}",
+                    fmt::format("overlap_communication needs 16-bit parameters: precision is {}",
                                 stepcast::Name(*request_.precision)),
                     "write precision: bf16");
     }
@@ -226,14 +228,14 @@ class ExpertRules : public Rules {
     CheckOverlapWithRecomputation();
     if (request_.activation_offload.value_or(false)) {
       RefuseOverlap("training.activation_offload",
-                    "activations of passes that run in turns are not offloaded yet",
+                    "offloading activations is not supported yet with overlap_communication",
                     "write activation_offload: false, or overlap_communication: false");
     }
     if (request_.cuda_device_max_connections == 1) {
-      RefuseOverlap("software.cuda_device_max_connections",
-                    "with 1 connection exchanges do not run beside kernels, and "
-                    "overlap_communication is true",
-                    "leave it out, or write 32");
+      RefuseOverlap(
+          "software.cuda_device_max_connections",
+          "with 1 connection, exchanges cannot overlap kernels, but overlap_communication is true",
+          "leave it out, or write 32");
     }
   }
 
@@ -242,26 +244,27 @@ class ExpertRules : public Rules {
     if (!request_.overlap_shared_experts.value_or(false)) return;
     if (request_.overlap_communication.value_or(false)) {
       RefuseOverlap("experts.overlap_shared_experts",
-                    "exchanges run beside shared experts or beside another micro-batch, and both "
-                    "are asked for",
+                    "exchanges can overlap shared experts or another micro-batch, but not both: "
+                    "overlap_shared_experts and overlap_communication are true",
                     "write overlap_shared_experts: false, or overlap_communication: false");
     }
     if (ranks() == 1) {
       RefuseOverlap("parallelism.expert",
-                    "shared experts run beside exchanges of rows, and expert is 1",
-                    "write an expert of 2 or more, or overlap_shared_experts: false");
+                    "overlap_shared_experts hides exchanges of rows, but expert is 1",
+                    "write expert: 2 or more, or overlap_shared_experts: false");
     }
     if (request_.dispatcher.value_or(model::Dispatcher::kAllToAll) !=
         model::Dispatcher::kAllToAll) {
-      RefuseOverlap("experts.dispatcher",
-                    fmt::format("shared experts run beside all_to_all alone, and dispatcher is {}",
-                                model::Name(*request_.dispatcher)),
-                    "write dispatcher: all_to_all, or overlap_shared_experts: false");
+      RefuseOverlap(
+          "experts.dispatcher",
+          fmt::format("overlap_shared_experts needs the dispatcher all_to_all: dispatcher is {}",
+                      model::Name(*request_.dispatcher)),
+          "write dispatcher: all_to_all, or overlap_shared_experts: false");
     }
     if (request_.tensor.value_or(1) > 1) {
       RefuseOverlap("parallelism.tensor",
-                    fmt::format("collectives of divided shared experts beside exchanges are not "
-                                "modelled: tensor is {}",
+                    fmt::format("collectives of tensor-parallel shared experts are not modelled "
+                                "during exchanges: tensor is {}",
                                 *request_.tensor),
                     "write tensor: 1, or overlap_shared_experts: false");
     }
@@ -271,12 +274,12 @@ class ExpertRules : public Rules {
     if (request_.pipeline.value_or(1) == 1) return;
     if (ScheduleOf(request_).virtual_stages == 1) {
       RefuseOverlap("parallelism.virtual_stages",
-                    "overlap_communication in a pipeline takes several chunks a stage, and "
+                    "in a pipeline, overlap_communication needs several chunks per stage: "
                     "virtual_stages is 1",
                     "write virtual_stages: 2, or overlap_communication: false");
     } else if (!request_.overlap_p2p_comm.value_or(true)) {
       RefuseOverlap("data_parallel.overlap_p2p_comm",
-                    "messages between stages overlap where passes run in turns, and "
+                    "overlap_communication also overlaps the messages between stages, but "
                     "overlap_p2p_comm is false",
                     "leave overlap_p2p_comm out");
     }
@@ -288,16 +291,15 @@ class ExpertRules : public Rules {
     const bool selective = checkpointing == model::Checkpointing::kSelective;
     if (checkpointing == model::Checkpointing::kFull) {
       RefuseOverlap("training.activation_checkpointing",
-                    "what runs again as a whole is not cut into turns, and "
-                    "activation_checkpointing is full",
-                    "write activation_checkpointing: selective with recompute_modules that leave "
-                    "moe out");
+                    "overlap_communication cannot interleave blocks that are recomputed as a "
+                    "whole: activation_checkpointing is full",
+                    "write activation_checkpointing: selective, and recompute_modules without moe");
     } else if (selective && request_.recompute_modules &&
                request_.recompute_modules->Has(model::Module::kMixture)) {
-      RefuseOverlap("training.recompute_modules",
-                    "a mixture that runs again would exchange its rows again, and "
-                    "overlap_communication is true",
-                    "leave moe out; moe_act and layernorm may stay");
+      RefuseOverlap(
+          "training.recompute_modules",
+          "recomputing a mixture would repeat its exchanges, but overlap_communication is true",
+          "remove moe from recompute_modules; moe_act and layernorm may stay");
     }
   }
 

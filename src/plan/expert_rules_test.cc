@@ -61,7 +61,7 @@ TEST(ExpertRules, BiasesOfExpertsAreNotDivided) {
         r.expert_tensor = 2;
       },
       "parallelism.expert_tensor", "plan.experts-not-supported-with",
-      "biases behind experts of which ranks have parts are not modelled: expert_tensor is 2");
+      "biases of experts that expert_tensor divides are not modelled: expert_tensor is 2");
   Request whole = Megatron();
   whole.expert = 4;
   EXPECT_TRUE(Check(whole, biased).empty());
@@ -85,12 +85,12 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
         r.expert = 2;
       },
       "parallelism.expert", "plan.axis-not-of-framework",
-      "expert parallelism of ddp is not modelled: 2");
+      "expert parallelism is not modelled with framework ddp: 2");
   ExpectFault(
       EightExperts(), [](Request& r) { r.tensor = 2; }, "parallelism.sequence_parallel",
       "plan.experts-need-sequence-parallel",
-      "ranks that share layers each route their own part of the tokens to the experts, and "
-      "sequence_parallel is false");
+      "with tensor parallelism, each rank must route its own part of the tokens to the experts, "
+      "but sequence_parallel is false");
   ExpectFault(
       EightExperts(),
       [](Request& r) {
@@ -98,16 +98,16 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
         r.imbalance = 3;
       },
       "experts.imbalance", "plan.expert-imbalance",
-      "the rank with most rows has at most all of them, 2 times the mean of 2 ranks: 3");
+      "the rank with the most rows cannot have more than all rows, 2 times the mean of 2 ranks: 3");
   Facts dense = EightExperts();
   dense.experts = 0;
   ExpectFault(
       dense, [](Request& r) { r.expert = 2; }, "parallelism.expert", "plan.no-experts",
-      "the model has no experts to share out: 2");
+      "the model has no experts to divide: 2");
   ExpectFault(
       dense, [](Request& r) { r.overlap_communication = true; }, "experts.overlap_communication",
       "plan.no-experts",
-      "overlap_communication is for exchanges between experts, and the model has none");
+      "overlap_communication applies to exchanges between experts, but the model has no experts");
 }
 
 // DeepSpeed's own layer, with two ranks that have the same experts.
@@ -170,7 +170,8 @@ TEST(ExpertRules, DeepSpeedsLayersHaveDeepSpeedsConditions) {
          r.zero_stage = 1;
          r.tensor = 2;
        },
-       "parallelism.tensor", "mixtures with tensor parallelism of deepspeed are not modelled"},
+       "parallelism.tensor",
+       "tensor parallelism of a mixture of experts is not modelled with framework deepspeed"},
   };
   for (const Refused& one : refused) {
     Request request = DeepSpeed();

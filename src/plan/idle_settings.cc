@@ -70,15 +70,15 @@ class Search {
     LookAt("data_parallel", DataParallelSettings(), &Plan::data_parallel);
     if (plan_.training.precision == DataType::kFp16 && TakesFp16AsBf16(plan_)) {
       sentences_.push_back(
-          fmt::format("training.precision fp16 has the forecast of bf16 with framework {}: scaling "
-                      "of the loss is not modelled there",
+          fmt::format("training.precision fp16 is forecast as bf16 with framework {}, because loss "
+                      "scaling is not modelled there",
                       Name(plan_.data_parallel.framework)));
     }
     if (plan_.data_parallel.zero_stage > 0 && ShardRanks(plan_) == 1 &&
         TraitsOf(plan_.data_parallel.framework).textbook) {
       sentences_.push_back(
-          fmt::format("data_parallel.zero_stage {} has no effect on one data-parallel rank, which "
-                      "keeps all states",
+          fmt::format("data_parallel.zero_stage {} has no effect with one data-parallel rank, "
+                      "because that rank keeps all states",
                       plan_.data_parallel.zero_stage));
     }
     const model::Lora& lora = plan_.training.lora;
@@ -91,8 +91,8 @@ class Search {
     const auto& loading = plan_.training.data_loading;
     if (loading && !loading->pin_memory && TraitsOf(plan_.data_parallel.framework).textbook) {
       sentences_.emplace_back(
-          "training.data_loading.pin_memory has no effect with framework reference, which leaves "
-          "the host out");
+          "training.data_loading.pin_memory has no effect with framework reference, which does not "
+          "model the host");
     }
     const auto& deepspeed = request_.deepspeed;
     if (deepspeed && deepspeed->hpz_partition_size.value_or(1) > 1 &&
@@ -127,7 +127,8 @@ class Search {
       if (!why.empty()) {
         Say(section, setting.key, why);
       } else if (with == plan_ && setting.of_architectures && HasSameLayers(*otherwise)) {
-        Say(section, setting.key, "on this model: its layers run the same kernels by default");
+        Say(section, setting.key,
+            "on this model, because its layers run the same kernels by default");
       } else if (TakesFp16AsBf16(plan_) && !CastsBetweenTypesOf16Bits(plan_) &&
                  WithoutFp16(plan_) == WithoutFp16(*otherwise)) {
         Say(section, setting.key,

@@ -62,8 +62,8 @@ TEST(IdleSettings, NothingIsSentOrBesideOnOneGpu) {
 TEST(IdleSettings, ComparesTheKernelsOfLayers) {
   Request request = RequestOf(Framework::kDdp, 0);
   request.norm = model::Implementation::kApex;  // differs from `fused` in layer norms alone
-  EXPECT_EQ(IdleOf(request), Sentences{"training.norm has no effect on this model: its layers run "
-                                       "the same kernels by default"});
+  EXPECT_EQ(IdleOf(request), Sentences{"training.norm has no effect on this model, because its "
+                                       "layers run the same kernels by default"});
   request.norm = model::Implementation::kEager;
   EXPECT_EQ(IdleOf(request), Sentences());
   request.norm = model::Implementation::kTransformerEngine;  // brings a workspace
@@ -80,13 +80,11 @@ TEST(IdleSettings, KnowsWhereFp16IsAsBf16) {
   EXPECT_EQ(IdleOf(request), Sentences());
   request.gradient_dtype.reset();
   request.precision = DataType::kFp16;
-  EXPECT_EQ(IdleOf(request),
-            Sentences{"training.precision fp16 has the forecast of bf16 with framework reference: "
-                      "scaling of the loss is not modelled there"});
+  EXPECT_EQ(IdleOf(request), Sentences{"training.precision fp16 is forecast as bf16 with framework "
+                                       "reference, because loss scaling is not modelled there"});
   request.framework = Framework::kDdp;  // torch.amp.GradScaler takes no FP16 gradients
-  EXPECT_EQ(IdleOf(request),
-            Sentences{"training.precision fp16 has the forecast of bf16 with framework ddp: "
-                      "scaling of the loss is not modelled there"});
+  EXPECT_EQ(IdleOf(request), Sentences{"training.precision fp16 is forecast as bf16 with framework "
+                                       "ddp, because loss scaling is not modelled there"});
   request.parameter_dtype = DataType::kFp32;
   EXPECT_EQ(IdleOf(request), Sentences());
 }

@@ -37,7 +37,7 @@ void AppendTypesWithoutEffect(const Request& request, std::vector<std::string>& 
       (*request.precision != DataType::kFp8 ||
        request.fp8_scaling.value_or(model::Fp8Scaling::kDelayed) != model::Fp8Scaling::kDelayed)) {
     sentences.emplace_back(
-        "training.tp_only_amax_red has no effect but with precision fp8 and fp8_scaling delayed");
+        "training.tp_only_amax_red has an effect only with precision fp8 and fp8_scaling delayed");
   }
   if (request.fp8_scaling && *request.precision != DataType::kFp8) {
     sentences.push_back(fmt::format("training.fp8_scaling has no effect with precision {}",
@@ -46,13 +46,13 @@ void AppendTypesWithoutEffect(const Request& request, std::vector<std::string>& 
   const DataType parameters = ParameterType(request);
   if (request.master_weights && SizeOf(parameters) == SizeOf(DataType::kFp32)) {
     sentences.emplace_back(
-        "training.master_weights has no effect with parameters in fp32, which need none");
+        "training.master_weights has no effect with fp32 parameters, which need no master weights");
   }
   if (IsFsdp(*request.framework) && request.gradient_dtype &&
       *request.gradient_dtype != parameters) {
     sentences.push_back(
-        fmt::format("training.gradient_dtype has no effect with framework {}, which keeps "
-                    "gradients in the type of the parameters: {}",
+        fmt::format("training.gradient_dtype has no effect with framework {}, whose gradients have "
+                    "the type of the parameters: {}",
                     Name(*request.framework), Name(parameters)));
   }
 }
@@ -72,9 +72,8 @@ std::vector<std::string> KeysWithoutEffectOn(const Request& request,
   if (request.imbalance.value_or(1) > 1 && architecture.experts.exist() &&
       ImplementationOf(request) == model::ExpertImplementation::kDeepSpeed) {
     sentences.emplace_back(
-        "experts.imbalance has no effect with DeepSpeed's own layer, whose experts have room for "
-        "as "
-        "many rows whatever comes");
+        "experts.imbalance has no effect with DeepSpeed's own layer, because its experts always "
+        "process their full capacity");
   }
   if (architecture.experts.exist()) return sentences;
   for (const MixtureSetting& setting : MixtureSettings()) {
@@ -90,24 +89,24 @@ std::vector<std::string> KeysWithoutEffectOnLayerLists(const Request& request) {
   for (const TrainingSetting& setting : TrainingSettings()) {
     if (!setting.of_architectures || !setting.IsGiven(request)) continue;
     sentences.push_back(fmt::format(
-        "training.{} has no effect on a layer list, whose times and activations are given",
+        "training.{} has no effect on a layer list, because the list states times and activations",
         setting.key));
   }
   for (const MixtureSetting& setting : MixtureSettings()) {
     if (!setting.of_architectures || !setting.IsGiven(request)) continue;
     sentences.push_back(fmt::format(
-        "experts.{} has no effect on a layer list, whose times and activations are given",
+        "experts.{} has no effect on a layer list, because the list states times and activations",
         setting.key));
   }
   if (IsQuantized(*request.precision)) {
     sentences.push_back(fmt::format(
-        "training.precision {} has the forecast of bf16 on a layer list, whose times are given",
+        "training.precision {} is forecast as bf16 on a layer list, because the list states times",
         Name(*request.precision)));
   }
   if (request.data_loading && !request.data_loading->pin_memory && !request.data_loading->bytes) {
     sentences.emplace_back(
-        "training.data_loading.pin_memory has no effect without bytes, which a layer list does not "
-        "tell");
+        "training.data_loading.pin_memory has no effect without bytes, because a layer list does "
+        "not define the size of a sample");
   }
   return sentences;
 }
@@ -135,13 +134,13 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
       request.scatter_gather_tensors_in_pipeline.value_or(false) &&
       (request.tensor.value_or(1) == 1 || request.sequence_parallel.value_or(false))) {
     sentences.emplace_back(
-        "data_parallel.scatter_gather_tensors_in_pipeline has no effect where each rank sends what "
-        "it alone has: without parallelism.tensor, or with sequence_parallel");
+        "data_parallel.scatter_gather_tensors_in_pipeline has no effect without parallelism.tensor "
+        "or with sequence_parallel: no two ranks send the same data");
   }
   if (request.cuda_device_max_connections && !request.overlap_communication.value_or(false) &&
       (StyleOf(*request.framework).connections == 0 || request.tensor.value_or(1) == 1)) {
     sentences.emplace_back(
-        "software.cuda_device_max_connections has no effect but with framework megatron and "
+        "software.cuda_device_max_connections has an effect only with framework megatron and "
         "parallelism.tensor");
   }
   AppendDeepSpeedKeysWithoutEffect(request, sentences);
@@ -149,18 +148,18 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   const auto checkpointing = request.activation_checkpointing.value_or(model::Checkpointing::kNone);
   if (request.checkpoint_early_stop && checkpointing != model::Checkpointing::kFull &&
       checkpointing != model::Checkpointing::kSelectiveOp) {
-    sentences.push_back(fmt::format(
-        "training.checkpoint_early_stop has no effect with activation_checkpointing {}: it ends "
-        "the recomputation of full and selective_op",
-        model::Name(checkpointing)));
+    sentences.push_back(
+        fmt::format("training.checkpoint_early_stop has no effect with activation_checkpointing "
+                    "{}; it applies to full and selective_op only",
+                    model::Name(checkpointing)));
   }
   if (TraitsOf(*request.framework).textbook && request.dispatch) {
     sentences.emplace_back(
-        "training.dispatch has no effect with framework reference, which leaves the host out");
+        "training.dispatch has no effect with framework reference, which does not model the host");
   } else if (request.compile.value_or(false) && request.dispatch) {
     sentences.emplace_back(
-        "training.dispatch has no effect with training.compile: one call launches a block's "
-        "kernels");
+        "training.dispatch has no effect with training.compile, because one call launches all "
+        "kernels of a block");
   }
   // Without a bucket size there are no buckets, and no first one.
   const bool sized = request.bucket_size && std::holds_alternative<Bytes>(*request.bucket_size);

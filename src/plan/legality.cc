@@ -41,10 +41,10 @@ class Checker : public Rules {
                     Version newest) {
     if (!version || (*version >= oldest && *version <= newest)) return;
     Add(fmt::format("software.{}", name), "plan.version-not-modelled",
-        fmt::format("the rules of {} are known from {}.{} to {}.{}, not for {}.{}", name,
+        fmt::format("the rules of {} are known for versions {}.{} to {}.{}, not for {}.{}", name,
                     oldest.major, oldest.minor, newest.major, newest.minor, version->major,
                     version->minor),
-        "name the nearest version in that range");
+        "write the nearest version in that range");
   }
 
   void CheckVersions() {
@@ -58,9 +58,9 @@ class Checker : public Rules {
     const Version first = StyleOf(framework).first_torch;
     if (!IsOlderThan(first)) return;
     Add("software.torch", "plan.version-without-framework",
-        fmt::format("{} came with torch {}.{}, not yet in {}.{}", plan::Name(framework),
+        fmt::format("{} was introduced in torch {}.{} and is not in {}.{}", plan::Name(framework),
                     first.major, first.minor, request_.torch->major, request_.torch->minor),
-        fmt::format("name torch {}.{} or later, or another framework", first.major, first.minor));
+        fmt::format("write torch {}.{} or later, or another framework", first.major, first.minor));
   }
 
   void CheckSequence() {
@@ -68,32 +68,32 @@ class Checker : public Rules {
     const std::int64_t sequence = *request_.sequence_length;
     if (facts_.max_positions && *facts_.max_positions > 0 && sequence > *facts_.max_positions) {
       Add("training.sequence_length", "plan.sequence-too-long",
-          fmt::format("the model has {} positions, sequence_length is {}", *facts_.max_positions,
-                      sequence),
+          fmt::format("the model has {} positions, but sequence_length is {}",
+                      *facts_.max_positions, sequence),
           fmt::format("use at most {}", *facts_.max_positions));
     }
     if (request_.masked_tokens && *request_.masked_tokens > sequence) {
       Add("training.masked_tokens", "plan.masked-tokens",
-          fmt::format("a sequence has {} tokens, masked_tokens is {}", sequence,
+          fmt::format("a sequence has {} tokens, but masked_tokens is {}", sequence,
                       *request_.masked_tokens),
-          "write how many of its tokens are masked: 15 % as a rule");
+          "write the number of masked tokens in a sequence, usually 15 % of its tokens");
     }
     if (request_.masked_tokens && facts_.encoder && !*facts_.encoder) {
       Add("training.masked_tokens", "plan.masked-tokens",
-          fmt::format("the head of a decoder predicts every token, masked_tokens is {}",
+          fmt::format("the head of a decoder predicts every token, but masked_tokens is {}",
                       *request_.masked_tokens),
           "leave it out, or take a model of family bert or megatron-bert");
     }
     if (request_.document_length && sequence % *request_.document_length != 0) {
       Add("training.document_length", "plan.document-length",
-          fmt::format("sequences of {} tokens cannot be filled with documents of {}", sequence,
-                      *request_.document_length),
-          "write a length that divides sequence_length, near that of the documents on average");
+          fmt::format("sequences of {} tokens cannot be filled with documents of {} tokens",
+                      sequence, *request_.document_length),
+          "write a divisor of sequence_length that is close to the average document length");
     }
     if (request_.document_length && request_.attention &&
         model::FlashGeneration(*request_.attention) == 0) {
       Add("training.document_length", "plan.document-length",
-          fmt::format("attention: {} computes the scores of whole sequences, and masks them",
+          fmt::format("attention: {} computes the scores of whole sequences and masks them",
                       model::Name(*request_.attention)),
           "leave it out, or write attention: flash");
     }
@@ -124,7 +124,7 @@ class Checker : public Rules {
     }
     Add("training.precision", "plan.precision-not-of-device",
         fmt::format("{} does not compute in {}", facts_.device, Name(*request_.precision)),
-        "choose a precision whose peak the GPU's data sheet states");
+        "choose a precision that has a peak in the GPU's data sheet");
   }
 
   // data x tensor x pipeline x context = devices.
@@ -161,7 +161,7 @@ class Checker : public Rules {
   // number.
   std::string WithMoreNodes(std::int64_t ranks) const {
     if (!facts_.node_devices || ranks % *facts_.node_devices != 0) return "";
-    return fmt::format("; or take as many nodes as that needs: --set cluster.nodes={}",
+    return fmt::format("; or use the nodes that this needs: --set cluster.nodes={}",
                        ranks / *facts_.node_devices);
   }
 
@@ -178,7 +178,7 @@ class Checker : public Rules {
     const int stage = request_.zero_stage.value_or(traits.first_stage);
     if (stage >= traits.first_stage && stage <= traits.last_stage) return;
     Add("data_parallel.zero_stage", "plan.stage-not-of-framework",
-        fmt::format("{} {}, not zero_stage {}", traits.name, traits.stages, stage),
+        fmt::format("{} {}: zero_stage is {}", traits.name, traits.stages, stage),
         fmt::format("write {}", traits.other_stage));
   }
 
@@ -236,7 +236,7 @@ class Checker : public Rules {
     if (request_.framework && !TraitsOf(*request_.framework).of_pytorch &&
         request_.optimizer_implementation == OptimizerImplementation::kSingle) {
       Add("training.optimizer_implementation", "plan.optimizer-not-of-framework",
-          fmt::format("{} does not update tensor by tensor, and optimizer_implementation is single",
+          fmt::format("{} does not update tensor by tensor, but optimizer_implementation is single",
                       plan::Name(*request_.framework)),
           "write fused or foreach, or framework: ddp, fsdp1 or fsdp2");
     }
@@ -246,13 +246,13 @@ class Checker : public Rules {
     CheckLora(request_, facts_, violations_);
     if (request_.activation_offload.value_or(false) && facts_.host_memory && !*facts_.host_memory) {
       Add("training.activation_offload", "plan.no-host-memory",
-          "activation_offload is true, and the cluster's topology does not say what memory its "
-          "hosts have",
+          "activation_offload is true, but the cluster's topology does not describe the memory of "
+          "its hosts",
           "add node.host with memory and memory_bandwidth to the topology");
     }
     if (request_.unit_blocks.value_or(1) > 1 && request_.units == WrappedUnits::kModel) {
       Add("data_parallel.unit_blocks", "plan.units",
-          fmt::format("with units: model there is one unit, and unit_blocks is {}",
+          fmt::format("units: model has only one unit, but unit_blocks is {}",
                       *request_.unit_blocks),
           "leave unit_blocks out, or write units: block");
     }
@@ -260,8 +260,8 @@ class Checker : public Rules {
     if (request_.expandable_segments.value_or(false) && request_.framework &&
         TraitsOf(*request_.framework).textbook) {
       Add("software.expandable_segments", "plan.no-allocator",
-          "reference has no caching allocator, and expandable_segments is true",
-          "leave expandable_segments out, or choose the framework that runs");
+          "framework reference has no caching allocator, but expandable_segments is true",
+          "leave expandable_segments out, or write the framework that you train with");
     }
   }
 
@@ -271,12 +271,12 @@ class Checker : public Rules {
     const model::Share blocks = request_.checkpointed_blocks.value_or(model::Share());
     if (!blocks.all() && checkpointing == model::Checkpointing::kNone) {
       Add("training.checkpointed_blocks", "plan.no-checkpoints",
-          fmt::format("nothing is recomputed, and checkpointed_blocks is {}", model::Text(blocks)),
+          fmt::format("nothing is recomputed, but checkpointed_blocks is {}", model::Text(blocks)),
           "write activation_checkpointing: full, selective or selective_op, or leave it out");
     }
     if (request_.recompute_modules && checkpointing != model::Checkpointing::kSelective) {
       Add("training.recompute_modules", "plan.no-checkpoints",
-          fmt::format("recompute_modules is '{}', and activation_checkpointing is {}",
+          fmt::format("recompute_modules is '{}', but activation_checkpointing is {}",
                       model::Text(*request_.recompute_modules), model::Name(checkpointing)),
           "write activation_checkpointing: selective, or leave it out");
     }
@@ -287,32 +287,29 @@ class Checker : public Rules {
   void CheckCheckpoints(model::Checkpointing checkpointing, const model::Share& blocks) {
     const auto refuse = [&](const char* code, std::string_view rule, const char* hint) {
       Add("training.blocks_per_checkpoint", code,
-          fmt::format("{}, and blocks_per_checkpoint is {}", rule, *request_.blocks_per_checkpoint),
+          fmt::format("{}, but blocks_per_checkpoint is {}", rule, *request_.blocks_per_checkpoint),
           hint);
     };
     if (checkpointing != model::Checkpointing::kFull) {
       refuse("plan.no-checkpoints",
              fmt::format("activation_checkpointing is {}", model::Name(checkpointing)),
-             "checkpoints of several blocks are for activation_checkpointing: full; leave it out");
+             "leave it out, or write activation_checkpointing: full");
     }
     if (!blocks.all()) {
       refuse("plan.checkpoints", fmt::format("checkpointed_blocks is {}", model::Text(blocks)),
              "write checkpointed_blocks: all, or blocks_per_checkpoint: 1");
     }
     if (request_.checkpoint_early_stop.value_or(false)) {
-      refuse("plan.checkpoints",
-             "recomputation that ends early is modelled for single blocks, "
-             "checkpoint_early_stop is true",
-             "write checkpoint_early_stop: false, as reentrant checkpoints have it");
+      refuse("plan.checkpoints", "checkpoint_early_stop: true is modelled for single blocks only",
+             "write checkpoint_early_stop: false, the default of reentrant checkpoints");
     }
     if (request_.activation_offload.value_or(false)) {
       refuse("plan.checkpoints",
-             "offloading is modelled for blocks that keep something each, activation_offload is "
-             "true",
+             "activation_offload: true is modelled only if each block keeps its own activations",
              "write activation_offload: false, or blocks_per_checkpoint: 1");
     }
     if (request_.framework && request_.zero_stage.value_or(0) == 3) {
-      refuse("plan.checkpoints", "parameters are gathered for a block at a time, zero_stage is 3",
+      refuse("plan.checkpoints", "zero_stage 3 gathers the parameters of one block at a time",
              "write zero_stage: 0, 1 or 2, or blocks_per_checkpoint: 1");
     }
   }
@@ -336,7 +333,7 @@ class Checker : public Rules {
     if (const auto& loading = request_.data_loading) {
       if (loading->workers == 0 && loading->prefetch != DataLoading().prefetch) {
         Add("training.data_loading.prefetch", "plan.data-loading",
-            fmt::format("prefetch is {} and workers is 0: without workers nothing is made ahead",
+            fmt::format("without workers nothing is loaded ahead: prefetch is {} and workers is 0",
                         loading->prefetch),
             "write workers: 1 or more, or leave prefetch out");
       }
@@ -345,8 +342,8 @@ class Checker : public Rules {
     if (saving && saving->mode == CheckpointMode::kAsync && facts_.host_memory &&
         !*facts_.host_memory) {
       Add("training.checkpoint_saving.mode", "plan.no-host-memory",
-          "checkpoint_saving is async, and the cluster's topology does not say what memory its "
-          "hosts have",
+          "checkpoint_saving is async, but the cluster's topology does not describe the memory of "
+          "its hosts",
           "add node.host with memory and memory_bandwidth to the topology, or write mode: sync");
     }
   }

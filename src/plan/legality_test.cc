@@ -219,26 +219,26 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.torch = Version{1, 9};
        },
        "software.torch", "plan.version-not-modelled",
-       "the rules of torch are known from 1.10 to 2.14, not for 1.9"},
+       "the rules of torch are known for versions 1.10 to 2.14, not for 1.9"},
       {[](Request& r) {
          r.nccl = Version{3, 0};
        },
        "software.nccl", "plan.version-not-modelled",
-       "the rules of nccl are known from 2.10 to 2.30, not for 3.0"},
+       "the rules of nccl are known for versions 2.10 to 2.30, not for 3.0"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
          r.zero_stage = 3;
          r.torch = Version{2, 3};
        },
        "software.torch", "plan.version-without-framework",
-       "fsdp2 came with torch 2.4, not yet in 2.3"},
+       "fsdp2 was introduced in torch 2.4 and is not in 2.3"},
       {[](Request& r) {
          r.framework = Framework::kFsdp1;
          r.zero_stage = 3;
          r.torch = Version{1, 11};
        },
        "software.torch", "plan.version-without-framework",
-       "fsdp1 came with torch 1.12, not yet in 1.11"},
+       "fsdp1 was introduced in torch 1.12 and is not in 1.11"},
       {[](Request& r) {
          r.framework = Framework::kFsdp1;
          r.zero_stage = 3;
@@ -246,7 +246,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.torch = Version{1, 13};
        },
        "data_parallel.shard_group_size", "plan.version-without-setting",
-       "shard_group_size of fsdp1 came with torch 2.0, not yet in 1.13"},
+       "shard_group_size of fsdp1 was introduced in torch 2.0 and is not in 1.13"},
       {[](Request& r) {
          r.framework = Framework::kFsdp1;
          r.zero_stage = 3;
@@ -254,9 +254,9 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.torch = Version{1, 12};
        },
        "data_parallel.limit_all_gathers", "plan.version-without-setting",
-       "limit_all_gathers of fsdp1 came with torch 1.13, not yet in 1.12"},
+       "limit_all_gathers of fsdp1 was introduced in torch 1.13 and is not in 1.12"},
       {[](Request& r) { r.sequence_length = 1025; }, "training.sequence_length",
-       "plan.sequence-too-long", "the model has 1024 positions, sequence_length is 1025"},
+       "plan.sequence-too-long", "the model has 1024 positions, but sequence_length is 1025"},
       {[](Request& r) { r.micro_batch_size = 16'385; }, "training.micro_batch_size",
        "plan.too-many-tokens",
        // 2^24 / 1024 = 16,384
@@ -272,15 +272,15 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.blocks_per_checkpoint = 4;
        },
        "training.blocks_per_checkpoint", "plan.no-checkpoints",
-       "activation_checkpointing is selective, and blocks_per_checkpoint is 4"},
+       "activation_checkpointing is selective, but blocks_per_checkpoint is 4"},
       {[](Request& r) {
          r.activation_checkpointing = model::Checkpointing::kFull;
          r.blocks_per_checkpoint = 4;
          r.checkpoint_early_stop = true;
        },
        "training.blocks_per_checkpoint", "plan.checkpoints",
-       "recomputation that ends early is modelled for single blocks, checkpoint_early_stop is "
-       "true, and blocks_per_checkpoint is 4"},
+       "checkpoint_early_stop: true is modelled for single blocks only, but blocks_per_checkpoint "
+       "is 4"},
       {[](Request& r) { r.global_batch_size = 64; }, "training.global_batch_size", "plan.batch",
        "gradient_accumulation 4 and global_batch_size 64 are both given"},
       {[](Request& r) {
@@ -296,21 +296,19 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 1;
        },
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
-       "ddp keeps full copies, which is stage 0, not zero_stage 1"},
+       "ddp keeps full copies (stage 0): zero_stage is 1"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
          r.zero_stage = 1;
        },
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
-       "fsdp2 shards parameters, which is stage 3, or stage 2 without resharding, not zero_stage "
-       "1"},
+       "fsdp2 shards parameters (stage 3, or stage 2 without resharding): zero_stage is 1"},
       {[](Request& r) {
          r.framework = Framework::kFsdp1;
          r.zero_stage = 0;
        },
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
-       "fsdp1 shards parameters, which is stage 3, or stage 2 without resharding, not zero_stage "
-       "0"},
+       "fsdp1 shards parameters (stage 3, or stage 2 without resharding): zero_stage is 0"},
       {[](Request& r) {
          r.framework = Framework::kFsdp1;
          r.zero_stage = 3;
@@ -330,8 +328,8 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 3;
        },
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
-       "megatron keeps full copies, which is stage 0, or has its distributed optimizer, which is "
-       "stage 1, not zero_stage 3"},
+       "megatron keeps full copies (stage 0) or uses its distributed optimizer (stage 1): "
+       "zero_stage is 3"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.reduce_dtype = DataType::kBf16;
@@ -353,8 +351,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 2;
        },
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
-       "nanotron keeps full copies, which is stage 0, or shards the optimizer, which is stage 1, "
-       "not zero_stage 2"},
+       "nanotron keeps full copies (stage 0) or shards the optimizer (stage 1): zero_stage is 2"},
       {[](Request& r) {
          r.framework = Framework::kNanotron;
          r.precision = DataType::kFp32;
@@ -406,7 +403,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "data_parallel.bucket_size", "plan.key-not-of-framework",
        "fsdp2 has no setting bucket_size"},
       {[](Request& r) { r.bucket_size = PerUnit{}; }, "data_parallel.bucket_size", "plan.bucket",
-       "a bucket per unit belongs to stage 3 of reference, not to stage 0 of reference"},
+       "a bucket per unit needs stage 3 of framework reference, not stage 0 of reference"},
       {[](Request& r) { r.shard_group_size = 3; }, "data_parallel.shard_group_size",
        "plan.shard-group", "shard_group_size 3 does not divide data 8"},
       {[](Request& r) {
@@ -415,7 +412,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.reshard_after_forward = ReshardAfterForward(true);
        },
        "data_parallel.reshard_after_forward", "plan.reshard",
-       "stage 2 of fsdp2 keeps parameters whole after forward, zero_stage is 2 and "
+       "stage 2 of fsdp2 keeps whole parameters after forward: zero_stage is 2 and "
        "reshard_after_forward is true"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
@@ -433,16 +430,16 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.reshard_after_forward = ReshardAfterForward(std::int64_t{2});
        },
        "data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-       "parts that are kept after forward are modelled among neighbouring ranks, which share out "
-       "layers here: tensor is 2 and reshard_after_forward is 2"},
+       "keeping partial parameters after forward is modelled only if neighboring ranks have the "
+       "same layers: tensor is 2 and reshard_after_forward is 2"},
       {[](Request& r) {
          r.zero_stage = 3;
          r.tensor = 2;
          r.reshard_after_forward = ReshardAfterForward(std::int64_t{2});
        },
        "data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-       "parts that are kept after forward are modelled among neighbouring ranks, which share out "
-       "layers here: tensor is 2 and reshard_after_forward is 2"},
+       "keeping partial parameters after forward is modelled only if neighboring ranks have the "
+       "same layers: tensor is 2 and reshard_after_forward is 2"},
   };
   ExpectEach(cases);
 }
@@ -603,7 +600,7 @@ TEST(KeysWithoutEffect, ScalesOfTheStepsBeforeAreFp8s) {
   request.zero_stage = 1;
   request.tp_only_amax_red = true;
   const std::vector<std::string> told = {
-      "training.tp_only_amax_red has no effect but with precision fp8 and fp8_scaling delayed"};
+      "training.tp_only_amax_red has an effect only with precision fp8 and fp8_scaling delayed"};
   EXPECT_EQ(KeysWithoutEffect(request), told);
   request.precision = DataType::kFp8;
   EXPECT_TRUE(KeysWithoutEffect(request).empty());
@@ -644,10 +641,9 @@ TEST(KeysWithoutEffect, NamesTheGradientsTypeThatFsdp2Decides) {
   request.zero_stage = 3;
   request.parameter_dtype = DataType::kFp32;
   request.gradient_dtype = DataType::kBf16;
-  EXPECT_EQ(
-      KeysWithoutEffect(request),
-      (std::vector<std::string>{"training.gradient_dtype has no effect with framework fsdp2, "
-                                "which keeps gradients in the type of the parameters: fp32"}));
+  EXPECT_EQ(KeysWithoutEffect(request),
+            (std::vector<std::string>{"training.gradient_dtype has no effect with framework fsdp2, "
+                                      "whose gradients have the type of the parameters: fp32"}));
   request.gradient_dtype = DataType::kFp32;
   EXPECT_TRUE(KeysWithoutEffect(request).empty());
   // Under fp8 compute, parameters are bf16.

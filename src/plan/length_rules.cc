@@ -22,10 +22,10 @@ class LengthRules : public Rules {
     if (!request_.lengths || !request_.sequence_length) return;
     const Lengths& lengths = *request_.lengths;
     if (request_.document_length) {
-      Refuse(fmt::format("document_length is {}, which is short for lengths of one, and lengths "
-                         "are given, too",
+      Refuse(fmt::format("document_length {} and lengths are both given; document_length is short "
+                         "for lengths with one entry",
                          *request_.document_length),
-             "leave one of them out: --set training.document_length=null");
+             "keep only one of them: --set training.document_length=null");
     }
     if (lengths.batching == Batching::kPacked) {
       CheckPacked(lengths.histogram);
@@ -42,26 +42,26 @@ class LengthRules : public Rules {
   void CheckPacked(const model::SampleLengths& lengths) {
     const std::int64_t longest = lengths.back().tokens;
     if (longest > *request_.sequence_length) {
-      Refuse(
-          fmt::format("samples of {} tokens do not go into sequences of {}", longest,
-                      *request_.sequence_length),
-          fmt::format("write sequence_length: {} or more, or the lengths that samples are cut to",
-                      longest));
+      Refuse(fmt::format("samples of {} tokens do not fit into sequences of {} tokens", longest,
+                         *request_.sequence_length),
+             fmt::format("write sequence_length: {} or more, or the lengths after truncation",
+                         longest));
     }
     if (request_.attention && model::FlashGeneration(*request_.attention) == 0) {
-      Refuse(fmt::format("attention: {} computes the scores of whole sequences, and masks them",
+      Refuse(fmt::format("attention: {} computes the scores of whole sequences and masks them",
                          model::Name(*request_.attention)),
              "leave lengths out, or write attention: flash");
     }
     const std::int64_t context = request_.context.value_or(1);
     if (context <= 1) return;
-    Refuse(fmt::format("ranks that divide sequences divide each document, and what each does with "
-                       "documents of several lengths is not modelled: context is {}",
-                       context),
-           fmt::format("write one length: --set training.lengths=null --set "
-                       "training.document_length={}, near the mean of {:.0f} over tokens",
-                       DividingLength(model::MeanLengthOfTokens(lengths), 2 * context),
-                       model::MeanLengthOfTokens(lengths)));
+    Refuse(
+        fmt::format(
+            "context parallelism is not modelled for documents of several lengths: context is {}",
+            context),
+        fmt::format("write one length: --set training.lengths=null --set "
+                    "training.document_length={}, close to the mean of {:.0f} over tokens",
+                    DividingLength(model::MeanLengthOfTokens(lengths), 2 * context),
+                    model::MeanLengthOfTokens(lengths)));
   }
 
   // The largest multiple of `multiple` that divides a sequence and is no longer than the mean; if
@@ -80,18 +80,18 @@ class LengthRules : public Rules {
   void CheckPadded(const model::SampleLengths& lengths) {
     const std::int64_t longest = lengths.back().tokens;
     if (longest != *request_.sequence_length) {
-      Refuse(fmt::format("the longest sample has {} tokens, and sequence_length, to which its "
-                         "micro-batch is padded, is {}",
+      Refuse(fmt::format("the longest sample has {} tokens, but micro-batches are padded to "
+                         "sequence_length {}",
                          longest, *request_.sequence_length),
-             fmt::format("write sequence_length: {}, or the lengths that samples are cut to",
-                         longest));
+             fmt::format("write sequence_length: {}, or the lengths after truncation", longest));
       return;
     }
     if (request_.pipeline.value_or(1) > 1) {
-      Refuse(fmt::format("stages of a pipeline wait for each other's micro-batches, whose lengths "
-                         "differ, and pipeline is {}: not modelled",
-                         *request_.pipeline),
-             "write batching: packed, or parallelism.pipeline: 1");
+      Refuse(
+          fmt::format(
+              "micro-batches of different lengths are not modelled in a pipeline: pipeline is {}",
+              *request_.pipeline),
+          "write batching: packed, or parallelism.pipeline: 1");
       return;
     }
     // The rules apply to each length.
@@ -102,7 +102,7 @@ class LengthRules : public Rules {
       alike.sequence_length = length.tokens;
       for (Violation& broken : Check(alike, facts_)) {
         if (AtLongest(broken)) continue;
-        Refuse(fmt::format("of samples of {} tokens: {}", length.tokens, broken.message),
+        Refuse(fmt::format("for samples of {} tokens: {}", length.tokens, broken.message),
                std::move(broken.hint));
         return;
       }

@@ -20,44 +20,42 @@ TEST(LengthRules, NameEveryImpossibleCombinationWithBothValues) {
          r.document_length = 256;
        },
        "training.lengths", "plan.lengths",
-       "document_length is 256, which is short for lengths of one, and lengths are given, too"},
+       "document_length 256 and lengths are both given; document_length is short for lengths with "
+       "one entry"},
       {[](Request& r) {
          r.lengths = Packed({{256, 1}, {2048, 1}});
        },
        "training.lengths", "plan.lengths",
-       "samples of 2048 tokens do not go into sequences of 1024"},
+       "samples of 2048 tokens do not fit into sequences of 1024 tokens"},
       {[](Request& r) {
          r.lengths = Packed({{256, 1}});
          r.attention = model::Attention::kMath;
        },
        "training.lengths", "plan.lengths",
-       "attention: math computes the scores of whole sequences, and masks them"},
+       "attention: math computes the scores of whole sequences and masks them"},
       {[](Request& r) {
          r.lengths = Packed({{256, 1}, {512, 1}});
          r.context = 2;
        },
        "training.lengths", "plan.lengths",
-       "ranks that divide sequences divide each document, and what each does with documents of "
-       "several lengths is not modelled: context is 2"},
+       "context parallelism is not modelled for documents of several lengths: context is 2"},
       {[](Request& r) {
          r.lengths = Padded({{256, 1}, {512, 1}});
        },
        "training.lengths", "plan.lengths",
-       "the longest sample has 512 tokens, and sequence_length, to which its micro-batch is "
-       "padded, is 1024"},
+       "the longest sample has 512 tokens, but micro-batches are padded to sequence_length 1024"},
       {[](Request& r) {
          r.lengths = Padded({{256, 1}, {1024, 1}});
          r.pipeline = 2;
        },
        "training.lengths", "plan.lengths",
-       "stages of a pipeline wait for each other's micro-batches, whose lengths differ, and "
-       "pipeline is 2: not modelled"},
+       "micro-batches of different lengths are not modelled in a pipeline: pipeline is 2"},
       {[](Request& r) {
          r.lengths = Padded({{250, 1}, {1024, 1}});
          r.context = 2;
        },
        "training.lengths", "plan.lengths",
-       "of samples of 250 tokens: 250 tokens do not divide among 2 ranks, two chunks each"},
+       "for samples of 250 tokens: 250 tokens do not divide among 2 ranks with two chunks each"},
   };
   ExpectEach(cases);
 }

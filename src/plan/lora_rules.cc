@@ -26,7 +26,7 @@ class LoraRules : public Rules {
     const DataType type = *request_.frozen_dtype;
     const auto refuse = [&](std::string rule, const char* hint) {
       Add("training.frozen_dtype", "plan.frozen-dtype",
-          fmt::format("{}, and frozen_dtype is {}", rule, Name(type)), hint);
+          fmt::format("{}: frozen_dtype is {}", rule, Name(type)), hint);
     };
     if (!request_.lora) {
       refuse("no parameter is frozen without lora", "leave it out, or write lora: {rank: 16, ...}");
@@ -34,15 +34,14 @@ class LoraRules : public Rules {
     }
     if (type != DataType::kFp8) return;
     if (request_.precision && *request_.precision != DataType::kFp8) {
-      refuse(fmt::format("weights in 8 bits are for products in 8 bits, precision is {}",
+      refuse(fmt::format("8-bit weights need 8-bit matrix products, but precision is {}",
                          Name(*request_.precision)),
              "write precision: fp8, or frozen_dtype: bf16");
     }
     if (request_.framework && StyleOf(*request_.framework).shards_frozen) {
-      refuse(
-          fmt::format("{} is modelled to gather frozen parameters in the type that it computes in",
-                      plan::Name(*request_.framework)),
-          "write frozen_dtype: bf16, or leave it out");
+      refuse(fmt::format("{} gathers frozen parameters in the type that it computes in",
+                         plan::Name(*request_.framework)),
+             "write frozen_dtype: bf16, or leave it out");
     }
   }
 
@@ -51,8 +50,8 @@ class LoraRules : public Rules {
     if (tensor == 1) return;
     if (!StyleOf(*request_.framework).divides_adapters) {
       Add("parallelism.tensor", "plan.lora",
-          fmt::format("adapters are modelled as Megatron's divide them, framework is {} and tensor "
-                      "is {}",
+          fmt::format("adapters are modelled only with Megatron's way to divide them: framework is "
+                      "{} and tensor is {}",
                       plan::Name(*request_.framework), tensor),
           "write framework: megatron or reference, or tensor: 1");
     }
@@ -61,17 +60,17 @@ class LoraRules : public Rules {
     for (const auto& [name, extent, columns] : facts_.divided) {
       if (!parts || name != "num_key_value_heads" || extent >= tensor) continue;
       Add("training.lora.targets", "plan.lora",
-          fmt::format("ranks that share key-value heads have one product of queries, keys and "
-                      "values: num_key_value_heads is {} and tensor is {}",
+          fmt::format("ranks that share key-value heads compute queries, keys and values in one "
+                      "product: num_key_value_heads is {} and tensor is {}",
                       extent, tensor),
           "write linear_qkv");
     }
     if (request_.lora->rank % tensor == 0) return;
     Add("training.lora.rank", "plan.lora",
-        fmt::format("the ranks of a tensor-parallel group divide the columns of an adapter's first "
-                    "matrix: tensor is {} and rank is {}",
+        fmt::format("tensor-parallel ranks divide the columns of an adapter's first matrix: tensor "
+                    "is {} and rank is {}",
                     tensor, request_.lora->rank),
-        fmt::format("write a rank that {} divides", tensor));
+        fmt::format("write a multiple of {}", tensor));
   }
 
   void CheckSharded() {
@@ -79,15 +78,14 @@ class LoraRules : public Rules {
         request_.zero_stage.value_or(0) == 3 && !StyleOf(*request_.framework).shards_frozen;
     if (shards) {
       Add("data_parallel.zero_stage", "plan.lora",
-          fmt::format(
-              "{} with the frozen parameters of lora is modelled where each rank has all of them, "
-              "zero_stage is 3",
-              plan::Name(*request_.framework)),
+          fmt::format("{} with frozen parameters of lora is modelled only if each rank has all of "
+                      "them: zero_stage is 3",
+                      plan::Name(*request_.framework)),
           "write zero_stage: 0, 1 or 2, or framework: fsdp1 or fsdp2");
     }
     if (request_.cpu_offload.value_or(false)) {
       Add("data_parallel.cpu_offload", "plan.lora",
-          "frozen parameters are modelled on the device, cpu_offload is true",
+          "offloading frozen parameters is not modelled: cpu_offload is true",
           "write cpu_offload: false, or leave it out");
     }
   }

@@ -7,20 +7,20 @@ namespace {
 TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
   const Case cases[] = {
       {[](Request& r) { r.frozen_dtype = DataType::kBf16; }, "training.frozen_dtype",
-       "plan.frozen-dtype", "no parameter is frozen without lora, and frozen_dtype is bf16"},
+       "plan.frozen-dtype", "no parameter is frozen without lora: frozen_dtype is bf16"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.frozen_dtype = DataType::kFp8;
        },
        "training.frozen_dtype", "plan.frozen-dtype",
-       "weights in 8 bits are for products in 8 bits, precision is bf16, and frozen_dtype is fp8"},
+       "8-bit weights need 8-bit matrix products, but precision is bf16: frozen_dtype is fp8"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.tensor = 8;
        },
        "training.lora.rank", "plan.lora",
-       "the ranks of a tensor-parallel group divide the columns of an adapter's first matrix: "
-       "tensor is 8 and rank is 4"},
+       "tensor-parallel ranks divide the columns of an adapter's first matrix: tensor is 8 and "
+       "rank is 4"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.framework = Framework::kFsdp2;
@@ -28,13 +28,14 @@ TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor = 2;
        },
        "parallelism.tensor", "plan.lora",
-       "adapters are modelled as Megatron's divide them, framework is fsdp2 and tensor is 2"},
+       "adapters are modelled only with Megatron's way to divide them: framework is fsdp2 and "
+       "tensor is 2"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.zero_stage = 3;
        },
        "data_parallel.zero_stage", "plan.lora",
-       "reference with the frozen parameters of lora is modelled where each rank has all of them, "
+       "reference with frozen parameters of lora is modelled only if each rank has all of them: "
        "zero_stage is 3"},
       {[](Request& r) {
          r.lora = kAdapters;
@@ -43,7 +44,7 @@ TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
          r.cpu_offload = true;
        },
        "data_parallel.cpu_offload", "plan.lora",
-       "frozen parameters are modelled on the device, cpu_offload is true"},
+       "offloading frozen parameters is not modelled: cpu_offload is true"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.framework = Framework::kNanotron;

@@ -17,24 +17,21 @@ class LossRules : public Rules {
     if (!request_.loss || !model::MakesLogits(*request_.loss)) {
       if (!request_.loss_chunk) return;
       Add("training.loss_chunk", "plan.loss",
-          fmt::format("logits are computed for parts of the tokens by loss chunked alone, and "
-                      "loss_chunk is {}",
+          fmt::format("only loss chunked computes the logits in chunks, but loss_chunk is {}",
                       *request_.loss_chunk),
           "leave it out, or write loss: chunked");
       return;
     }
     const auto refuse = [&](const char* key, std::string_view rule, const char* hint) {
-      Add(key, "plan.loss", fmt::format("{}, and loss is {}", rule, model::Name(*request_.loss)),
-          hint);
+      Add(key, "plan.loss", fmt::format("{}: loss is {}", rule, model::Name(*request_.loss)), hint);
     };
     if (const std::int64_t tensor = request_.tensor.value_or(1); tensor > 1) {
-      refuse(
-          "training.loss",
-          fmt::format("{} ranks have the vocabulary between them, and agree on all logits", tensor),
-          "write loss: fused, or tensor: 1");
+      refuse("training.loss",
+             fmt::format("{} ranks divide the vocabulary and must agree on all logits", tensor),
+             "write loss: fused, or tensor: 1");
     }
     if (facts_.encoder.value_or(false)) {
-      refuse("training.loss", "an encoder's head predicts the tokens that are masked",
+      refuse("training.loss", "an encoder's head predicts masked tokens only",
              "write loss: eager or fused");
     }
     const auto schedule = ScheduleOf(request_);
@@ -43,11 +40,12 @@ class LossRules : public Rules {
                             : request_.listed_schedule != nullptr &&
                                   parallel::SplitsBackward(*request_.listed_schedule);
     if (request_.pipeline.value_or(1) > 1 && splits) {
-      refuse("training.loss",
-             fmt::format("{} parts backward, and the head's weight would have its gradients behind "
-                         "all logits",
-                         schedule.name),
-             "write loss: fused, or schedule: 1f1b");
+      refuse(
+          "training.loss",
+          fmt::format(
+              "{} splits backward, and the weight gradient of the head would wait for all logits",
+              schedule.name),
+          "write loss: fused, or schedule: 1f1b");
     }
     CheckChunk();
   }
@@ -59,7 +57,7 @@ class LossRules : public Rules {
     if (!request_.loss_chunk) return;
     if (*request_.loss != model::Loss::kChunked) {
       Add("training.loss_chunk", "plan.loss",
-          fmt::format("loss cut has no logits in memory, and loss_chunk is {}",
+          fmt::format("loss cut keeps no logits in memory, but loss_chunk is {}",
                       *request_.loss_chunk),
           "leave it out, or write loss: chunked");
       return;
@@ -69,8 +67,8 @@ class LossRules : public Rules {
     const std::int64_t parts = tokens / *request_.loss_chunk;
     if (parts <= kMostParts) return;
     Add("training.loss_chunk", "plan.loss",
-        fmt::format("a micro-batch has at most {} parts; {} tokens by {} are {}", kMostParts,
-                    tokens, *request_.loss_chunk, parts),
+        fmt::format("a micro-batch has at most {} chunks, but {} tokens in chunks of {} are {}",
+                    kMostParts, tokens, *request_.loss_chunk, parts),
         fmt::format("write loss_chunk: {} or more", tokens / kMostParts + 1));
   }
 };

@@ -7,34 +7,34 @@ namespace {
 TEST(LossRules, NameEveryImpossibleCombinationWithBothValues) {
   const Case cases[] = {
       {[](Request& r) { r.loss_chunk = 128; }, "training.loss_chunk", "plan.loss",
-       "logits are computed for parts of the tokens by loss chunked alone, and loss_chunk is 128"},
+       "only loss chunked computes the logits in chunks, but loss_chunk is 128"},
       {[](Request& r) {
          r.loss = model::Loss::kCut;
          r.loss_chunk = 128;
        },
        "training.loss_chunk", "plan.loss",
-       "loss cut has no logits in memory, and loss_chunk is 128"},
+       "loss cut keeps no logits in memory, but loss_chunk is 128"},
       {[](Request& r) {
          r.loss = model::Loss::kChunked;
          r.tensor = 2;
        },
        "training.loss", "plan.loss",
-       "2 ranks have the vocabulary between them, and agree on all logits, and loss is chunked"},
+       "2 ranks divide the vocabulary and must agree on all logits: loss is chunked"},
       {[](Request& r) {
          r.loss = model::Loss::kChunked;
          r.pipeline = 4;
          r.schedule = "zb_h1";
        },
        "training.loss", "plan.loss",
-       "zb_h1 parts backward, and the head's weight would have its gradients behind all logits, "
-       "and loss is chunked"},
+       "zb_h1 splits backward, and the weight gradient of the head would wait for all logits: "
+       "loss is chunked"},
       {[](Request& r) {
          r.loss = model::Loss::kChunked;
          r.micro_batch_size = 1 << 10;
          r.loss_chunk = 63;
        },
        "training.loss_chunk", "plan.loss",
-       "a micro-batch has at most 16384 parts; 1048576 tokens by 63 are 16644"},
+       "a micro-batch has at most 16384 chunks, but 1048576 tokens in chunks of 63 are 16644"},
   };
   ExpectEach(cases);
 }
@@ -46,8 +46,7 @@ TEST(LossRules, EncodersHaveMaskedTokens) {
   facts.encoder = true;
   const std::vector<Violation> violations = Check(request, facts);
   ASSERT_EQ(violations.size(), 1u);
-  EXPECT_EQ(violations[0].message,
-            "an encoder's head predicts the tokens that are masked, and loss is cut");
+  EXPECT_EQ(violations[0].message, "an encoder's head predicts masked tokens only: loss is cut");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class OffloadRules : public Rules {
     }
     if (request_.overlap_cpu_optimizer_d2h_h2d.value_or(false) && !offloads) {
       Add("data_parallel.overlap_cpu_optimizer_d2h_h2d", "plan.cpu-offload",
-          "overlap_cpu_optimizer_d2h_h2d is true, and optimizer_cpu_offload is false",
+          "overlap_cpu_optimizer_d2h_h2d is true, but optimizer_cpu_offload is false",
           "write optimizer_cpu_offload: true, or leave it out");
     }
   }
@@ -30,7 +30,8 @@ class OffloadRules : public Rules {
     if (facts_.host_memory.value_or(true)) return;
     Add(fmt::format("data_parallel.{}", key), "plan.no-host-memory",
         fmt::format(
-            "{} is true, and the cluster's topology does not say what memory its hosts have", key),
+            "{} is true, but the cluster's topology does not describe the memory of its hosts",
+            key),
         "add node.host with memory and memory_bandwidth to the topology");
   }
 
@@ -38,7 +39,7 @@ class OffloadRules : public Rules {
   void CheckOtherAxes(const char* key) {
     if (request_.ranks_per_replica() == 1) return;
     Add(fmt::format("data_parallel.{}", key), "plan.axis-not-supported-with",
-        fmt::format("{} goes with data parallelism alone, and a replica has {} ranks", key,
+        fmt::format("{} is supported with data parallelism only, but a replica has {} ranks", key,
                     request_.ranks_per_replica()),
         fmt::format("leave the other axes at 1, or write {}: false", key));
   }

@@ -51,47 +51,44 @@ class OptimizerRules : public Rules {
       Add(key, "plan.optimizer-in-backward", std::move(rule), hint);
     };
     if (request_.framework && !StyleOf(*request_.framework).optimizer_in_backward) {
-      refuse(
-          "training.optimizer_in_backward",
-          fmt::format("updates in backward are modelled as hooks of fsdp2's parameters: framework "
-                      "is {}",
-                      plan::Name(*request_.framework)),
-          "write framework: fsdp2, which may have one rank, or leave it out");
+      refuse("training.optimizer_in_backward",
+             fmt::format("updates during backward are modelled for fsdp2 only: framework is {}",
+                         plan::Name(*request_.framework)),
+             "write framework: fsdp2, which may have one rank, or leave it out");
     }
     if (request_.precision == DataType::kFp16) {
       refuse("training.precision",
-             "gradients of fp16 are looked through for infinities before any parameter is updated: "
-             "optimizer_in_backward is true",
+             "fp16 gradients are checked for infinities before any update: optimizer_in_backward "
+             "is true",
              "write precision: bf16, or optimizer_in_backward: false");
     }
     if (request_.gradient_clipping) {
-      refuse("training.gradient_clipping",
-             "the norm of all gradients is not known when the first parameter is updated: "
-             "optimizer_in_backward is true",
-             "leave gradient_clipping out, or write optimizer_in_backward: false");
+      refuse(
+          "training.gradient_clipping",
+          "the norm of all gradients is unknown at the first update: optimizer_in_backward is true",
+          "leave gradient_clipping out, or write optimizer_in_backward: false");
     }
     if (request_.gradient_accumulation.value_or(1) > 1) {
-      refuse(
-          "training.gradient_accumulation",
-          fmt::format("each backward updates the parameters where optimizer_in_backward is true, "
-                      "and gradient_accumulation is {}",
-                      *request_.gradient_accumulation),
-          "write gradient_accumulation: 1, or optimizer_in_backward: false");
+      refuse("training.gradient_accumulation",
+             fmt::format("with optimizer_in_backward, each backward updates the parameters, but "
+                         "gradient_accumulation is {}",
+                         *request_.gradient_accumulation),
+             "write gradient_accumulation: 1, or optimizer_in_backward: false");
     }
     if (request_.pipeline.value_or(1) > 1) {
       refuse("parallelism.pipeline",
-             "torchtitan does not update in the backward of pipelines: optimizer_in_backward is "
-             "true",
+             "torchtitan does not update during the backward of a pipeline: optimizer_in_backward "
+             "is true",
              "write pipeline: 1, or optimizer_in_backward: false");
     }
     if (request_.cpu_offload.value_or(false)) {
       refuse("data_parallel.cpu_offload",
-             "updates of the host in backward are not modelled: optimizer_in_backward is true",
+             "updates on the host during backward are not modelled: optimizer_in_backward is true",
              "write cpu_offload: false, or optimizer_in_backward: false");
     }
     if (request_.optimizer == Optimizer::kMuon) {
       refuse("training.optimizer",
-             "torchtitan's Muon does not update in backward: optimizer_in_backward is true",
+             "torchtitan's Muon does not update during backward: optimizer_in_backward is true",
              "write optimizer: adamw, or optimizer_in_backward: false");
     }
   }
@@ -110,25 +107,25 @@ class OptimizerRules : public Rules {
   void CheckLamb() {
     if (request_.framework && !StyleOf(*request_.framework).lamb) {
       Refuse(kOptimizer,
-             fmt::format("LAMB is modelled as Apex's FusedLAMB beside ddp, framework is {}",
+             fmt::format("LAMB is modelled as Apex's FusedLAMB with ddp: framework is {}",
                          plan::Name(*request_.framework)),
              "write framework: ddp or reference, or optimizer: adamw");
     } else if (request_.zero_stage.value_or(0) > 0) {
       Refuse(kOptimizer,
-             fmt::format("LAMB needs the norms of whole tensors, and zero_stage is {}",
+             fmt::format("LAMB needs the norms of whole tensors, but zero_stage is {}",
                          *request_.zero_stage),
              "write zero_stage: 0, or optimizer: adamw");
     }
     if (request_.tensor.value_or(1) > 1) {
       Refuse(kOptimizer,
-             fmt::format("LAMB needs the norms of whole tensors, and parallelism.tensor is {}",
+             fmt::format("LAMB needs the norms of whole tensors, but parallelism.tensor is {}",
                          *request_.tensor),
              "write tensor: 1, or optimizer: adamw");
     }
     if (request_.optimizer_implementation &&
         *request_.optimizer_implementation != OptimizerImplementation::kFused) {
       Refuse("training.optimizer_implementation",
-             fmt::format("LAMB is Apex's, of a few kernels over all tensors, and "
+             fmt::format("LAMB always uses Apex's kernels over all tensors, but "
                          "optimizer_implementation is {}",
                          plan::Name(*request_.optimizer_implementation)),
              "leave it out, or write optimizer: adamw");
@@ -137,7 +134,7 @@ class OptimizerRules : public Rules {
 
   void CheckAdamW8bit() {
     if (request_.framework && !StyleOf(*request_.framework).adamw_8bit) {
-      RefuseFramework("AdamW of 8 bits is bitsandbytes' or torchao's, beside PyTorch's modules",
+      RefuseFramework("8-bit AdamW needs bitsandbytes or torchao, with modules of PyTorch",
                       FrameworksWith(&FrameworkStyle::adamw_8bit));
     }
   }
@@ -147,10 +144,10 @@ class OptimizerRules : public Rules {
     if (!request_.framework || StyleOf(*request_.framework).lion_and_adafactor) return;
     const bool lion = request_.optimizer == Optimizer::kLion;
     const char* const rule =
-        !lion ? "Adafactor is modelled as transformers', over whole or flat parameters"
+        !lion ? "Adafactor is modelled as in transformers, over whole or flat parameters"
         : StyleOf(*request_.framework).distributed_tensors
-            ? "Lion is bitsandbytes', whose kernels cannot read DTensors"
-            : "Lion is modelled as bitsandbytes', beside PyTorch's modules";
+            ? "Lion is modelled as in bitsandbytes, whose kernels cannot read DTensors"
+            : "Lion is modelled as in bitsandbytes, with modules of PyTorch";
     RefuseFramework(rule, FrameworksWith(&FrameworkStyle::lion_and_adafactor));
   }
 
@@ -159,24 +156,25 @@ class OptimizerRules : public Rules {
     if (!request_.framework) return;
     const FrameworkStyle& style = StyleOf(*request_.framework);
     if (style.muon != MuonKernels::kNone) return;
-    RefuseFramework(style.flattens
-                        ? "Muon multiplies matrices, and the optimizer has flat parameters"
-                        : "Muon is modelled as torch.optim's, Dion's and Megatron-LM's",
-                    "ddp, fsdp2 or megatron");
+    RefuseFramework(
+        style.flattens
+            ? "Muon multiplies matrices, but this framework's optimizer has flat parameters"
+            : "Muon is modelled as in torch.optim, Dion and Megatron-LM",
+        "ddp, fsdp2 or megatron");
   }
 
   void CheckKernels() {
     if (!HasOwnKernels(*request_.optimizer) || !request_.optimizer_implementation) return;
-    Refuse("training.optimizer_implementation",
-           fmt::format("{} has kernels of its own, tensor by tensor, and optimizer_implementation "
-                       "is {}",
-                       name(), plan::Name(*request_.optimizer_implementation)),
-           "leave it out, or write optimizer: adamw");
+    Refuse(
+        "training.optimizer_implementation",
+        fmt::format("{} has its own kernels, tensor by tensor, but optimizer_implementation is {}",
+                    name(), plan::Name(*request_.optimizer_implementation)),
+        "leave it out, or write optimizer: adamw");
   }
 
   void CheckHost() {
     const auto refuse = [&](const char* key, const char* off) {
-      Refuse(key, fmt::format("{} updates on the device, and {} is on", name(), key),
+      Refuse(key, fmt::format("{} updates on the device only, but {} is on", name(), key),
              fmt::format("write {}, or optimizer: adamw", off));
     };
     if (request_.cpu_offload.value_or(false)) {
@@ -196,7 +194,7 @@ class OptimizerRules : public Rules {
     const bool pytorch = request_.framework && TraitsOf(*request_.framework).of_pytorch;
     if (pytorch && request_.master_weights.value_or(MasterWeights::kNone) != MasterWeights::kNone) {
       Refuse("training.master_weights",
-             fmt::format("{} keeps no master weights, and master_weights is {}", name(),
+             fmt::format("{} keeps no master weights, but master_weights is {}", name(),
                          plan::Name(*request_.master_weights)),
              "write master_weights: none, or leave it out");
     }
@@ -206,7 +204,7 @@ class OptimizerRules : public Rules {
     const DataType own = OptimizerStatesOf(without).type;
     if (type != own) {
       Refuse("training.optimizer_state_dtype",
-             fmt::format("{} chooses the type of its moments, {}, and optimizer_state_dtype is {}",
+             fmt::format("{} sets the type of its moments, {}, but optimizer_state_dtype is {}",
                          name(), Name(own), Name(type)),
              "leave it out");
     }

@@ -56,18 +56,17 @@ TEST(OptimizerRules, NameEveryImpossibleCombinationWithBothValues) {
   constexpr const char* kCode = "plan.optimizer-not-of-framework";
   Request request = With(Optimizer::kAdamW8bit, Framework::kDdp);
   request.optimizer_implementation = OptimizerImplementation::kFused;
-  ExpectFault(request, EightDevices(), "training.optimizer_implementation", kCode,
-              "adamw_8bit has kernels of its own, tensor by tensor, and optimizer_implementation "
-              "is fused");
+  ExpectFault(
+      request, EightDevices(), "training.optimizer_implementation", kCode,
+      "adamw_8bit has its own kernels, tensor by tensor, but optimizer_implementation is fused");
   request = With(Optimizer::kAdamW8bit, Framework::kDdp);
   request.optimizer_state_dtype = DataType::kBf16;
-  ExpectFault(
-      request, EightDevices(), "training.optimizer_state_dtype", kCode,
-      "adamw_8bit chooses the type of its moments, fp32, and optimizer_state_dtype is bf16");
+  ExpectFault(request, EightDevices(), "training.optimizer_state_dtype", kCode,
+              "adamw_8bit sets the type of its moments, fp32, but optimizer_state_dtype is bf16");
   request = With(Optimizer::kLion, Framework::kDdp);
   request.master_weights = MasterWeights::kFp32;
   ExpectFault(request, EightDevices(), "training.master_weights", kCode,
-              "lion keeps no master weights, and master_weights is fp32");
+              "lion keeps no master weights, but master_weights is fp32");
   request = With(Optimizer::kMuon, Framework::kMegatron);
   request.zero_stage = 1;
   ExpectFault(request, EightDevices(), "data_parallel.zero_stage", kCode,
@@ -89,13 +88,13 @@ TEST(OptimizerRules, UpdatesInBackwardHaveOneGradientAtATime) {
   Request request = early;
   request.gradient_accumulation = 2;
   ExpectFault(request, EightDevices(), "training.gradient_accumulation", kCode,
-              "each backward updates the parameters where optimizer_in_backward is true, and "
+              "with optimizer_in_backward, each backward updates the parameters, but "
               "gradient_accumulation is 2");
   request = early;
   request.gradient_clipping = 1.0;
-  ExpectFault(request, EightDevices(), "training.gradient_clipping", kCode,
-              "the norm of all gradients is not known when the first parameter is updated: "
-              "optimizer_in_backward is true");
+  ExpectFault(
+      request, EightDevices(), "training.gradient_clipping", kCode,
+      "the norm of all gradients is unknown at the first update: optimizer_in_backward is true");
 }
 
 }  // namespace

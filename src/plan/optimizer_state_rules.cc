@@ -36,12 +36,12 @@ class OptimizerStateRules : public Rules {
 
   void RefuseMasterWeights(std::string_view rule, std::string hint) {
     Add(kMasterWeights, "plan.dtype-not-of-framework",
-        fmt::format("{}, and master_weights is {}", rule, plan::Name(states_.master_weights)),
+        fmt::format("{}, but master_weights is {}", rule, plan::Name(states_.master_weights)),
         std::move(hint));
   }
   void RefuseStateType(std::string_view rule, std::string hint) {
     Add(kStateType, "plan.dtype-not-of-framework",
-        fmt::format("{}, and optimizer_state_dtype is {}", rule, Name(states_.type)),
+        fmt::format("{}, but optimizer_state_dtype is {}", rule, Name(states_.type)),
         std::move(hint));
   }
 
@@ -50,7 +50,7 @@ class OptimizerStateRules : public Rules {
     if (request_.master_weights == MasterWeights::kFp16Remainder &&
         parameters_ != DataType::kBf16) {
       Add(kMasterWeights, "plan.master-weights",
-          fmt::format("fp16_remainder is what FP32 has beyond bf16 parameters, and they are {}",
+          fmt::format("fp16_remainder extends bf16 parameters to FP32, but the parameters are {}",
                       Name(parameters_)),
           Short() ? "write master_weights: fp32" : "leave master_weights out");
       return false;
@@ -60,11 +60,11 @@ class OptimizerStateRules : public Rules {
     }
     const bool pytorch = TraitsOf(*request_.framework).of_pytorch;
     Add(kMasterWeights, "plan.master-weights",
-        fmt::format("updates of fp16 parameters are lost to rounding and underflow without master "
-                    "weights, and {} none",
+        fmt::format("without master weights, rounding and underflow lose updates of fp16 "
+                    "parameters: {} none",
                     request_.master_weights ? "master_weights is" : "PyTorch's optimizers keep"),
         pytorch ? "write parameter_dtype: fp32 (autocast, or FSDP's mixed precision), or "
-                  "master_weights: fp32 (as Apex's amp O2 and FusedAdam can keep)"
+                  "master_weights: fp32 (possible with Apex's amp O2 and FusedAdam)"
                 : "write master_weights: fp32, or leave it out");
     return false;
   }
@@ -81,7 +81,7 @@ class OptimizerStateRules : public Rules {
     const bool textbook = TraitsOf(*request_.framework).textbook;
     if (request_.optimizer == Optimizer::kLamb && Short() &&
         states_.master_weights != MasterWeights::kFp32) {
-      RefuseMasterWeights("LAMB keeps FP32 values of parameters of 16 bits",
+      RefuseMasterWeights("LAMB keeps FP32 copies of 16-bit parameters",
                           "write master_weights: fp32, or leave it out");
       return;
     }
@@ -93,15 +93,16 @@ class OptimizerStateRules : public Rules {
     const bool of_own_types =
         fused && (adamw || (textbook && request_.optimizer == Optimizer::kSgd));
     if (remainders && !of_own_types) {
-      RefuseMasterWeights("only a fused AdamW puts remainders and parameters together", hint);
+      RefuseMasterWeights("only a fused AdamW combines remainders with parameters", hint);
     }
     const DataType updated =
         states_.master_weights == MasterWeights::kNone ? parameters_ : DataType::kFp32;
     if (states_.type != updated && !of_own_types) {
-      RefuseStateType(fmt::format("moments have the type of what is updated, {}, but with a fused "
-                                  "AdamW",
-                                  Name(updated)),
-                      fmt::format("{}; or write optimizer_state_dtype: {}", hint, Name(updated)));
+      RefuseStateType(
+          fmt::format(
+              "only a fused AdamW keeps moments in another type than the updated values, {}",
+              Name(updated)),
+          fmt::format("{}; or write optimizer_state_dtype: {}", hint, Name(updated)));
     }
   }
 
@@ -113,12 +114,12 @@ class OptimizerStateRules : public Rules {
     const DataType updated =
         states_.master_weights == MasterWeights::kNone ? parameters_ : DataType::kFp32;
     if (states_.master_weights == MasterWeights::kFp16Remainder) {
-      RefuseMasterWeights("the host's optimizer keeps no remainders: cpu_offload is true",
+      RefuseMasterWeights("with cpu_offload, the host's optimizer keeps no remainders",
                           "write master_weights: fp32 or none, or cpu_offload: false");
     } else if (states_.type != updated) {
       RefuseStateType(
-          fmt::format("the host's optimizer keeps moments in the type of what it "
-                      "updates, {}: cpu_offload is true",
+          fmt::format("with cpu_offload, the host's optimizer keeps moments in the type of the "
+                      "updated values, {}",
                       Name(updated)),
           fmt::format("write optimizer_state_dtype: {}, or cpu_offload: false", Name(updated)));
     }
@@ -138,7 +139,7 @@ class OptimizerStateRules : public Rules {
   // HybridDeviceOptimizer has FP32 tensors.
   void CheckPrecisionAware() {
     if (Short() && states_.master_weights == MasterWeights::kNone) {
-      RefuseMasterWeights("megatron always keeps master weights of parameters of 16 bits",
+      RefuseMasterWeights("megatron always keeps master weights for 16-bit parameters",
                           "write master_weights: fp32, or fp16_remainder with bf16");
       return;
     }
@@ -153,17 +154,17 @@ class OptimizerStateRules : public Rules {
       }
     };
     if (!Short()) {
-      refuse("megatron's precision-aware optimizer is for parameters of 16 bits");
+      refuse("megatron's precision-aware optimizer needs 16-bit parameters");
     } else if (request_.zero_stage == 0) {
-      refuse("megatron's precision-aware optimizer is a distributed one: zero_stage is 0");
+      refuse("megatron's precision-aware optimizer is distributed and zero_stage is 0");
     } else if (request_.optimizer != Optimizer::kAdamW ||
                OptimizerImplementationOf(request_) != OptimizerImplementation::kFused) {
-      refuse("megatron's precision-aware optimizer is Transformer Engine's FusedAdam");
+      refuse("megatron's precision-aware optimizer needs Transformer Engine's FusedAdam");
     } else if (request_.optimizer_cpu_offload.value_or(false)) {
-      refuse("the host updates FP32 values: optimizer_cpu_offload is true");
+      refuse("with optimizer_cpu_offload, the host updates FP32 values");
     } else if (request_.copy_main_gradients.value_or(false)) {
       Add("data_parallel.copy_main_gradients", "plan.dtype-not-of-framework",
-          "megatron's precision-aware optimizer reads main gradients as they are, and "
+          "megatron's precision-aware optimizer reads main gradients without a copy, but "
           "copy_main_gradients is true",
           "leave it out");
     }

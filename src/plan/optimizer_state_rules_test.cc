@@ -24,14 +24,14 @@ TEST(OptimizerStateRules, NameEveryImpossibleCombinationWithBothValues) {
          Fsdp2(r);
        },
        kMaster, "plan.master-weights",
-       "updates of fp16 parameters are lost to rounding and underflow without master weights, and "
-       "PyTorch's optimizers keep none"},
+       "without master weights, rounding and underflow lose updates of fp16 parameters: PyTorch's "
+       "optimizers keep none"},
       {[](Request& r) {
          r.precision = DataType::kFp16;
          r.master_weights = MasterWeights::kNone;
        },
        kMaster, "plan.master-weights",
-       "updates of fp16 parameters are lost to rounding and underflow without master weights, and "
+       "without master weights, rounding and underflow lose updates of fp16 parameters: "
        "master_weights is none"},
       {[](Request& r) {
          r.precision = DataType::kFp16;
@@ -39,40 +39,40 @@ TEST(OptimizerStateRules, NameEveryImpossibleCombinationWithBothValues) {
          Megatron(r);
        },
        kMaster, "plan.master-weights",
-       "fp16_remainder is what FP32 has beyond bf16 parameters, and they are fp16"},
+       "fp16_remainder extends bf16 parameters to FP32, but the parameters are fp16"},
       {[](Request& r) {
          r.parameter_dtype = DataType::kFp32;
          r.master_weights = MasterWeights::kFp16Remainder;
        },
        kMaster, "plan.master-weights",
-       "fp16_remainder is what FP32 has beyond bf16 parameters, and they are fp32"},
+       "fp16_remainder extends bf16 parameters to FP32, but the parameters are fp32"},
       {[](Request& r) {
          r.master_weights = MasterWeights::kFp16Remainder;
          Fsdp2(r);
        },
        kMaster, kNotOfFramework,
-       "only a fused AdamW puts remainders and parameters together, and master_weights is "
+       "only a fused AdamW combines remainders with parameters, but master_weights is "
        "fp16_remainder"},
       {[](Request& r) {
          r.optimizer_state_dtype = DataType::kFp32;
          Fsdp2(r);
        },
        kStates, kNotOfFramework,
-       "moments have the type of what is updated, bf16, but with a fused AdamW, and "
+       "only a fused AdamW keeps moments in another type than the updated values, bf16, but "
        "optimizer_state_dtype is fp32"},
       {[](Request& r) {
          r.master_weights = MasterWeights::kNone;
          Megatron(r);
        },
        kMaster, kNotOfFramework,
-       "megatron always keeps master weights of parameters of 16 bits, and master_weights is none"},
+       "megatron always keeps master weights for 16-bit parameters, but master_weights is none"},
       {[](Request& r) {
          r.optimizer_state_dtype = DataType::kBf16;
          Megatron(r);
          r.zero_stage = 0;
        },
        kStates, kNotOfFramework,
-       "megatron's precision-aware optimizer is a distributed one: zero_stage is 0, and "
+       "megatron's precision-aware optimizer is distributed and zero_stage is 0, but "
        "optimizer_state_dtype is bf16"},
       {[](Request& r) {
          r.master_weights = MasterWeights::kFp16Remainder;
@@ -80,15 +80,15 @@ TEST(OptimizerStateRules, NameEveryImpossibleCombinationWithBothValues) {
          Megatron(r);
        },
        kMaster, kNotOfFramework,
-       "megatron's precision-aware optimizer is Transformer Engine's FusedAdam, and master_weights "
-       "is fp16_remainder"},
+       "megatron's precision-aware optimizer needs Transformer Engine's FusedAdam, but "
+       "master_weights is fp16_remainder"},
       {[](Request& r) {
          r.optimizer_state_dtype = DataType::kBf16;
          r.copy_main_gradients = true;
          Megatron(r);
        },
        "data_parallel.copy_main_gradients", kNotOfFramework,
-       "megatron's precision-aware optimizer reads main gradients as they are, and "
+       "megatron's precision-aware optimizer reads main gradients without a copy, but "
        "copy_main_gradients is true"},
       {[](Request& r) {
          r.master_weights = MasterWeights::kNone;
@@ -98,14 +98,14 @@ TEST(OptimizerStateRules, NameEveryImpossibleCombinationWithBothValues) {
        },
        kMaster, kNotOfFramework,
        "deepspeed keeps FP32 master weights and moments (what bf16_master_weights_and_grads and "
-       "bf16_optimizer_states make of them is not modelled), and master_weights is none"},
+       "bf16_optimizer_states make of them is not modelled), but master_weights is none"},
       {[](Request& r) {
          r.optimizer_state_dtype = DataType::kBf16;
          r.framework = Framework::kNanotron;
          r.zero_stage = 1;
        },
        kStates, kNotOfFramework,
-       "nanotron's gradient accumulator keeps FP32 master weights, and moments with them, and "
+       "nanotron's gradient accumulator keeps FP32 master weights, and moments with them, but "
        "optimizer_state_dtype is bf16"},
   };
   ExpectEach(cases);

@@ -21,7 +21,7 @@ class ShardingRules : public Rules {
     if (TraitsOf(*request_.framework).textbook && request_.zero_stage == 3) return;
     if (!Has(*request_.framework, "bucket_size")) return;  // already said
     Add("data_parallel.bucket_size", "plan.bucket",
-        fmt::format("a bucket per unit belongs to stage 3 of reference, not to stage {} of {}",
+        fmt::format("a bucket per unit needs stage 3 of framework reference, not stage {} of {}",
                     *request_.zero_stage, plan::Name(*request_.framework)),
         "write a size such as 25 MiB");
   }
@@ -47,7 +47,7 @@ class ShardingRules : public Rules {
               ? "true"
               : fmt::format("{}", std::get<std::int64_t>(*request_.reshard_after_forward));
       Add("data_parallel.reshard_after_forward", "plan.reshard",
-          fmt::format("stage 2 of {} keeps parameters whole after forward, zero_stage is 2 and "
+          fmt::format("stage 2 of {} keeps whole parameters after forward: zero_stage is 2 and "
                       "reshard_after_forward is {}",
                       plan::Name(*request_.framework), value),
           "write zero_stage: 3, or reshard_after_forward: false");
@@ -73,8 +73,8 @@ class ShardingRules : public Rules {
     // layers.
     if (request_.tensor.value_or(1) == 1 || ranks == *shard * context) return;
     Add("data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-        fmt::format("parts that are kept after forward are modelled among neighbouring ranks, "
-                    "which share out layers here: tensor is {} and reshard_after_forward is {}",
+        fmt::format("keeping partial parameters after forward is modelled only if neighboring "
+                    "ranks have the same layers: tensor is {} and reshard_after_forward is {}",
                     *request_.tensor, ranks),
         "write reshard_after_forward: true or false, or parallelism.tensor: 1");
   }

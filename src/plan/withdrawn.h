@@ -13,12 +13,11 @@ struct Withdrawn {
 };
 
 inline constexpr Withdrawn kWithdrawn[] = {
-    {"parallelism.vocabulary", "", "vocabularies shared out over the stages of a pipeline",
+    {"parallelism.vocabulary", "", "vocabularies divided among the stages of a pipeline",
      "leave it out: the embedding is on the first stage and the head on the last one"},
     {"data_parallel.framework", "internevo", "plans of InternEvo",
      "write framework: megatron or reference"},
-    {"training.norm", "apex_fp32", "norms of FP32 copies, which were InternEvo's,",
-     "write norm: apex"},
+    {"training.norm", "apex_fp32", "norms of FP32 copies (InternEvo)", "write norm: apex"},
 };
 
 }  // namespace stepcast::plan

@@ -228,7 +228,7 @@ void ReadActivation(PartReader& part, Architecture& a) {
   }
   if (!gated && function == Function::kSilu) {
     part.reader().Report("activation", "model.impossible",
-                         "feed-forward layers of SiLU without a gate are not modelled",
+                         "feed-forward layers with SiLU but without a gate are not modelled",
                          "write 'gated: true', or another activation");
   }
   a.activator = gated ? (function == Function::kGelu ? Activator::kGeGlu : Activator::kSwiGlu)
@@ -310,8 +310,7 @@ Architecture ReadFeedForward(const Node& node, Architecture a, const Parts& befo
       TakeBoth(*dense, *experts, a);
     } else if (names) {
       reader.Report("of", "model.impossible",
-                    "a parallel feed-forward layer is a dense one and one of experts that stand "
-                    "before it",
+                    "'of' needs a dense feed-forward layer and one of experts, both defined above",
                     "write 'of: [DENSE, EXPERTS]'");
     }
   }
@@ -362,7 +361,7 @@ Letters ReadBlockKinds(MappingReader& reader, const Architecture& base, const Pa
     };
     const bool is_letter = letter.size() == 1 && letter != "(" && letter != ")" && letter != "|";
     if (!is_letter) {
-      report(fmt::format("a block is called by one letter: '{}'", letter),
+      report(fmt::format("the name of a block must be one letter: '{}'", letter),
              "write for example 'blocks: {D: [delta, moe], F: [full, moe]}'");
       continue;
     }
@@ -377,8 +376,8 @@ Letters ReadBlockKinds(MappingReader& reader, const Architecture& base, const Pa
       } else if (of_feed_forward != feed_forwards.end() && feed_forward == nullptr) {
         feed_forward = &of_feed_forward->second;
       } else {
-        report(fmt::format("'{}' is no part that this block can have here", name),
-               fmt::format("a block is a mixer, then a feed-forward layer, or one of the two; "
+        report(fmt::format("'{}' is not a part that this block can have here", name),
+               fmt::format("a block is a mixer, then a feed-forward layer, or only one of them; "
                            "mixers: {}; feed_forwards: {}",
                            KnownNames(mixers), KnownNames(feed_forwards)));
       }
@@ -398,8 +397,8 @@ class PatternParser {
   // Returns an empty list and sets `mistake` if the text is no pattern.
   std::vector<int> Read() {
     std::vector<int> kinds = Sequence();
-    if (mistake.empty() && at_ < text_.size()) Fail("a bracket is closed that is not open");
-    if (mistake.empty() && kinds.empty()) Fail("it names no block");
+    if (mistake.empty() && at_ < text_.size()) Fail("a closing bracket has no opening bracket");
+    if (mistake.empty() && kinds.empty()) Fail("it contains no block");
     return mistake.empty() ? kinds : std::vector<int>();
   }
   std::string mistake;
@@ -416,7 +415,7 @@ class PatternParser {
       if (std::isspace(static_cast<unsigned char>(c))) continue;
       if (c == '(') {
         next = Sequence();
-        if (at_ >= text_.size()) Fail("a bracket is not closed");
+        if (at_ >= text_.size()) Fail("an opening bracket has no closing bracket");
         ++at_;
       } else if (const auto letter = letters_.find(c); letter != letters_.end()) {
         next = {letter->second};
@@ -459,7 +458,7 @@ std::vector<int> ReadPattern(MappingReader& reader, const Letters& letters) {
   std::vector<int> pattern = parser.Read();
   if (!parser.mistake.empty()) {
     reader.Report("pattern", "model.impossible",
-                  fmt::format("'pattern' is none: {}", parser.mistake),
+                  fmt::format("'pattern' is not valid: {}", parser.mistake),
                   "write the letters of 'blocks' from the first layer to the last; '(DDDF)*10' "
                   "repeats");
   }
@@ -486,7 +485,7 @@ void ReadFurtherTokens(MappingReader& reader, const Letters& letters, Architectu
   } else {
     fields->Report(
         "pattern", "model.impossible",
-        "a module that predicts a further token has one mixer and one feed-forward layer",
+        "a module that predicts a further token needs one mixer and one feed-forward layer",
         "write the letter of one block");
   }
 }
@@ -565,16 +564,18 @@ void ReadTowers(MappingReader& reader, Architecture& a) {
     tower.image = count("image", Need::kOptional, 1, tower.patches);
     fields.Finish();
     if (tower.joined_norms > tower.mergers || tower.patches % tower.merged != 0) {
-      fields.Report("merge", "model.impossible",
-                    fmt::format("{} patches do not make rows of {} each, with {} of {} mergers "
-                                "whose norm is over all of a row",
-                                tower.patches, tower.merged, tower.joined_norms, tower.mergers),
-                    "patches are a multiple of merge.tokens");
+      fields.Report(
+          "merge", "model.impossible",
+          fmt::format("{} patches do not divide into rows of {}, or joined_norms {} exceeds the "
+                      "number of mergers, {}",
+                      tower.patches, tower.merged, tower.joined_norms, tower.mergers),
+          "make patches a multiple of merge.tokens, and joined_norms at most merge.count");
     }
     if (tower.layers > 0) a.towers.push_back(tower);
   }
   if (a.towers.size() > 1) {
-    reader.Report("towers", "model.impossible", "one tower is modelled", "leave the others out");
+    reader.Report("towers", "model.impossible", "only one tower is modelled",
+                  "leave the others out");
   }
 }
 

@@ -32,9 +32,10 @@ Time ReadCost(MappingReader& times, std::string_view key, Diagnostics& diagnosti
   if (!node) return Time();
   const auto time = ReadTime(*node, Zero::kAllowed, diagnostics);
   if (time && *time > kLongest) {
-    diagnostics.push_back({"calibration.implausible", node->location(),
-                           "a kernel costs the host at most 100 ms: " + node->Described(),
-                           "check the unit"});
+    diagnostics.push_back(
+        {"calibration.implausible", node->location(),
+         "the launch of a kernel must take at most 100 ms on the host: " + node->Described(),
+         "check the unit"});
   }
   return time.value_or(Time());
 }
@@ -199,14 +200,15 @@ std::shared_ptr<const LearnedRuns> ReadLearnedRuns(MappingReader& section) {
     for (const Node& node : *cases) {
       runs.push_back(ReadRun(node, diagnostics));
       if (section.failed() || known.insert(runs.back().settings).second) continue;
-      diagnostics.push_back({"calibration.runs", node.location(), "another run has these settings",
-                             "write one case, with 'repeats'"});
+      diagnostics.push_back({"calibration.runs", node.location(),
+                             "another run has the same settings",
+                             "write one entry with 'repeats' for both"});
     }
     if (cases->empty() || cases->size() > LearnedRuns::kMostRuns) {
       section.Report("cases", "calibration.runs",
-                     fmt::format("a profile has between 1 and {} runs: {}", LearnedRuns::kMostRuns,
+                     fmt::format("a profile must have 1 to {} runs: {}", LearnedRuns::kMostRuns,
                                  cases->size()),
-                     "leave the section out, or keep the runs that are like yours");
+                     "leave the section out, or keep only the runs that are most like yours");
     }
   }
   section.Finish();
@@ -240,8 +242,8 @@ std::vector<std::string> ReadGpus(MappingReader& reader, Diagnostics& diagnostic
     if (auto gpu = ReadText(item, diagnostics)) gpus.push_back(*std::move(gpu));
   }
   if (list && node->items().empty()) {
-    reader.Report("gpu", "calibration.no-gpu", "a profile holds for one GPU type at least",
-                  "name it, as in gpu: h100-sxm, or leave the key out where it is not known");
+    reader.Report("gpu", "calibration.no-gpu", "'gpu' needs at least one GPU type",
+                  "write for example gpu: h100-sxm, or leave the key out if the type is unknown");
   }
   return gpus;
 }
@@ -255,8 +257,9 @@ std::vector<std::pair<std::string, std::string>> ReadProvenance(MappingReader& r
     if (auto text = ReadText(value, diagnostics)) provenance.emplace_back(key, std::move(*text));
   }
   if (section->node().entries().empty()) {
-    reader.Report("provenance", "calibration.no-provenance", "a profile says where it comes from",
-                  "write what machine, which software, when and how");
+    reader.Report("provenance", "calibration.no-provenance",
+                  "a profile must state where it comes from",
+                  "write the machine, the software, the time and the method");
   }
   return provenance;
 }

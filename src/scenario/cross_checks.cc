@@ -63,9 +63,10 @@ class CrossChecks {
     if (file_.other_nodes.empty()) return;
     const Location location = LocationOf(root_, "cluster.other_nodes");
     if (scenario_.model != nullptr && scenario_.model->is_layer_list()) {
-      Report("scenario.mixed-layers", location,
-             "a layer list gives the times of one kind of device, and the cluster has several",
-             "take an architecture, or nodes of one kind and slow_devices");
+      Report(
+          "scenario.mixed-layers", location,
+          "a layer list gives the times of one kind of device, but the cluster has several kinds",
+          "use an architecture, or nodes of one kind with slow_devices");
     }
   }
 
@@ -75,8 +76,8 @@ class CrossChecks {
     if (scenario_.cluster->flat() || scenario_.cluster->nodes() == 1) return;
     if (scenario_.cluster->fabric() != nullptr && scenario_.cluster->fabric()->sharp) return;
     Report("nccl.no-sharp", LocationOf(root_, "communication.nccl_collnet"),
-           "the switches of the cluster's fabric do not reduce: nccl_collnet is true",
-           "leave nccl_collnet out, or say 'sharp: true' under 'fabric' in the topology");
+           "the switches of the cluster's fabric cannot reduce: nccl_collnet is true",
+           "leave nccl_collnet out, or write 'sharp: true' under 'fabric' in the topology");
   }
 
   // Layer times are inputs. The sum over several steps must stay within the range of virtual time.
@@ -125,10 +126,10 @@ class CrossChecks {
                       const std::optional<Node>& named, std::string_view without) {
     if (!profile.MayHoldFor(gpu.name) && !file_.calibration_of_another_gpu.value_or(false)) {
       Report("calibration.another-gpu", named ? named->location() : profile.location,
-             fmt::format("the profile {} is of {}, and this GPU is {}", Quoted(profile.name),
+             fmt::format("the profile {} is for {}, but this GPU is {}", Quoted(profile.name),
                          fmt::join(profile.gpus, ", "), gpu.name),
-             fmt::format("leave it out {}: the profile of {} is then taken; or accept it, with a "
-                         "warning: --set calibration_of_another_gpu=true",
+             fmt::format("leave it out {} to use the profile of {}; or accept it, with a warning: "
+                         "--set calibration_of_another_gpu=true",
                          without, gpu.name));
       return;
     }
@@ -150,17 +151,18 @@ class CrossChecks {
     const model::Architecture* const architecture = Architecture();
     if (scenario_.cluster == nullptr) return;
     if (architecture != nullptr && scenario_.cluster->gpu().empty()) {
-      Report("scenario.no-gpu", LocationOf(root_, "cluster.topology"),
-             fmt::format("the kernels of a model need a GPU type, and this cluster names none: {}",
-                         Quoted(scenario_.model->name)),
-             "add gpu: to the flat cluster, or give layer times in a layer list");
+      Report(
+          "scenario.no-gpu", LocationOf(root_, "cluster.topology"),
+          fmt::format("the kernels of a model need a GPU type, but this cluster names no GPU: {}",
+                      Quoted(scenario_.model->name)),
+          "add gpu: to the flat cluster, or use a layer list with times");
     }
     if (scenario_.calibration == nullptr) return;
     const topology::FlatCluster* flat = scenario_.cluster->flat_cluster();
     if (flat != nullptr && !flat->link.has_value() && flat->devices > 1 &&
         scenario_.calibration->collectives.empty()) {
       Report("scenario.no-link", LocationOf(root_, "cluster.topology"),
-             "the flat cluster has no link, and no calibration table says what collectives cost",
+             "the flat cluster has no link, and the calibration has no table of collectives",
              "add link: {latency: 5 us, bandwidth: 25 GB/s}, or a profile with tables");
     }
     const std::optional<calibration::KernelCosts>& kernels = scenario_.calibration->kernels;
@@ -175,7 +177,7 @@ class CrossChecks {
       Report("scenario.precision-not-calibrated", LocationOf(root_, "training.precision"),
              fmt::format("the calibration profile {} has no figures for matrix products in {}",
                          Quoted(scenario_.calibration->name), Name(*file_.request.precision)),
-             "choose a precision that it has, or add figures to kernels.gemm");
+             "choose another precision, or add figures to kernels.gemm");
     }
   }
 

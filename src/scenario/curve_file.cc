@@ -48,7 +48,7 @@ std::vector<TimePoint> ReadPoints(MappingReader& reader, std::string_view key,
       diagnostics.push_back({"calibration.implausible", items[0].location(),
                              fmt::format("sizes must ascend: {} after {}", FormatBytes(*size),
                                          FormatBytes(points.back().first)),
-                             "sort the points by size and leave out repetitions"});
+                             "sort the points by size and remove duplicates"});
       continue;
     }
     points.emplace_back(*size, *time);
@@ -101,10 +101,10 @@ CollectiveCurve ReadCurve(const Node& node, Diagnostics& diagnostics) {
   curve.nodes =
       static_cast<int>(reader.ReadInteger("nodes", Need::kRequired, kRanksOfGroup).value_or(1));
   if (curve.ranks % curve.nodes != 0) {
-    reader.Report(
-        "nodes", "calibration.implausible",
-        fmt::format("every node has as many of the {} ranks: {} nodes", curve.ranks, curve.nodes),
-        "leave uneven groups out");
+    reader.Report("nodes", "calibration.implausible",
+                  fmt::format("{} ranks do not divide equally among the nodes: {} nodes",
+                              curve.ranks, curve.nodes),
+                  "leave out groups whose nodes have different numbers of ranks");
   }
   curve.algorithm = ReadAlgorithm(reader, Need::kOptional);
   curve.documented = ReadDocumented(reader, diagnostics);
@@ -165,7 +165,8 @@ std::optional<calibration::CurveFile> ReadCurves(const Node& node, Diagnostics& 
       if (file.curves.back().nodes > 1 && !reader.Has("network")) {
         diagnostics.push_back({"calibration.no-network", curve.location(),
                                "a curve over several nodes needs the bandwidth of their network",
-                               "add network: 400 GB/s, of all cards of a node, to the file"});
+                               "add the bandwidth of all network cards of a node to the file, for "
+                               "example network: 400 GB/s"});
       }
     }
   }

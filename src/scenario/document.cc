@@ -187,7 +187,8 @@ std::string IntegerHint(const Node& node, IntegerRange range) {
   }
   if (node.kind() == NodeKind::kScalar && IsRange(node.scalar())) {
     return fmt::format(
-        "several values are for sweep and plan, and a range has dots: --vary {}=1..8", node.path());
+        "only sweep and plan accept several values; write a range with dots: --vary {}=1..8",
+        node.path());
   }
   if (range.example > 0) {
     return fmt::format("write for example {}", Example(node, fmt::format("{}", range.example)));

@@ -159,7 +159,7 @@ TEST(ParseDocument, CallsATabATab) {
   ASSERT_EQ(diagnostics.size(), 1u);
   EXPECT_EQ(Format(diagnostics[0]),
             "s.yaml:3:3: error[yaml.syntax]: not well-formed YAML: a tab indents this line\n"
-            "  hint: indent it by spaces\n");
+            "  hint: indent it with spaces\n");
 }
 
 TEST(ParseDocument, CallsTomlToml) {

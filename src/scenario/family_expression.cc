@@ -208,7 +208,7 @@ class Parser {
       const auto size = static_cast<std::int64_t>(value.list.size());
       const std::int64_t place = index.integer < 0 ? size + index.integer : index.integer;
       if (place < 0 || place >= size) {
-        Fail(fmt::format("a list of {} values has none at {}", size, index.integer));
+        Fail(fmt::format("a list of {} values has no value at {}", size, index.integer));
       }
       FamilyValue item = value.list[static_cast<std::size_t>(place)];
       value = std::move(item);
@@ -240,7 +240,7 @@ class Parser {
     }
     if (c == '\'') {
       const std::size_t end = text_.find('\'', at_ + 1);
-      if (end == std::string_view::npos) Fail("a text without its end");
+      if (end == std::string_view::npos) Fail("a text has no closing quote");
       FamilyValue text = FamilyValue::Of(std::string(text_.substr(at_ + 1, end - at_ - 1)));
       at_ = end + 1;
       return text;
@@ -303,7 +303,7 @@ class Parser {
       const bool first = (arguments[0].number <= arguments[1].number) == (name == "min");
       return With(arguments[first ? 0 : 1], arguments[0], arguments[1]);
     }
-    Fail(fmt::format("there is no function '{}' of {} values", name, arguments.size()));
+    Fail(fmt::format("there is no function '{}' with {} values", name, arguments.size()));
   }
 
   static FamilyValue Arithmetic(const FamilyValue& a, const FamilyValue& b, std::int64_t integer,
@@ -314,7 +314,7 @@ class Parser {
 
   static void NeedNumbers(const FamilyValue& a, const FamilyValue& b, std::string_view sign) {
     if (!IsNumber(a) || !IsNumber(b)) {
-      Fail(fmt::format("'{}' needs two numbers, and has '{}' and '{}'", sign, a.Text(), b.Text()));
+      Fail(fmt::format("'{}' needs two numbers, not '{}' and '{}'", sign, a.Text(), b.Text()));
     }
   }
 

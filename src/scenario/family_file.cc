@@ -103,9 +103,9 @@ class ConfigEvaluator {
     for (formats::HuggingFaceReader* reader : {&reader_, &around_}) {
       if (reader == &around_ && section_.empty()) break;
       if (reader->Find("quantization_config") == nullptr) continue;
-      reader->Warn(
-          "quantization_config",
-          "the forecast keeps weights as training.precision says, not as this checkpoint does");
+      reader->Warn("quantization_config",
+                   "the forecast keeps weights in the type of training.precision, not in that of "
+                   "this checkpoint");
     }
     formats::JudgeOtherKeys(reader_, formats::UnknownKeys::kWarnOf);
     if (section_.empty()) return;
@@ -133,7 +133,7 @@ class ConfigEvaluator {
         const std::optional<FamilyValue> stated = Stated(entry.key);
         if (!stated || stated->Text() == entry.value->scalar) continue;
         reader_.Refuse(entry.key,
-                       fmt::format("models of this type are modelled with {} alone",
+                       fmt::format("models of this type are modelled only with {}",
                                    Quoted(entry.value->scalar)),
                        formats::kTakeTheKeyOut);
       }
@@ -206,7 +206,7 @@ class ConfigEvaluator {
     const YamlNode* keys = Child(family_, "config");
     const YamlNode* absent = keys == nullptr ? nullptr : Child(*keys, name);
     if (absent == nullptr) {
-      throw FamilyMistake{fmt::format("'config' lists no key {}", Quoted(key))};
+      throw FamilyMistake{fmt::format("'config' does not list the key {}", Quoted(key))};
     }
     FamilyValue value;
     if (std::optional<FamilyValue> stated = Stated(key)) {
@@ -218,7 +218,7 @@ class ConfigEvaluator {
       value = FamilyValue::Of(std::int64_t{1});
     } else {
       if (!open_.insert(key).second) {
-        throw FamilyMistake{fmt::format("the default of {} is made of itself", Quoted(key))};
+        throw FamilyMistake{fmt::format("the default of {} refers to itself", Quoted(key))};
       }
       value = Scalar(*absent);
       open_.erase(key);
@@ -245,10 +245,10 @@ class ConfigEvaluator {
     try {
       return Scalar(node);
     } catch (const FamilyMistake& mistake) {
-      diagnostics_.push_back({"model.family", node.position.location(),
-                              fmt::format("{}: {}", Quoted(node.scalar), mistake.what),
-                              "check the values of the config.json that it names, and the "
-                              "expression itself"});
+      diagnostics_.push_back(
+          {"model.family", node.position.location(),
+           fmt::format("{}: {}", Quoted(node.scalar), mistake.what),
+           "check the expression, and the values of the keys of config.json that it uses"});
       return std::nullopt;
     }
   }
@@ -491,8 +491,8 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
   }
   if (!section->empty() && !parts.patches) {
     model.warnings.push_back(
-        fmt::format("model: of the {} the text model is forecast alone, without its vision tower, "
-                    "its projector and whatever else the file states around text_config",
+        fmt::format("model: only the text model of {} is forecast; the vision tower, the projector "
+                    "and everything else beside text_config are left out",
                     Quoted(type->text)));
   }
   ConfigEvaluator evaluator(config, family, *section, parts, diagnostics, model.warnings);

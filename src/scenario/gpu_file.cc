@@ -57,7 +57,7 @@ std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics)
     }
     peak->Finish();
     if (!any) {
-      reader.Report("peak", "topology.no-peak", "a GPU computes in at least one data type",
+      reader.Report("peak", "topology.no-peak", "a GPU needs the peak of at least one data type",
                     "write for example 'peak: {fp32: 67 TFLOPS, bf16: 989 TFLOPS}'");
     }
   }
@@ -106,7 +106,8 @@ std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view fol
                 : fmt::format("known are {}; a file of your own is named by its path",
                               fmt::join(known, ", "));
     diagnostics.push_back({"topology.unknown-gpu", location,
-                           "there is no data sheet of this GPU: " + Quoted(name), std::move(hint)});
+                           "there is no data sheet for this GPU: " + Quoted(name),
+                           std::move(hint)});
     return std::nullopt;
   }
   Result<topology::Gpu> gpu = LoadGpu(*path);

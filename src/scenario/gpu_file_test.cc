@@ -81,7 +81,7 @@ TEST(FindGpu, NamesTheNearestKnownOne) {
   ASSERT_EQ(diagnostics.size(), 1u);
   EXPECT_EQ(diagnostics[0].code, "topology.unknown-gpu");
   EXPECT_EQ(diagnostics[0].location.line, 3);
-  EXPECT_EQ(diagnostics[0].message, "there is no data sheet of this GPU: 'h100-smx'");
+  EXPECT_EQ(diagnostics[0].message, "there is no data sheet for this GPU: 'h100-smx'");
   EXPECT_NE(diagnostics[0].hint.find("did you mean 'h100-sxm'?"), std::string::npos);
   EXPECT_NE(diagnostics[0].hint.find("mi300x"), std::string::npos);
 }

@@ -54,7 +54,7 @@ std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
     if (!rank) {
       diagnostics.push_back(
           {"scenario.no-device", slow.location,
-           fmt::format("the cluster has no such device: '{}'", slow.device),
+           fmt::format("the cluster does not have this device: '{}'", slow.device),
            cluster.flat()
                ? fmt::format("devices are device0 to device{}", cluster.devices() - 1)
                : fmt::format("devices are node0/gpu0 to node{}/gpu{}", nodes - 1,
@@ -68,7 +68,7 @@ std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
                          [](const SlowDevice& a, const SlowDevice& b) { return a.rank < b.rank; });
     if (at != found.end() && at->rank == slow.rank) {
       diagnostics.push_back({"scenario.device-twice", slow.location,
-                             fmt::format("this device stands here twice: '{}'", slow.device),
+                             fmt::format("this device is listed twice: '{}'", slow.device),
                              "give each device one speed"});
       continue;
     }
@@ -176,26 +176,24 @@ tl::expected<NodesOfGpus, NoPlace> PlaceJob(std::int64_t devices, const NodesOfG
   if (devices > all) {
     return tl::unexpected(
         NoPlace{"scenario.too-many-devices",
-                fmt::format("the topology has {} GPUs, cluster.devices is {}", all, devices),
-                fmt::format("use at most {}, or more nodes", all)});
+                fmt::format("the topology has {} GPUs, but cluster.devices is {}", all, devices),
+                fmt::format("use at most {} devices, or more nodes", all)});
   }
   const std::int64_t nodes = FewestNodes(devices, topology.gpus);
   if (!Equal(devices, topology.gpus)) {
-    return tl::unexpected(NoPlace{
-        "scenario.unequal-nodes",
-        fmt::format("a job has equally many GPUs of each node, and {} do not divide among {} nodes "
-                    "of {}",
-                    devices, nodes, topology.gpus),
-        fmt::format("take {} GPUs", Nearest(devices, topology, tensor))});
+    return tl::unexpected(NoPlace{"scenario.unequal-nodes",
+                                  fmt::format("a job must use the same number of GPUs on each "
+                                              "node, but {} do not divide among {} nodes of {}",
+                                              devices, nodes, topology.gpus),
+                                  fmt::format("take {} GPUs", Nearest(devices, topology, tensor))});
   }
   const std::int64_t each = devices / nodes;
   if (!GroupsInNodes(devices, topology.gpus, tensor)) {
     return tl::unexpected(NoPlace{
         "scenario.split-tensor-group",
-        fmt::format(
-            "{} GPUs are {} of each of {} nodes: groups of tensor {} do not lie in one node",
-            devices, each, nodes, tensor),
-        fmt::format("take {} GPUs, or a degree that divides {}", Nearest(devices, topology, tensor),
+        fmt::format("{} GPUs are {} on each of {} nodes, so groups of tensor {} would span nodes",
+                    devices, each, nodes, tensor),
+        fmt::format("use {} GPUs, or a degree that divides {}", Nearest(devices, topology, tensor),
                     each)});
   }
   return NodesOfGpus{nodes, each};

@@ -30,7 +30,8 @@ TEST(JobDevicesTest, RefusesNodesThatWouldDiffer) {
   ASSERT_FALSE(placed);
   EXPECT_EQ(placed.error().code, "scenario.unequal-nodes");
   EXPECT_EQ(placed.error().message,
-            "a job has equally many GPUs of each node, and 13 do not divide among 2 nodes of 8");
+            "a job must use the same number of GPUs on each node, but 13 do not divide among 2 "
+            "nodes of 8");
   EXPECT_EQ(placed.error().hint, "take 12 or 14 GPUs");
 }
 
@@ -44,7 +45,7 @@ TEST(JobDevicesTest, RefusesGroupsOfTensorRanksThatAPartOfANodeWouldSplit) {
   const auto placed = PlaceJob(12, kTwoOfEight, 4);
   ASSERT_FALSE(placed);
   EXPECT_EQ(placed.error().code, "scenario.split-tensor-group");
-  EXPECT_EQ(placed.error().hint, "take 8 or 16 GPUs, or a degree that divides 6");
+  EXPECT_EQ(placed.error().hint, "use 8 or 16 GPUs, or a degree that divides 6");
   EXPECT_EQ(CodeOf(12, kTwoOfEight, 3), "");
   EXPECT_EQ(CodeOf(12, kTwoOfEight, 2), "");
   EXPECT_EQ(CodeOf(6, kTwoOfEight, 4), "") << "in one node nothing is split";

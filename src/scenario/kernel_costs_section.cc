@@ -136,10 +136,10 @@ void ReadUnalignedBatches(MappingReader& kernels, calibration::KernelCosts& cost
     if (older != costs.batched_unaligned.end() && older->torch == batches.torch) {
       diagnostics.push_back({"calibration.repeated-point", node.location(),
                              batches.torch == Version()
-                                 ? "a second entry without torch"
-                                 : fmt::format("a second entry from torch {}.{} on",
+                                 ? "a second entry has no torch"
+                                 : fmt::format("a second entry starts at torch {}.{}",
                                                batches.torch.major, batches.torch.minor),
-                             "give each release once"});
+                             "write one entry for each release"});
       continue;
     }
     costs.batched_unaligned.insert(older, batches);
@@ -170,14 +170,15 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
     if (efficiency.max_efficiency == 0 && !figures->failed()) {
       // Both being zero would mean "unknown", and Check() would accept it.
       figures->Report("max_efficiency", "calibration.implausible",
-                      "an efficiency lies above 0 and at most at 1: 0",
-                      "leave the data type out when nothing is known about it");
+                      "an efficiency must be above 0 and at most 1: 0",
+                      "leave the data type out if its efficiency is unknown");
     }
     figures->Finish();
   }
   gemm->Finish();
   if (!any && !gemm->failed()) {
-    kernels.Report("gemm", "calibration.no-gemm", "no data type has figures for matrix products",
+    kernels.Report("gemm", "calibration.no-gemm",
+                   "there are no figures for matrix products of any data type",
                    "write for example 'bf16: {max_efficiency: 0.75, half_flops: 3000000000}'");
   }
 }
@@ -210,7 +211,7 @@ calibration::AttentionSurface ReadCores(MappingReader& by_type, std::string_view
   std::map<std::pair<std::int64_t, std::int64_t>, std::map<std::int64_t, Time>> curves;
   for (const Node& node : ReadRows(by_type, type)) {
     const std::vector<Node> row =
-        ItemsOfRow(node, 4, "heads, a sequence's length, a head's size, a time",
+        ItemsOfRow(node, 4, "the number of heads, a sequence's length, a head's size and a time",
                    "[128, 2048, 64, 310 us]", diagnostics);
     if (row.empty()) continue;
     const auto heads = ReadCount(row[0], diagnostics);
@@ -220,9 +221,9 @@ calibration::AttentionSurface ReadCores(MappingReader& by_type, std::string_view
     if (!heads || !sequence || !head_size || !time) continue;
     if (!curves[{*head_size, *heads}].emplace(*sequence, *time).second) {
       diagnostics.push_back({"calibration.repeated-point", node.location(),
-                             fmt::format("a second row for {} heads of {} and a sequence of {}",
+                             fmt::format("a second row has {} heads of {} and a sequence of {}",
                                          *heads, *head_size, *sequence),
-                             "give each combination of sizes once"});
+                             "write one row for each combination of sizes"});
     }
   }
   calibration::AttentionSurface surface;
@@ -281,9 +282,9 @@ calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view ty
   if (wanted != points.size()) {
     by_type.Report(
         type, "calibration.incomplete-surface",
-        fmt::format("{} x {} x {} values of m, n and k need {} rows: {}", surface.m.size(),
+        fmt::format("{} x {} x {} values of m, n and k need {} rows, not {}", surface.m.size(),
                     surface.n.size(), surface.k.size(), wanted, points.size()),
-        "give every combination of the values exactly once");
+        "write exactly one row for each combination of the values");
     return {};
   }
   surface.times.resize(wanted);
@@ -293,10 +294,10 @@ calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view ty
                                    surface.k.size() +
                                PlaceOnAxis(surface.k, point.k)];
     if (time != Time()) {
-      diagnostics.push_back(
-          {"calibration.incomplete-surface", point.location,
-           fmt::format("a second row for one product: {} x {} x {}", point.m, point.n, point.k),
-           "give every combination of the values exactly once"});
+      diagnostics.push_back({"calibration.incomplete-surface", point.location,
+                             fmt::format("a second row has the same product: {} x {} x {}", point.m,
+                                         point.n, point.k),
+                             "write exactly one row for each combination of the values"});
       return {};
     }
     time = point.time;
@@ -333,9 +334,9 @@ std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
     if (!releases.empty() && *torch <= releases.back().torch) {
       diagnostics.push_back(
           {"calibration.implausible", node.location(),
-           fmt::format("releases must be ascending: {}.{} after {}.{}", torch->major, torch->minor,
-                       releases.back().torch.major, releases.back().torch.minor),
-           "each is what is different from the one before it"});
+           fmt::format("releases must be in ascending order: {}.{} after {}.{}", torch->major,
+                       torch->minor, releases.back().torch.major, releases.back().torch.minor),
+           "let each release state only its differences from the one before"});
       continue;
     }
     releases.push_back({.torch = *torch, .costs = std::move(costs)});
@@ -400,11 +401,11 @@ KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnost
     for (DataType type : kDataTypes) {
       const auto at = static_cast<std::size_t>(type);
       if (!written[at] || forward[at]) continue;
-      section.Report(key, "calibration.incomplete-surface",
-                     fmt::format("products of gradients in {} were measured, those of the forward "
-                                 "were not",
-                                 Name(type)),
-                     fmt::format("add gemm_surface.{}", Name(type)));
+      section.Report(
+          key, "calibration.incomplete-surface",
+          fmt::format("products of gradients in {} were measured, but not the products of forward",
+                      Name(type)),
+          fmt::format("add gemm_surface.{}", Name(type)));
     }
   }
   by_type("attention_forward_surface", costs.attention_forward_surface, ReadCores);

@@ -123,13 +123,12 @@ Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::strin
     if (auto base = Load(path, overrides, cache); !base) faults = std::move(base.error());
   }
   if (faults.empty()) {
-    faults.push_back(
-        {"sweep.no-finite-set",
-         {fmt::format("--set {}={}", key, kNoValue), 0, 0},
-         fmt::format("'all' takes a key with a choice of words, true and false, or few "
-                     "numbers, which this is not: '{}'",
-                     key),
-         "name the values, or a range: 1..64 x2"});
+    faults.push_back({"sweep.no-finite-set",
+                      {fmt::format("--set {}={}", key, kNoValue), 0, 0},
+                      fmt::format("'all' needs a key with a choice of words, with true and false, "
+                                  "or with few numbers, not: '{}'",
+                                  key),
+                      "list the values, or write a range: 1..64 x2"});
   }
   return tl::unexpected(std::move(faults));
 }

@@ -102,9 +102,10 @@ TEST(Load, WithdrawnSettingsAreNamed) {
                 "s.yaml:12:9 plan.no-longer-modelled", "s.yaml:13:40 plan.no-longer-modelled",
                 "s.yaml:13:49 input.unknown-key", "s.yaml:14:43 plan.no-longer-modelled"}));
   const std::string said = Format(asked.error());
-  EXPECT_NE(said.find("vocabularies shared out over the stages of a pipeline are no longer "
-                      "modelled: 'vocab_1'"),
-            std::string::npos)
+  EXPECT_NE(
+      said.find(
+          "vocabularies divided among the stages of a pipeline are no longer modelled: 'vocab_1'"),
+      std::string::npos)
       << said;
   EXPECT_NE(said.find("plans of InternEvo are no longer modelled: 'internevo'\n"
                       "  hint: write framework: megatron or reference"),
@@ -509,7 +510,7 @@ TEST(Load, TakesNamesInThePlaceOfPaths) {
   ASSERT_TRUE(flat.has_value()) << Messages(flat);
   EXPECT_EQ(flat->gpu->name, "h100-sxm");
   EXPECT_NE(std::find(flat->warnings.begin(), flat->warnings.end(),
-                      "gpu: h100 is taken as h100-sxm; other forms are named in full"),
+                      "gpu: h100 is taken as h100-sxm; write the full name for another form"),
             flat->warnings.end());
 }
 
@@ -600,13 +601,14 @@ TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
   ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
   EXPECT_EQ(loaded->warnings,
             (std::vector<std::string>{
-                "training.master_weights has no effect with parameters in fp32, which need none",
-                "training.checkpoint_early_stop has no effect with activation_checkpointing none: "
-                "it ends the recomputation of full and selective_op",
-                "communication.nccl_collnet has no effect on one node, whose GPUs send nothing "
-                "through the fabric's switches",
-                "training.norm has no effect on this model: its layers run the same kernels by "
-                "default"}));
+                "training.master_weights has no effect with fp32 parameters, which need no master "
+                "weights",
+                "training.checkpoint_early_stop has no effect with activation_checkpointing none; "
+                "it applies to full and selective_op only",
+                "communication.nccl_collnet has no effect on one node, because its GPUs send "
+                "nothing through the fabric's switches",
+                "training.norm has no effect on this model, because its layers run the same "
+                "kernels by default"}));
 }
 
 TEST(Load, WarnsAboutKeysWithoutEffect) {
@@ -616,15 +618,15 @@ TEST(Load, WarnsAboutKeysWithoutEffect) {
   EXPECT_EQ(loaded->warnings,
             (std::vector<std::string>{
                 "data_parallel.prefetch has no effect with framework reference at stage 0",
-                "training.attention has no effect on a layer list, whose times and activations "
-                "are given"}));
+                "training.attention has no effect on a layer list, because the list states times "
+                "and activations"}));
   const Result<Scenario> textbook =
       LoadString(Shipped("zero_stage: 0, framework: ddp", "zero_stage: 0, framework: reference"),
                  {"training.dispatch.module=7 us", "training.dispatch.autograd=0 us"});
   ASSERT_TRUE(textbook.has_value()) << Messages(textbook);
   EXPECT_EQ(textbook->warnings,
             (std::vector<std::string>{"training.dispatch has no effect with framework reference, "
-                                      "which leaves the host out"}));
+                                      "which does not model the host"}));
 }
 
 TEST(Load, DispatchComesFromTheProfileUnlessTheScenarioSaysIt) {
@@ -656,11 +658,10 @@ TEST(Load, AProfileOfTablesTakesTheRestFromTheGpuType) {
   EXPECT_TRUE(loaded->calibration->kernels.has_value());
   EXPECT_EQ(
       loaded->warnings,
-      (std::vector<std::string>{
-          "the calibration profile has no kernels, links, memory; taken from "
-          "calibration/h100-sxm.yaml",
-          "the calibration profile 'mine' does not say which GPU it is of (its key 'gpu'); it "
-          "is taken for h100-sxm"}));
+      (std::vector<std::string>{"the calibration profile has no kernels, links, memory; taken from "
+                                "calibration/h100-sxm.yaml",
+                                "the calibration profile 'mine' does not name its GPU (key 'gpu'); "
+                                "it is used for h100-sxm"}));
 }
 
 // A profile of another GPU is not a forecast, so it must be requested explicitly.
@@ -669,20 +670,20 @@ TEST(Load, RefusesAProfileOfAnotherGpuUnlessAskedForIt) {
   const std::string pin = "calibration=calibration/h100-sxm.yaml";
   EXPECT_EQ(Messages(LoadString(a100, {pin})),
             "--set calibration=calibration/h100-sxm.yaml: error[calibration.another-gpu]: the "
-            "profile 'h100-sxm' is of h100-sxm, h100-96gb, and this GPU is a100-sxm-80gb\n"
-            "  hint: leave it out (--set calibration=null): the profile of a100-sxm-80gb is then "
-            "taken; or accept it, with a warning: --set calibration_of_another_gpu=true\n");
+            "profile 'h100-sxm' is for h100-sxm, h100-96gb, but this GPU is a100-sxm-80gb\n"
+            "  hint: leave it out (--set calibration=null) to use the profile of a100-sxm-80gb; or "
+            "accept it, with a warning: --set calibration_of_another_gpu=true\n");
   const auto own = LoadString(a100, {pin, "calibration=null"});
   ASSERT_TRUE(own.has_value()) << Messages(own);
   EXPECT_EQ(own->calibration->name, "a100-sxm-80gb");
   EXPECT_EQ(own->warnings, std::vector<std::string>{});
   const auto asked = LoadString(a100, {pin, "calibration_of_another_gpu=true"});
   ASSERT_TRUE(asked.has_value()) << Messages(asked);
-  EXPECT_EQ(asked->warnings,
-            std::vector<std::string>{
-                "the calibration profile 'h100-sxm' is of h100-sxm, h100-96gb, and is taken for "
-                "a100-sxm-80gb because of calibration_of_another_gpu: the error may be far beyond "
-                "the stated range"});
+  EXPECT_EQ(
+      asked->warnings,
+      std::vector<std::string>{"the calibration profile 'h100-sxm' is for h100-sxm, h100-96gb, but "
+                               "is used for a100-sxm-80gb because of calibration_of_another_gpu; "
+                               "the error may be far beyond the stated range"});
   const auto resolved = LoadString(ToJson(asked->resolved));
   ASSERT_TRUE(resolved.has_value()) << Messages(resolved);
   EXPECT_EQ(resolved->warnings, asked->warnings);
@@ -697,9 +698,10 @@ TEST(Load, AProfileMayHoldForSeveralGpus) {
   }
   const auto idle = LoadString(std::string(kShipped), {pin, "calibration_of_another_gpu=true"});
   ASSERT_TRUE(idle.has_value()) << Messages(idle);
-  EXPECT_EQ(idle->warnings,
-            std::vector<std::string>{"calibration_of_another_gpu has no effect here: no profile is "
-                                     "of another GPU"});
+  EXPECT_EQ(
+      idle->warnings,
+      std::vector<std::string>{
+          "calibration_of_another_gpu has no effect here, because all profiles are for this GPU"});
 }
 
 TEST(Load, ProfilesOfOtherNodesAreOfTheirGpusToo) {
@@ -799,8 +801,8 @@ TEST(Load, ASlowDeviceThatIsIdleHasNoEffect) {
   ASSERT_EQ(part->slow_devices.size(), 1u);
   EXPECT_EQ(part->slow_devices[0].rank, 1);
   EXPECT_EQ(part->warnings,
-            std::vector<std::string>{"cluster.slow_devices: node1/gpu1 is idle (cluster.devices), "
-                                     "so that its speed has no effect"});
+            std::vector<std::string>{"cluster.slow_devices: the speed of node1/gpu1 has no effect, "
+                                     "because the job does not use this device (cluster.devices)"});
   const auto twelve = LoadString(slow, {"cluster.devices=12"});
   ASSERT_TRUE(twelve.has_value()) << Messages(twelve);
   EXPECT_EQ(twelve->slow_devices[1].rank, 7);  // of six of each node
@@ -838,11 +840,10 @@ TEST(Load, WarnsWhereFlashAttentionIsTakenOnBlackwell) {
   };
   const std::vector<std::string> said = warnings("b200", "deepspeed");
   ASSERT_EQ(said.size(), 1U);
-  EXPECT_EQ(
-      said.front(),
-      "training.attention is not given: taken is flash, FlashAttention-2, which has no kernels "
-      "for b200 and reaches a quarter of cuDNN's rate there; if cuDNN's attention runs, "
-      "write training.attention: cudnn");
+  EXPECT_EQ(said.front(),
+            "training.attention is not given, so flash (FlashAttention-2) is assumed, which has no "
+            "kernels for b200 and reaches a quarter of the rate of cuDNN there; if you use cuDNN's "
+            "attention, write training.attention: cudnn");
   EXPECT_TRUE(warnings("b200", "deepspeed", ", attention: flash").empty());
   EXPECT_TRUE(warnings("b200", "ddp").empty());
   EXPECT_TRUE(warnings("h100-sxm", "deepspeed").empty());
@@ -856,11 +857,11 @@ TEST(Load, WarnsAboutTablesOfOtherGroups) {
   };
   EXPECT_EQ(WarningsWithTables(table(8, 8)), std::vector<std::string>{});
   EXPECT_EQ(WarningsWithTables(table(2, 1) + ", " + table(8, 8)), std::vector<std::string>{});
-  EXPECT_EQ(WarningsWithTables(table(4, 1) + ", " + table(2, 1)),
-            std::vector<std::string>{
-                "the calibration profile's collectives were measured over 4 ranks on 1 node, 2 "
-                "ranks on 1 node; none of them is used, because this plan has 8 ranks on 8 nodes "
-                "(every device of a flat cluster is a node)"});
+  EXPECT_EQ(
+      WarningsWithTables(table(4, 1) + ", " + table(2, 1)),
+      std::vector<std::string>{"the calibration profile's collectives were measured over 4 ranks "
+                               "on 1 node, 2 ranks on 1 node; no table is used, because this plan "
+                               "has 8 ranks on 8 nodes (each device of a flat cluster is a node)"});
   // Hybrid sharding: groups of four shards, and of two replicas.
   const std::vector<std::string> hybrid = {"data_parallel.zero_stage=3",
                                            "data_parallel.shard_group_size=4"};
@@ -881,8 +882,8 @@ TEST(Load, AFlatClusterTakesTablesOfOtherNodesAndSaysSo) {
   };
   const auto sentence = [](const char* measured) {
     return fmt::format(
-        "this flat cluster takes collectives that were measured over {}; every device of a flat "
-        "cluster is a node, and the calibration profile has no table of that",
+        "this flat cluster uses collectives that were measured over {}; each device of a flat "
+        "cluster is a node, and the calibration profile has no table for that",
         measured);
   };
   EXPECT_EQ(WarningsWithTables(table("all_reduce", 8, 1) + ", " + table("all_gather", 8, 1)),
@@ -908,16 +909,15 @@ TEST(Load, MeasuredKernelsTakeWhatTheyLackFromTheGpuType) {
   EXPECT_EQ(loaded->calibration->kernels->memory_curve.size(), 1u);
   EXPECT_EQ(loaded->calibration->kernels->launch, Microseconds(5));
   EXPECT_FALSE(loaded->calibration->kernels->gemm_tiling[1].empty());
-  EXPECT_EQ(
-      loaded->warnings,
-      (std::vector<std::string>{
-          "the calibration profile has no links, memory, kernels.gemm.bf16, kernels.power, "
-          "kernels.attention.flash1, kernels.attention.flash2, kernels.attention.flash3, "
-          "kernels.attention.cudnn, kernels.gemm_unaligned, kernels.gemm_unaligned_even, "
-          "kernels.gemm_unaligned_result, kernels.variation; taken from "
-          "calibration/h100-sxm.yaml",
-          "the calibration profile 'mine' does not say which GPU it is of (its key 'gpu'); it "
-          "is taken for h100-sxm"}));
+  EXPECT_EQ(loaded->warnings,
+            (std::vector<std::string>{
+                "the calibration profile has no links, memory, kernels.gemm.bf16, kernels.power, "
+                "kernels.attention.flash1, kernels.attention.flash2, kernels.attention.flash3, "
+                "kernels.attention.cudnn, kernels.gemm_unaligned, kernels.gemm_unaligned_even, "
+                "kernels.gemm_unaligned_result, kernels.variation; taken from "
+                "calibration/h100-sxm.yaml",
+                "the calibration profile 'mine' does not name its GPU (key 'gpu'); it is used for "
+                "h100-sxm"}));
   // How far forecasts of other sources are off, as well.
   std::vector<std::string> general;
   for (const calibration::Residual& residual : loaded->calibration->residuals) {

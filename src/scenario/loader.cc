@@ -254,10 +254,10 @@ class Loader::Reading {
       if (meant.empty() && source.path() == "model") {
         meant = FilesMeant(NameOnTheHub(path), source.path());
       }
-      const std::string others =
-          source.path() == "model" && path.find('/') == std::string::npos
-              ? "; stepcast list models names the shipped ones, others by their config.json"
-              : "";
+      const std::string others = source.path() == "model" && path.find('/') == std::string::npos
+                                     ? "; stepcast list models shows the shipped models; other "
+                                       "models are described by their config.json"
+                                     : "";
       Report("file.not-found", source.location(),
              fmt::format("{} names a file that does not exist: {}", Quoted(source.path()),
                          Quoted(path)),
@@ -383,14 +383,15 @@ class Loader::Reading {
     if (!file.devices.has_value() && HasKey("cluster", "devices")) return;
     if (flat && !file.other_nodes.empty()) {
       Report("scenario.mixed-flat", LocationOf(root_, "cluster.other_nodes"),
-             "a flat cluster has no nodes beside which there could be others",
-             "take node types as topologies, or slow_devices");
+             "a flat cluster has no nodes, so it cannot have other nodes",
+             "use topologies with node types, or slow_devices");
       return;
     }
     if (flat && file.devices) {
       Report("scenario.devices-of-flat", LocationOf(root_, "cluster.devices"),
-             "the devices of a flat cluster are those of its topology, and all are used",
-             "write the number there: --set cluster.topology.devices=..., without cluster.devices");
+             "a job uses all devices of a flat cluster, and their number is in its topology",
+             "write the number in the topology: --set cluster.topology.devices=..., and remove "
+             "cluster.devices");
       return;
     }
     for (const OtherNodes& other : file.other_nodes) *nodes += other.nodes;
@@ -421,9 +422,10 @@ class Loader::Reading {
     if (!file.other_nodes.empty() && devices < all) {
       Report(
           "scenario.devices-of-mixed-nodes", location,
-          fmt::format("a job on a part of several kinds of nodes is not supported: {} of {} GPUs",
-                      devices, all),
-          "say with 'nodes' how many of each kind the job has, and leave 'devices' out");
+          fmt::format(
+              "a job cannot use only part of a cluster with several kinds of nodes: {} of {} GPUs",
+              devices, all),
+          "write the number of nodes of each kind with 'nodes', and remove 'devices'");
       return std::nullopt;
     }
     auto placed = PlaceJob(devices, described, file.request.tensor.value_or(1));
@@ -471,9 +473,10 @@ class Loader::Reading {
       if (cluster == nullptr) continue;
       if (cluster->gpus_per_node() != scenario_.cluster->gpus_per_node()) {
         Report("scenario.mixed-nodes", other.location,
-               fmt::format("all nodes of a cluster have as many GPUs: these have {}, the first {}",
+               fmt::format("all nodes of a cluster must have the same number of GPUs: these have "
+                           "{}, the first {}",
                            cluster->gpus_per_node(), scenario_.cluster->gpus_per_node()),
-               "take node types of as many GPUs");
+               "use node types with the same number of GPUs");
         continue;
       }
       scenario_.other_nodes.push_back({.nodes = static_cast<int>(other.nodes),
@@ -516,7 +519,7 @@ class Loader::Reading {
         Report(
             "calibration.none-for-gpu", of_device,
             fmt::format("there is no calibration profile for this GPU type: {}", Quoted(gpu->name)),
-            "name one with calibration:");
+            "name a profile with calibration: PATH");
         return nullptr;
       }
     }
@@ -528,8 +531,8 @@ class Loader::Reading {
     if (profile == nullptr || !gpu.has_value()) return profile;
     if (const auto stand_in = StandInAs(*profile, *gpu)) {
       scenario_.warnings.push_back(
-          fmt::format("nothing was measured of {}: the profile '{}' stands in, of the same {}, and "
-                      "the step time's range is twice as wide",
+          fmt::format("no measurements exist for {}; the profile '{}' is used instead, with the "
+                      "same {}, and the step time's range is twice as wide",
                       gpu->name, profile->name,
                       gpu->compute_capability > 0 ? "compute capability" : "generation"));
       profile = std::make_shared<const calibration::Calibration>(
@@ -592,7 +595,7 @@ class Loader::Reading {
     }
     if (const auto lacking = calibration::MissingSections(*filled); !lacking.empty()) {
       Report("calibration.missing-section", source.location(),
-             fmt::format("the profile has no {}, and neither has one of GPU type {}",
+             fmt::format("the profile has no {}, nor does the profile of GPU type {}",
                          fmt::join(lacking, ", "), Quoted(gpu.name)),
              "add the sections to the profile");
       return profile;

@@ -75,15 +75,15 @@ std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
     return Machine{.topology = name->tree(),
                    .nodes = nodes,
                    .devices = whole ? std::nullopt : std::optional(gpus),
-                   .taken = fmt::format("{} {} are taken to be those of {} (cluster.topology says "
-                                        "otherwise)",
-                                        gpus, sheet->name, shipped->name)};
+                   .taken = fmt::format(
+                       "{} {} are assumed to be those of {} (set cluster.topology to change this)",
+                       gpus, sheet->name, shipped->name)};
   }
   if (gpus > kMostOfWorkstation) {
     diagnostics.push_back(
         {"topology.too-many-gpus", location,
          fmt::format("a workstation has at most {} GPUs: {}", kMostOfWorkstation, gpus),
-         "describe the cluster as a topology (docs/formats/topology.md), and name it: "
+         "describe the cluster in a topology file (docs/formats/topology.md), and name it: "
          "--cluster my.yaml"});
     return std::nullopt;
   }
@@ -93,8 +93,8 @@ std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
       .topology = mapping->tree(),
       .nodes = 1,
       .devices = std::nullopt,
-      .taken = fmt::format("{} {} are taken to be a workstation's, on {} GB/s of PCIe each without "
-                           "NVLink (cluster.topology says otherwise)",
+      .taken = fmt::format("{} {} are assumed to be in a workstation, each on {} GB/s of PCIe "
+                           "without NVLink (set cluster.topology to change this)",
                            gpus, sheet->name, PcieBandwidthOf(*sheet))};
 }
 

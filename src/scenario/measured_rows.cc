@@ -50,7 +50,7 @@ std::vector<Node> ReadRows(MappingReader& section, std::string_view key) {
   if (!nodes) return {};
   if (nodes->empty()) {
     section.Report(key, "calibration.no-points", "a curve needs at least one point: nothing",
-                   "leave the key out when nothing was measured");
+                   "leave the key out if nothing was measured");
   }
   return *nodes;
 }

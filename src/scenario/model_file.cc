@@ -173,7 +173,7 @@ void CheckConstants(MappingReader& reader, const Architecture& architecture) {
   for (const char* key : {"rope_theta", "rope_scaling"}) {
     if (architecture.position == model::Position::kRotary || !reader.Has(key)) continue;
     reader.Report(key, "model.impossible",
-                  fmt::format("only rotary positions have '{}': position is {}", key,
+                  fmt::format("'{}' applies to rotary positions only: position is {}", key,
                               Name(architecture.position)),
                   "leave it out, or write 'position: rotary'");
   }
@@ -202,8 +202,8 @@ Family ReadFamily(MappingReader& reader) {
     const std::vector<std::string> described = NamesIn(kFamilies);
     if (std::find(described.begin(), described.end(), entry.value->scalar) != described.end()) {
       reader.diagnostics().back().hint =
-          "models of this family are described by their blocks: mixers, feed_forwards, blocks and "
-          "pattern (docs/formats/model.md)";
+          "models of this family must be described by their blocks: mixers, feed_forwards, blocks "
+          "and pattern (docs/formats/model.md)";
       continue;
     }
     const model::OtherFamily* other = model::OtherFamilyOf(entry.value->scalar);
@@ -311,11 +311,11 @@ std::shared_ptr<const model::DescribedFamily> ReadDescribedFamily(MappingReader&
   if (!name) return nullptr;
   auto family = NamesOfFamily(*name, reader.diagnostics());
   if (family == nullptr && !reader.failed()) {
-    reader.Report("family", "input.unknown-word",
-                  fmt::format("there is no family {}", Quoted(*name)),
-                  fmt::format("families of described blocks: {}; without 'family' modules have "
-                              "general names",
-                              fmt::join(NamesIn(kFamilies), ", ")));
+    reader.Report(
+        "family", "input.unknown-word", fmt::format("there is no family {}", Quoted(*name)),
+        fmt::format(
+            "families with described blocks: {}; without 'family', modules get general names",
+            fmt::join(NamesIn(kFamilies), ", ")));
   }
   return family;
 }
@@ -342,7 +342,7 @@ std::optional<model::Model> ReadTransformer(
   model::Model model = Build(std::move(name), architecture);
   if (stated.has_value() && *stated != model.parameter_count()) {
     reader.Report("parameters", "model.parameter-count",
-                  fmt::format("the dimensions give {} parameters, the file states {}",
+                  fmt::format("the dimensions give {} parameters, but the file states {}",
                               model.parameter_count(), *stated),
                   "correct the dimensions, or leave 'parameters' out");
     return std::nullopt;
@@ -402,10 +402,11 @@ ListedLayer ReadListedLayer(const Node& node, Diagnostics& diagnostics) {
   layer.backward = reader.ReadTime("backward", Need::kRequired, Zero::kAllowed).value_or(Time());
   layer.backward_weight = reader.ReadTime("backward_weight", Need::kOptional, Zero::kAllowed);
   if (layer.backward_weight && *layer.backward_weight > layer.backward && !reader.failed()) {
-    reader.Report("backward_weight", "model.backward-weight",
-                  fmt::format("the weights' part of backward takes {}, all of it {}",
-                              FormatTime(*layer.backward_weight), FormatTime(layer.backward)),
-                  "backward is the whole, gradients of inputs and of weights together");
+    reader.Report(
+        "backward_weight", "model.backward-weight",
+        fmt::format("the weight gradients take {}, but the whole backward takes {}",
+                    FormatTime(*layer.backward_weight), FormatTime(layer.backward)),
+        "write the time of the whole backward, gradients of inputs and of weights together");
   }
   layer.activation =
       reader.ReadBytes("activation", Need::kOptional, Zero::kAllowed).value_or(Bytes());
@@ -446,7 +447,7 @@ void CheckSize(const LayerList& list, MappingReader& reader) {
   const auto limit = [&reader](bool beyond, std::string_view what) {
     if (!beyond) return;
     reader.Report("layers", "model.too-large",
-                  fmt::format("the layers, repeats counted, have more than {}", what),
+                  fmt::format("the layers, including repeats, have more than {}", what),
                   "check the repeats, sizes and units");
   };
   limit(totals.layers > kMostListedLayers, fmt::format("{} layers", kMostListedLayers));
@@ -460,7 +461,8 @@ void CheckSize(const LayerList& list, MappingReader& reader) {
   limit(totals.activation > static_cast<long double>(kMostListedActivation.count()),
         "1 PiB of activations");
   if (totals.parameters == 0) {
-    reader.Report("layers", "model.no-parameters", "no layer has parameters: nothing is trained",
+    reader.Report("layers", "model.no-parameters",
+                  "no layer has parameters, so there is nothing to train",
                   "give at least one layer 'parameters: [elements, ...]'");
   }
 }
@@ -611,7 +613,7 @@ std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view
     if (!own) {
       reader.Report("config", "model.unknown-type",
                     "no shipped family describes models of this type: " + Quoted(*config_path),
-                    "name the file of its family: family: PATH");
+                    "name a family file: family: PATH");
     }
     return std::nullopt;
   }

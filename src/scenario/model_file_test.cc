@@ -229,7 +229,7 @@ TEST(ModelFileTest, ConstantsForOtherPrograms) {
   const Result<model::Model> wrong = Parse(text + "rope_theta: 10000\n");
   ASSERT_FALSE(wrong.has_value());
   EXPECT_EQ(wrong.error().at(0).message,
-            "only rotary positions have 'rope_theta': position is learned");
+            "'rope_theta' applies to rotary positions only: position is learned");
 }
 
 TEST(ModelFileTest, OptionsChangeTheTensors) {

@@ -53,7 +53,7 @@ class Overriding {
       const std::size_t end = std::min(key.find('.', begin), key.size());
       if (end == begin || segments_.size() == kDeepest) {
         Fail("override.syntax",
-             fmt::format("a key is words with dots between them: {}", Quoted(key)),
+             fmt::format("a key must be words with dots between them: {}", Quoted(key)),
              "write for example training.precision");
         return false;
       }
@@ -90,9 +90,9 @@ class Overriding {
         break;
     }
     return Fail("override.no-mapping",
-                fmt::format("{} is not a mapping, so nothing can be set in it: {}",
+                fmt::format("{} is not a mapping, so its keys cannot be set: {}",
                             Quoted(PathTo(depth)), Quoted(node->scalar)),
-                fmt::format("set {} as a whole", Quoted(PathTo(depth))));
+                fmt::format("set the whole value of {}", Quoted(PathTo(depth))));
   }
 
   std::optional<YamlTree> WithEntry(std::shared_ptr<YamlNode> copy, std::size_t depth) {
@@ -125,7 +125,7 @@ class Overriding {
     if (error != std::errc() || end != segment.data() + segment.size() ||
         index >= copy->items.size()) {
       return Fail("override.no-item",
-                  fmt::format("{} has {} items, numbered from 0, and none called {}",
+                  fmt::format("{} has {} items, numbered from 0, but no item {}",
                               Quoted(PathTo(depth)), copy->items.size(), Quoted(segment)),
                   "write the item's number, or set the sequence as a whole");
     }

@@ -65,17 +65,18 @@ TEST(WithOverride, SaysWhatIsWrong) {
   EXPECT_EQ(After("a: 1", "a="),
             "--set a=: error[override.syntax]: the override has no value: 'a='\n"
             "  hint: write KEY=null for the key's default\n");
-  EXPECT_EQ(After("a: 1", "a..b=1"),
-            "--set a..b=1: error[override.syntax]: a key is words with dots between them: 'a..b'\n"
-            "  hint: write for example training.precision\n");
+  EXPECT_EQ(
+      After("a: 1", "a..b=1"),
+      "--set a..b=1: error[override.syntax]: a key must be words with dots between them: 'a..b'\n"
+      "  hint: write for example training.precision\n");
   EXPECT_EQ(After("a: x.yaml", "a.b=1"),
-            "--set a.b=1: error[override.no-mapping]: 'a' is not a mapping, so nothing can be set "
-            "in it: 'x.yaml'\n"
-            "  hint: set 'a' as a whole\n");
-  EXPECT_EQ(After("a: [1, 2]", "a.2=1"),
-            "--set a.2=1: error[override.no-item]: 'a' has 2 items, numbered from 0, and none "
-            "called '2'\n"
-            "  hint: write the item's number, or set the sequence as a whole\n");
+            "--set a.b=1: error[override.no-mapping]: 'a' is not a mapping, so its keys cannot be "
+            "set: 'x.yaml'\n"
+            "  hint: set the whole value of 'a'\n");
+  EXPECT_EQ(
+      After("a: [1, 2]", "a.2=1"),
+      "--set a.2=1: error[override.no-item]: 'a' has 2 items, numbered from 0, but no item '2'\n"
+      "  hint: write the item's number, or set the sequence as a whole\n");
   EXPECT_EQ(After("a: 1", "a=[1").substr(0, 30), "--set a=[1: error[yaml.syntax]");
   EXPECT_EQ(After("a: 1", "=1").substr(0, 28), "--set =1: error[override.syn");
   EXPECT_EQ(After("a: 1", "a.=1").substr(0, 30), "--set a.=1: error[override.syn");

@@ -83,10 +83,11 @@ std::optional<Diagnostic> OtherFile(const Node& document) {
   return Diagnostic{
       "file.not-a-scenario", document.location(),
       list ? std::string("this is a list, not a scenario")
-           : fmt::format("this is not a scenario: it has none of its sections, and begins with {}",
-                         Quoted(document.tree()->entries.front().key)),
-      fmt::format("a scenario says 'stepcast: 1', model, cluster, training and data_parallel; if "
-                  "another program trains with this file: stepcast init {}",
+           : fmt::format(
+                 "this is not a scenario: it has no section of a scenario, and begins with {}",
+                 Quoted(document.tree()->entries.front().key)),
+      fmt::format("a scenario has 'stepcast: 1', model, cluster, training and data_parallel; if "
+                  "this file configures another program: stepcast init {}",
                   document.file())};
 }
 
@@ -119,7 +120,7 @@ std::optional<Node> ScenarioOfPlan(const Node& document, Diagnostics& diagnostic
       reader.Report(kVersionKey, "plan.version",
                     fmt::format("this program reads version {} of the plan format, not {}",
                                 kPlanVersion, *number),
-                    "write the plan anew with --emit, from the scenario that it was made of");
+                    "create the plan again with --emit, from its scenario");
       return std::nullopt;  // its keys may mean something else
     }
   }

@@ -89,7 +89,7 @@ void ReadShare(MappingReader& reader, plan::Request& request) {
   }
   if (request.checkpointed_blocks) return;
   reader.Report("checkpointed_blocks", "input.not-a-part",
-                fmt::format("{} needs all, or a part such as 1/2: '{}'",
+                fmt::format("{} must be all or a part such as 1/2: '{}'",
                             Quoted(reader.PathOf("checkpointed_blocks")), *text),
                 "write all, k/n with 1 <= k <= n <= 1000 (1/k is every k-th block), or first k");
 }
@@ -105,10 +105,10 @@ void ReadRecomputedModules(MappingReader& reader, plan::Request& request) {
                                      [&](const auto& entry) { return word == entry.name; });
     if (known == std::end(model::kRecomputedModuleNames)) {
       reader.Report("recompute_modules", "input.unknown-word",
-                    fmt::format("{} has a module that cannot be recomputed by itself: {}",
+                    fmt::format("{} contains a module that cannot be recomputed by itself: {}",
                                 Quoted(reader.PathOf("recompute_modules")), Quoted(word)),
-                    "write some of core_attn mlp layernorm moe moe_act mla_up_proj, with one space "
-                    "between, or a list of them");
+                    "write one or more of core_attn mlp layernorm moe moe_act mla_up_proj, "
+                    "separated by one space, or a list of them");
       return;
     }
     modules.*known->member = true;
@@ -138,11 +138,11 @@ void ReadDataLoading(MappingReader& reader, plan::Request& request) {
   loading.bytes = reader.ReadBytes("bytes", Need::kOptional, Zero::kAllowed);
   if (loading.workers == 0 && reader.Has("prefetch") && !reader.failed()) {
     // As in torch.utils.data.DataLoader, with any number.
-    reader.Report("prefetch", "plan.data-loading",
-                  fmt::format("prefetch is {} and workers is 0: without workers nothing is made "
-                              "ahead",
-                              loading.prefetch),
-                  "write workers: 1 or more, or leave prefetch out");
+    reader.Report(
+        "prefetch", "plan.data-loading",
+        fmt::format("without workers nothing is loaded ahead: prefetch is {} and workers is 0",
+                    loading.prefetch),
+        "write workers: 1 or more, or leave prefetch out");
   }
   reader.Finish();
   if (!reader.failed()) request.data_loading = loading;
@@ -173,11 +173,12 @@ void ReadLora(MappingReader& reader, plan::Request& request) {
         std::find_if(std::begin(model::kAdaptedLayerNames), std::end(model::kAdaptedLayerNames),
                      [&](const auto& entry) { return word == entry.name; });
     if (known == std::end(model::kAdaptedLayerNames)) {
-      reader.Report("targets", "input.unknown-word",
-                    fmt::format("{} has a linear layer that is not known: {}",
-                                Quoted(reader.PathOf("targets")), Quoted(word)),
-                    fmt::format("write some of {}, with one space between, or a list of them",
-                                fmt::join(names, " ")));
+      reader.Report(
+          "targets", "input.unknown-word",
+          fmt::format("{} contains an unknown linear layer: {}", Quoted(reader.PathOf("targets")),
+                      Quoted(word)),
+          fmt::format("write one or more of {}, separated by one space, or a list of them",
+                      fmt::join(names, " ")));
       continue;
     }
     lora.targets.*known->member = true;
@@ -198,8 +199,8 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
     reader.Report("histogram", "input.lengths",
                   fmt::format("{} needs 1 to {} lengths: {}", Quoted(reader.PathOf("histogram")),
                               kMostLengths, rows.size()),
-                  "group the lengths of samples, and write each group's longest and its weight: "
-                  "[[512, 70], [4096, 30]]");
+                  "group the lengths, and write each group's longest length and its weight: [[512, "
+                  "70], [4096, 30]]");
     return {};
   }
   model::SampleLengths histogram;
@@ -212,7 +213,7 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
            .location = row.location(),
            .message = fmt::format("{} needs tokens and a weight: {} numbers", Quoted(row.path()),
                                   pair->size()),
-           .hint = "write [512, 70] where 70 samples, or 70 % of them, have 512 tokens"});
+           .hint = "for example, write [512, 70] if 70 samples, or 70 % of them, have 512 tokens"});
       continue;
     }
     const auto tokens = ReadInteger((*pair)[0], kTokens, reader.diagnostics());
@@ -224,10 +225,10 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
       std::adjacent_find(histogram.begin(), histogram.end(),
                          [](const auto& a, const auto& b) { return a.tokens == b.tokens; });
   if (twice != histogram.end()) {
-    reader.Report(
-        "histogram", "input.lengths",
-        fmt::format("{} has a length twice: {}", Quoted(reader.PathOf("histogram")), twice->tokens),
-        "add their weights up");
+    reader.Report("histogram", "input.lengths",
+                  fmt::format("{} contains a length twice: {}", Quoted(reader.PathOf("histogram")),
+                              twice->tokens),
+                  "add the weights of equal lengths");
   }
   return histogram;
 }
@@ -367,10 +368,10 @@ constexpr SectionKey kParallelismKeys[] = {
          if (blocks) {
            request.stage_layers = *std::move(blocks);
          } else {
-           reader.Report(
-               "stage_layers", "input.stage-layout",
-               fmt::format("this is no layout of stages, {}: {}", blocks.error(), Quoted(*layout)),
-               "write a list of blocks, [3, 3, 2, 0], or a layout: Ettt|ttt|tt|L");
+           reader.Report("stage_layers", "input.stage-layout",
+                         fmt::format("the layout of stages is not valid, {}: {}", blocks.error(),
+                                     Quoted(*layout)),
+                         "write a list of blocks, [3, 3, 2, 0], or a layout: Ettt|ttt|tt|L");
          }
          return;
        }
@@ -421,10 +422,10 @@ std::optional<std::int64_t> ReadElements(const char* key, MappingReader& reader)
   if (!node) return std::nullopt;
   if (node->kind() == NodeKind::kScalar && node->scalar() == "auto") {
     reader.Report(key, "input.auto",
-                  fmt::format("{} is 'auto', which Hugging Face fills in by the model",
+                  fmt::format("{} is 'auto', which Hugging Face replaces by a value for the model",
                               Quoted(reader.PathOf(key))),
-                  "leave the key out for DeepSpeed's own default; stepcast init FILE.json makes of "
-                  "auto what Hugging Face makes of it");
+                  "leave the key out for DeepSpeed's own default, or let stepcast init FILE.json "
+                  "replace auto as Hugging Face does");
     return std::nullopt;
   }
   const bool exponent = node->kind() == NodeKind::kScalar && !node->quoted() &&

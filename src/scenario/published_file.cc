@@ -36,7 +36,7 @@ YamlTree ReadTree(MappingReader& reader, std::string_view key, Need need,
   diagnostics.push_back(
       {"input.wrong-kind", node->location(),
        fmt::format("{} needs a mapping, not {}", Quoted(node->path()), node->Described()),
-       "write what a scenario has there"});
+       "write the keys of a scenario"});
   return nullptr;
 }
 
@@ -132,7 +132,7 @@ PublishedCase ReadCase(const Node& node, const YamlTree& shared, const Parts& pa
     reader.Report(
         "name", "published.nothing-measured",
         fmt::format("the case has neither a step time nor a peak of memory: {}", Quoted(row.name)),
-        "add step_time, allocated, reserved, driver or mfu");
+        "add at least one of step_time, allocated, reserved, driver and mfu");
   }
   UseParts(reader, parts, row, diagnostics);
   if (auto reason = TextOf(reader, "not_simulated"); !reason.empty()) {
@@ -196,7 +196,7 @@ std::optional<PublishedSource> ReadPublished(const Node& node, Diagnostics& diag
       if (read.name.empty() || names.insert(read.name).second) continue;
       diagnostics.push_back({"published.duplicate-name", read.location,
                              fmt::format("another case has this name: {}", Quoted(read.name)),
-                             "give every case a name of its own"});
+                             "give each case its own name"});
     }
   }
   if (reader.failed()) return std::nullopt;

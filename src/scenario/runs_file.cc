@@ -63,7 +63,7 @@ class Reader {
     if (table_.rows.size() > kMostRuns) {
       Add("runs.too-many", table_.rows[kMostRuns].front().location,
           fmt::format("a table has at most {} runs: {}", kMostRuns, table_.rows.size()),
-          "leave out runs that are least like those to be forecast");
+          "remove the runs that are least like those to forecast");
     }
     for (const std::vector<CsvCell>& row : table_.rows) {
       if (table_.rows.size() > kMostRuns || faults_.size() >= kMostShownFaults) break;
@@ -87,7 +87,8 @@ class Reader {
       if (own || IsSetting(heading.text)) continue;
       const std::string_view near = NearestWord(heading.text, known);
       Add("runs.unknown-column", heading.location,
-          fmt::format("this is neither a measurement nor a setting: {}", Quoted(heading.text)),
+          fmt::format("this column is neither a measurement nor a setting: {}",
+                      Quoted(heading.text)),
           near.empty() ? fmt::format("columns are {}, and keys of a scenario such as "
                                      "training.sequence_length",
                                      fmt::join(known, ", "))
@@ -171,7 +172,7 @@ class Reader {
         Add("runs.measured-twice", cell->location,
             fmt::format("the run has two times: {} and {}", Quoted(first->text),
                         Quoted(cell->text)),
-            "give one of step_time, step_time_s and tokens_per_s_per_gpu");
+            "keep only one of step_time, step_time_s and tokens_per_s_per_gpu");
       } else {
         first = cell;
       }
@@ -230,8 +231,8 @@ class Reader {
       run.scenario = ScenarioAt(scenario_, {"--scenario " + scenario_, 0, 0}, file);
     } else if (std::none_of(table_.headings.begin(), table_.headings.end(),
                             [](const CsvCell& heading) { return heading.text == "model"; })) {
-      Add("runs.no-scenario", run.location, "nothing says what ran: there is no scenario",
-          "add a column 'scenario', or name one for all runs with --scenario");
+      Add("runs.no-scenario", run.location, "there is no scenario for this run",
+          "add a column 'scenario', or name one for all runs with --scenario PATH");
       return;
     } else {
       auto empty = std::make_shared<YamlNode>();

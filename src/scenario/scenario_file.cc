@@ -247,7 +247,7 @@ std::optional<Node> ReadSource(MappingReader& reader, std::string_view key, Need
   reader.Report(key, node->kind() == NodeKind::kNull ? "input.no-value" : "input.wrong-kind",
                 fmt::format("{} needs a path or a mapping, not {}", Quoted(reader.PathOf(key)),
                             node->Described()),
-                "name a file, or write the mapping in its place");
+                "write a path, or the mapping itself");
   return std::nullopt;
 }
 
@@ -298,8 +298,8 @@ bool IsDescribedOnce(const MappingReader& reader, Diagnostics& diagnostics) {
     if (!reader.Has(key)) continue;
     diagnostics.push_back(
         {"scenario.two-clusters", reader.LocationOf(own),
-         fmt::format("the cluster is described twice: {} beside {}", Quoted(own), Quoted(key)),
-         "write gpu and gpus, or topology, nodes and devices"});
+         fmt::format("the cluster is described twice: {} and {}", Quoted(own), Quoted(key)),
+         "write only gpu and gpus, or only topology, nodes and devices"});
     return false;
   }
   return true;

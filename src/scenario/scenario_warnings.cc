@@ -37,10 +37,10 @@ bool WarnOfNodesThatDiffer(const std::vector<int>& sizes, const Shape& shape, Sc
     }
   }
   if (taken.empty()) return false;
-  scenario.warnings.push_back(fmt::format(
-      "this flat cluster takes collectives that were measured over {}; every device of a flat "
-      "cluster is a node, and the calibration profile has no table of that",
-      fmt::join(taken, ", ")));
+  scenario.warnings.push_back(
+      fmt::format("this flat cluster uses collectives that were measured over {}; each device of a "
+                  "flat cluster is a node, and the calibration profile has no table for that",
+                  fmt::join(taken, ", ")));
   return true;
 }
 
@@ -76,12 +76,11 @@ void WarnOfOtherTables(Scenario& scenario) {
       measured.push_back(std::move(own));
     }
   }
-  scenario.warnings.push_back(fmt::format(
-      "the calibration profile's collectives were measured over {}; none of them is used, "
-      "because "
-      "this plan has {}{}",
-      fmt::join(measured, ", "), planned.front(),
-      scenario.cluster->flat() ? " (every device of a flat cluster is a node)" : ""));
+  scenario.warnings.push_back(
+      fmt::format("the calibration profile's collectives were measured over {}; no table is used, "
+                  "because this plan has {}{}",
+                  fmt::join(measured, ", "), planned.front(),
+                  scenario.cluster->flat() ? " (each device of a flat cluster is a node)" : ""));
 }
 
 // FlashAttention-2 has no kernels for Blackwell. If the framework could use cuDNN's attention
@@ -94,11 +93,11 @@ void WarnOfSlowAttention(const ScenarioFile& file, Scenario& scenario) {
       scenario.plan.training.attention != model::Attention::kFlash) {
     return;
   }
-  scenario.warnings.push_back(fmt::format(
-      "training.attention is not given: taken is flash, FlashAttention-2, which has no kernels for "
-      "{} and reaches a quarter of cuDNN's rate there; if cuDNN's attention runs, write "
-      "training.attention: cudnn",
-      scenario.gpu->name));
+  scenario.warnings.push_back(
+      fmt::format("training.attention is not given, so flash (FlashAttention-2) is assumed, which "
+                  "has no kernels for {} and reaches a quarter of the rate of cuDNN there; if you "
+                  "use cuDNN's attention, write training.attention: cudnn",
+                  scenario.gpu->name));
 }
 
 void WarnOfUnknownAttention(const ScenarioFile& file, Scenario& scenario) {
@@ -110,22 +109,21 @@ void WarnOfUnknownAttention(const ScenarioFile& file, Scenario& scenario) {
     return;
   }
   scenario.warnings.emplace_back(
-      "training.attention cudnn is forecast as flash: the calibration profile has no figures of "
-      "cuDNN's attention");
+      "training.attention cudnn is forecast as flash, because the calibration profile has no "
+      "figures for cuDNN's attention");
 }
 
 // Warns about a profile that belongs, or may belong, to another GPU.
 void WarnOfProfile(const calibration::Calibration& profile, const topology::Gpu& gpu, bool named,
                    Scenario& scenario) {
   if (profile.gpus.empty() && named) {
-    scenario.warnings.push_back(
-        fmt::format("the calibration profile '{}' does not say which GPU it is of (its key 'gpu'); "
-                    "it is taken for {}",
-                    profile.name, gpu.name));
+    scenario.warnings.push_back(fmt::format(
+        "the calibration profile '{}' does not name its GPU (key 'gpu'); it is used for {}",
+        profile.name, gpu.name));
   } else if (!profile.MayHoldFor(gpu.name)) {
     scenario.warnings.push_back(
-        fmt::format("the calibration profile '{}' is of {}, and is taken for {} because of "
-                    "calibration_of_another_gpu: the error may be far beyond the stated range",
+        fmt::format("the calibration profile '{}' is for {}, but is used for {} because of "
+                    "calibration_of_another_gpu; the error may be far beyond the stated range",
                     profile.name, fmt::join(profile.gpus, ", "), gpu.name));
   }
 }
@@ -144,7 +142,7 @@ void WarnOfProfiles(const ScenarioFile& file, Scenario& scenario) {
   }
   if (scenario.calibration_of_another_gpu && all_hold) {
     scenario.warnings.emplace_back(
-        "calibration_of_another_gpu has no effect here: no profile is of another GPU");
+        "calibration_of_another_gpu has no effect here, because all profiles are for this GPU");
   }
 }
 
@@ -154,16 +152,16 @@ void WarnOfRouting(const RoutingRequest& routing, Scenario& scenario) {
   const topology::Fabric* fabric = scenario.cluster->fabric();
   if (fabric == nullptr || fabric->kind == topology::FabricKind::kOneSwitch) {
     scenario.warnings.emplace_back(
-        "cluster.routing and routing_seed have no effect here: the topology's fabric has no spines "
-        "to choose from; take a rail-optimised fabric or a fat-tree");
+        "cluster.routing and routing_seed have no effect here, because the topology's fabric has "
+        "no spines to choose from; use a rail-optimized fabric or a fat-tree");
     return;
   }
   if (fabric->routing == topology::Routing()) return;  // the default
   if (scenario.cluster->nodes() <= fabric->nodes_per_unit) {
-    scenario.warnings.push_back(fmt::format(
-        "cluster.routing and routing_seed have no effect here: one leaf has {} nodes below it, and "
-        "nothing crosses the spines",
-        fabric->nodes_per_unit));
+    scenario.warnings.push_back(
+        fmt::format("cluster.routing and routing_seed have no effect here, because all {} nodes "
+                    "are below one leaf and nothing crosses the spines",
+                    fabric->nodes_per_unit));
     return;
   }
   const bool analytic = scenario.network == Fidelity::kAnalytic;
@@ -171,13 +169,13 @@ void WarnOfRouting(const RoutingRequest& routing, Scenario& scenario) {
   if (analytic && !hashed) {
     scenario.warnings.push_back(
         fmt::format("cluster.routing {} has no effect with cluster.network analytic, which uses "
-                    "all spines alike; take flow or message",
+                    "all spines equally; write cluster.network: flow or message",
                     topology::Name(fabric->routing.choice)));
   }
   if (fabric->routing.seed != 0 && (analytic || !hashed)) {
     scenario.warnings.emplace_back(
-        analytic ? "cluster.routing_seed has no effect with cluster.network analytic, which takes "
-                   "the mean of all hashes; take flow or message"
+        analytic ? "cluster.routing_seed has no effect with cluster.network analytic, which uses "
+                   "the mean of all hashes; write cluster.network: flow or message"
                  : "cluster.routing_seed has no effect without cluster.routing ecmp");
   }
 }
@@ -194,8 +192,8 @@ void WarnOfDeterminism(Scenario& scenario) {
   scenario.warnings.push_back(
       fmt::format("training.deterministic has no effect here: {}",
                   memory != nullptr && memory->gemm_workspace != Bytes(0)
-                      ? "cuBLAS's workspaces have 32 MiB on this GPU in any case"
-                      : "the calibration profile says nothing of cuBLAS's workspaces"));
+                      ? "on this GPU, cuBLAS workspaces always have 32 MiB"
+                      : "the calibration profile has no figures for cuBLAS workspaces"));
 }
 
 void WarnOfIdleSlowDevices(const ScenarioFile& file, Scenario& scenario) {
@@ -204,39 +202,40 @@ void WarnOfIdleSlowDevices(const ScenarioFile& file, Scenario& scenario) {
         std::any_of(scenario.slow_devices.begin(), scenario.slow_devices.end(),
                     [&](const SlowDevice& slow) { return slow.device == named.device; });
     if (used) continue;
-    scenario.warnings.push_back(fmt::format(
-        "cluster.slow_devices: {} is idle (cluster.devices), so that its speed has no effect",
-        named.device));
+    scenario.warnings.push_back(
+        fmt::format("cluster.slow_devices: the speed of {} has no effect, because the job does not "
+                    "use this device (cluster.devices)",
+                    named.device));
   }
 }
 
 // Warns about rates that are borrowed from one device and library, or assumed.
 void WarnOfAssumedRates(Scenario& scenario) {
-  const auto* architecture =
-      scenario.model == nullptr ? nullptr
-                                : std::get_if<model::Architecture>(&scenario.model->source);
+  const auto* architecture = scenario.model == nullptr
+                                 ? nullptr
+                                 : std::get_if<model::Architecture>(&scenario.model->source);
   if (architecture == nullptr) return;
   const auto any = [&](const auto& has) {
     return std::any_of(architecture->kinds.begin(), architecture->kinds.end(), has);
   };
   if (any([](const model::Architecture& kind) { return kind.mixer == model::Mixer::kDelta; })) {
     scenario.warnings.push_back(
-        "scans of the delta rule are timed by rates of flash-linear-attention on H200; other "
-        "libraries are up to three times as fast, and the step's range allows for it");
+        "scans of the delta rule are timed with rates of flash-linear-attention on H200; other "
+        "libraries are up to three times as fast, and the step's range covers them");
   }
   if (any([](const model::Architecture& kind) {
         return kind.mixer == model::Mixer::kStateSpace;
       })) {
     scenario.warnings.push_back(
-        "no rate of Mamba-2's scans has been measured: they are supposed to be as fast as the "
-        "delta rule's, and the step's range allows for it");
+        "the rate of Mamba-2's scans has not been measured; the rate of the delta rule is assumed, "
+        "and the step's range allows for the difference");
   }
   if (any([](const model::Architecture& kind) {
         return kind.indexer.chooses() || kind.shared_key.exists();
       })) {
     scenario.warnings.push_back(
-        "sparse attention is timed at the rate of dense attention, for want of a rate of training "
-        "kernels");
+        "sparse attention is timed at the rate of dense attention, because its training kernels "
+        "have not been measured");
   }
 }
 
@@ -252,14 +251,14 @@ void AppendWarnings(const ScenarioFile& file, Scenario& scenario) {
   if (nccl && (!scenario.gpu.has_value() || scenario.gpu->compute_capability == 0 ||
                scenario.cluster->flat())) {
     scenario.warnings.emplace_back(
-        "communication.nccl_algo, nccl_proto and nccl_collnet have no effect here: NCCL is "
-        "modelled on CUDA devices in a topology that is not flat");
+        "communication.nccl_algo, nccl_proto and nccl_collnet have no effect here, because NCCL is "
+        "modelled only for CUDA devices in a topology that is not flat");
   }
   if (file.nccl_collnet.value_or(false) && !scenario.cluster->flat() &&
       scenario.cluster->nodes() == 1) {
     scenario.warnings.emplace_back(
-        "communication.nccl_collnet has no effect on one node, whose GPUs send nothing through the "
-        "fabric's switches");
+        "communication.nccl_collnet has no effect on one node, because its GPUs send nothing "
+        "through the fabric's switches");
   }
   WarnOfProfiles(file, scenario);
   WarnOfOtherTables(scenario);
@@ -267,14 +266,14 @@ void AppendWarnings(const ScenarioFile& file, Scenario& scenario) {
   WarnOfUnknownAttention(file, scenario);
   if (scenario.KernelDependsOnAssumedRelease()) {
     scenario.warnings.emplace_back(
-        "software.torch is not given: cuDNN's attention with sinks is assumed, which PyTorch's "
-        "packages have from 2.11 on; with older ones all scores are in memory, and the step may "
-        "not fit");
+        "software.torch is not given, so cuDNN's attention with sinks is assumed, as in PyTorch "
+        "2.11 and later; older releases keep all scores in memory, and the step may not fit");
   }
   WarnOfIdleSlowDevices(file, scenario);
   if (!scenario.slow_links.empty() && scenario.network == Fidelity::kAnalytic) {
     scenario.warnings.push_back(
-        "cluster.slow_links has no effect with cluster.network analytic; take flow or message");
+        "cluster.slow_links has no effect with cluster.network analytic; write cluster.network: "
+        "flow or message");
   }
   WarnOfRouting(file.routing, scenario);
   WarnOfDeterminism(scenario);

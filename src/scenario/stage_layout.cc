@@ -17,7 +17,7 @@ class Expansion {
 
   tl::expected<std::string, std::string> Run() {
     std::string text = Sequence();
-    if (fault_.empty() && at_ < layout_.size()) fault_ = "a ) without its (";
+    if (fault_.empty() && at_ < layout_.size()) fault_ = "a ')' has no '('";
     if (!fault_.empty()) return tl::unexpected(fault_);
     return text;
   }
@@ -34,14 +34,14 @@ class Expansion {
         item = Sequence();
         if (!fault_.empty()) return text;
         if (at_ == layout_.size()) {
-          fault_ = "a ( without its )";
+          fault_ = "a '(' has no ')'";
           return text;
         }
         ++at_;
       } else if (std::string_view("EtL|").find(symbol) != std::string_view::npos) {
         item = symbol;
       } else {
-        fault_ = fmt::format("E, t, L and | are known, and there is '{}'", symbol);
+        fault_ = fmt::format("only E, t, L and | are allowed, not '{}'", symbol);
         return text;
       }
       Append(item, Times(), text);
@@ -57,7 +57,7 @@ class Expansion {
     const char* const begin = layout_.data() + at_;
     const auto [end, error] = std::from_chars(begin, layout_.data() + layout_.size(), times);
     if (error != std::errc() || times == 0) {
-      fault_ = "a * is followed by a number from 1";
+      fault_ = "a * needs a number of 1 or more after it";
       return 0;
     }
     at_ += static_cast<std::size_t>(end - begin);
@@ -83,7 +83,7 @@ tl::expected<std::vector<std::int64_t>, std::string> ParseStageLayout(std::strin
   const auto text = Expansion(layout).Run();
   if (!text) return tl::unexpected(text.error());
   if (text->size() < 2 || text->front() != 'E' || text->back() != 'L') {
-    return tl::unexpected(std::string("it begins with E and ends with L"));
+    return tl::unexpected(std::string("it must begin with E and end with L"));
   }
   std::vector<std::int64_t> blocks{0};
   for (const char symbol : std::string_view(*text).substr(1, text->size() - 2)) {
@@ -92,7 +92,7 @@ tl::expected<std::vector<std::int64_t>, std::string> ParseStageLayout(std::strin
     } else if (symbol == 't') {
       ++blocks.back();
     } else {
-      return tl::unexpected(std::string("E comes first and L last, each once"));
+      return tl::unexpected(std::string("E must come first and L last, each once"));
     }
   }
   return blocks;

@@ -22,14 +22,14 @@ TEST(StageLayout, CountsBlocks) {
 
 TEST(StageLayout, SaysWhatIsWrong) {
   const auto fault = [](std::string_view layout) { return ParseStageLayout(layout).error(); };
-  EXPECT_EQ(fault("tt|ttL"), "it begins with E and ends with L");
-  EXPECT_EQ(fault(""), "it begins with E and ends with L");
-  EXPECT_EQ(fault("Et|Et|tL"), "E comes first and L last, each once");
-  EXPECT_EQ(fault("Et|tm|L"), "E, t, L and | are known, and there is 'm'");
-  EXPECT_EQ(fault("E(t|tL"), "a ( without its )");
-  EXPECT_EQ(fault("Et)|tL"), "a ) without its (");
-  EXPECT_EQ(fault("Et*|tL"), "a * is followed by a number from 1");
-  EXPECT_EQ(fault("Et*0|tL"), "a * is followed by a number from 1");
+  EXPECT_EQ(fault("tt|ttL"), "it must begin with E and end with L");
+  EXPECT_EQ(fault(""), "it must begin with E and end with L");
+  EXPECT_EQ(fault("Et|Et|tL"), "E must come first and L last, each once");
+  EXPECT_EQ(fault("Et|tm|L"), "only E, t, L and | are allowed, not 'm'");
+  EXPECT_EQ(fault("E(t|tL"), "a '(' has no ')'");
+  EXPECT_EQ(fault("Et)|tL"), "a ')' has no '('");
+  EXPECT_EQ(fault("Et*|tL"), "a * needs a number of 1 or more after it");
+  EXPECT_EQ(fault("Et*0|tL"), "a * needs a number of 1 or more after it");
   EXPECT_EQ(fault("E((((t*999)*999)*999)*999)L"), "it has more than 100000 layers");
 }
 

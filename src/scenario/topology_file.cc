@@ -137,10 +137,10 @@ std::optional<int> ReadWatts(MappingReader& reader, std::string_view key) {
       return watts;
     }
   }
-  reader.Report(
-      key, "input.bad-quantity",
-      fmt::format("power is a whole number of watts, from 1 to {}: {}", kMostWatts, Quoted(*text)),
-      "write for example '700 W'");
+  reader.Report(key, "input.bad-quantity",
+                fmt::format("power must be a whole number of watts, from 1 to {}: {}", kMostWatts,
+                            Quoted(*text)),
+                "write for example '700 W'");
   return std::nullopt;
 }
 
@@ -151,9 +151,9 @@ void LimitPower(MappingReader& reader, int watts, topology::Gpu& gpu) {
   const int most = gpu.power_limit;
   if (most > 0 && (watts > most || watts < most / kLeastPart)) {
     reader.Report("power_limit", "topology.power-limit",
-                  fmt::format("the board of {} can be limited to {} to {} W: {} W", gpu.name,
+                  fmt::format("the power of {} can be limited to {} to {} W, not {} W", gpu.name,
                               most / kLeastPart, most, watts),
-                  "without the key it may draw what its file says (power_limit_watts)");
+                  "leave the key out for the limit in the GPU's file (power_limit_watts)");
     return;
   }
   gpu.power_limit = watts;
@@ -162,7 +162,8 @@ void LimitPower(MappingReader& reader, int watts, topology::Gpu& gpu) {
 // A note about a GPU named without its form; empty if it was named in full.
 std::string FormNote(std::string_view named, const topology::Gpu& gpu) {
   if (named == gpu.name || named.ends_with(".yaml")) return "";
-  return fmt::format("gpu: {} is taken as {}; other forms are named in full", named, gpu.name);
+  return fmt::format("gpu: {} is taken as {}; write the full name for another form", named,
+                     gpu.name);
 }
 
 // The GPU's data sheet, and the node without its name.
@@ -202,10 +203,10 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
   }
   if (const auto links = reader.ReadSequence("links", Need::kOptional)) {
     if (links->size() > kMostLinkRules) {
-      reader.Report(
-          "links", "input.out-of-range",
-          fmt::format("a node has at most {} entries of links: {}", kMostLinkRules, links->size()),
-          "one entry may join many pairs: 'from: gpu, to: nvswitch, join: all-to-all'");
+      reader.Report("links", "input.out-of-range",
+                    fmt::format("a node can have at most {} entries of links: {}", kMostLinkRules,
+                                links->size()),
+                    "one entry may join many pairs: 'from: gpu, to: nvswitch, join: all-to-all'");
     } else {
       for (const Node& link : *links) {
         auto rule = ReadLinkRule(link, devices_are_right, node_type.devices, diagnostics);
@@ -235,11 +236,11 @@ void ReadSockets(MappingReader& reader, Fabric& fabric) {
   auto section = reader.ReadMapping("sockets", Need::kOptional);
   if (!section) return;
   if (fabric.transport != Transport::kSockets) {
-    reader.Report("sockets", "topology.no-sockets",
-                  fmt::format("messages of this fabric do not go through sockets: its transport is "
-                              "'{}'",
-                              Name(fabric.transport)),
-                  "write transport: sockets, or leave sockets out");
+    reader.Report(
+        "sockets", "topology.no-sockets",
+        fmt::format("this fabric does not send messages through sockets: its transport is '{}'",
+                    Name(fabric.transport)),
+        "write transport: sockets, or leave sockets out");
   }
   const topology::Sockets defaults;
   fabric.sockets.flow = section->ReadBandwidth("flow", Need::kOptional).value_or(defaults.flow);
@@ -403,15 +404,16 @@ std::optional<topology::Cluster> BuildCluster(const Topology& topology,
   }
   const auto& description = std::get<NodeDescription>(topology.description);
   if (!nodes) {
-    diagnostics.push_back({"topology.nodes", location,
-                           fmt::format("how many nodes of {} are there?", Quoted(topology.name)),
-                           "write for example 'nodes: 2'"});
+    diagnostics.push_back(
+        {"topology.nodes", location,
+         fmt::format("the number of nodes of {} is missing", Quoted(topology.name)),
+         "write for example 'nodes: 2'"});
     return std::nullopt;
   }
   if (*nodes < 1 || *nodes > topology::kMostDevices) {
     diagnostics.push_back(
         {"topology.nodes", location,
-         fmt::format("a cluster has 1 to {} nodes: {}", topology::kMostDevices, *nodes),
+         fmt::format("a cluster must have 1 to {} nodes: {}", topology::kMostDevices, *nodes),
          "write for example 'nodes: 2'"});
     return std::nullopt;
   }

@@ -63,7 +63,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (root_ != nullptr) {
       Fail(mark, "yaml.several-documents", "a second YAML document starts here",
-           "one file holds one document; remove '---' or split the file");
+           "split the file, or remove '---': a file can hold only one document");
     }
   }
   void OnDocumentEnd() override {}
@@ -74,7 +74,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
     Fail(mark, "yaml.reference", "aliases are not supported",
-         "write the value out where the alias stands");
+         "write the value itself instead of the alias");
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
@@ -122,7 +122,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void Refuse(const YAML::Mark& mark, std::string_view tag, YAML::anchor_t anchor) {
     if (anchor != YAML::NullAnchor) {
       Fail(mark, "yaml.reference", "anchors are not supported",
-           "remove the '&' name; there are no aliases to use it");
+           "remove the '&' name: there are no aliases to use it");
     }
     if (!tag.empty() && tag != "?") {
       Fail(mark, "yaml.reference", fmt::format("tags are not supported: {}", Quoted(tag)),
@@ -137,10 +137,11 @@ class TreeBuilder final : public YAML::EventHandler {
     std::erase_if(text, [](char c) { return c == '\n' || c == '\r' || c == '\t'; });
     const std::string shown = Quoted(text, "", std::string::npos);
     if (shown == text) return;
-    Fail(mark, "file.not-text",
-         fmt::format("the text holds a character that changes how others are shown: {}",
-                     Quoted(value)),
-         "leave it out");
+    Fail(
+        mark, "file.not-text",
+        fmt::format("the text contains a character that changes how other characters are shown: {}",
+                    Quoted(value)),
+        "leave it out");
   }
 
   void Open(NodeKind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
@@ -194,7 +195,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (!inserted) {
       Report({"input.duplicate-key", location, fmt::format("duplicate key: {}", Quoted(key.scalar)),
               first->second > 0
-                  ? fmt::format("it stands on line {} already; keep one of them", first->second)
+                  ? fmt::format("it was already given on line {}; keep one of them", first->second)
                   : "keep one of them"});
       return;
     }
@@ -337,8 +338,8 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
     diagnostics.push_back({"file.not-yaml",
                            {file, 1, 1},
                            fmt::format("this is {}, not YAML", other),
-                           fmt::format("if it says how a program trains, make a scenario of it: "
-                                       "stepcast init {} -o scenario.yaml",
+                           fmt::format("if it configures another training program, make a scenario "
+                                       "from it: stepcast init {} -o scenario.yaml",
                                        file)});
     return std::nullopt;
   }
@@ -352,12 +353,12 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
       // A missing closing sign is reported at the end of the text.
       location = end;
       if (message.find("document indicator") != std::string::npos) {
-        message = "quotes are opened and not closed";
+        message = "a quote is not closed";
       }
     }
     if (const auto tab = TabAbove(text, location)) {
       diagnostics.push_back({"yaml.syntax", *tab, "not well-formed YAML: a tab indents this line",
-                             "indent it by spaces"});
+                             "indent it with spaces"});
       return std::nullopt;
     }
     diagnostics.push_back({"yaml.syntax", location,
@@ -375,9 +376,9 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
   } catch (const BlockBuffer::TooFarAhead&) {
     diagnostics.push_back(
         {"yaml.too-large", builder.At(builder.last()).location(),
-         fmt::format("what begins here or behind it is longer than {} MiB without an end",
+         fmt::format("something that begins here or later is longer than {} MiB and does not end",
                      kFarthestAhead >> 20),
-         "close what is in brackets or quotes; write long lists as lines, '- ITEM'"});
+         "close brackets and quotes; write long lists as lines, '- ITEM'"});
     return std::nullopt;
   } catch (const YAML::Exception& exception) {
     return syntax(exception.mark, exception.msg);

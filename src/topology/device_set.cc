@@ -69,7 +69,7 @@ tl::expected<DeviceSet, DeviceSetError> ParseDeviceSet(
     if (!first || !last) {
       return failure("not an index or a range: " + Quoted(Trimmed(part)), kExample);
     }
-    if (*last < *first) return failure("a range runs upwards: " + Quoted(Trimmed(part)), kExample);
+    if (*last < *first) return failure("a range must ascend: " + Quoted(Trimmed(part)), kExample);
     if (*last >= count) {
       return failure(
           fmt::format("there is no such device: {}{}", Name(*kind), std::max(*first, count)),

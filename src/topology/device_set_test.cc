@@ -43,7 +43,7 @@ TEST(ParseDeviceSet, SaysWhatIsWrong) {
       {"gpu[6..9]", "there is no such device: gpu8"},
       {"gpu[0..999999999999]", "not an index or a range: '0..999999999999'"},
       {"gpu[0..2147483647]", "there is no such device: gpu8"},
-      {"gpu[3..1]", "a range runs upwards: '3..1'"},
+      {"gpu[3..1]", "a range must ascend: '3..1'"},
       {"gpu[1, 1]", "a device is named twice: gpu1"},
       {"gpu[0..3, 2]", "a device is named twice: gpu2"},
       {"gpu[01]", "not an index or a range: '01'"},

@@ -43,7 +43,7 @@ class Checker {
       const int count = node_type_.Count(kind);
       const std::string field = fmt::format("node.devices.{}", Name(kind));
       if (count < 0 || count > kMostNodeDevices) {
-        Add(field, fmt::format("a node has 0 to {} of them: {}", kMostNodeDevices, count));
+        Add(field, fmt::format("a node can have 0 to {} of them: {}", kMostNodeDevices, count));
       }
     }
     const int gpus = node_type_.Count(DeviceKind::kGpu);
@@ -55,7 +55,7 @@ class Checker {
                       gpus, kMostDevices));
     }
     if (nodes_ > 1 && node_type_.Count(DeviceKind::kNic) == 0) {
-      Add("node.devices.nic", "several nodes communicate over NICs, and the node has none",
+      Add("node.devices.nic", "several nodes communicate over NICs, but the node has no NIC",
           "add NICs and their links, or set nodes to 1");
     }
   }
@@ -64,7 +64,7 @@ class Checker {
     const int count = node_type_.Count(set.kind);
     if (set.indices.empty()) {
       Add(field, fmt::format("names no {}", Name(set.kind)),
-          fmt::format("node.devices.{} says how many there are", Name(set.kind)));
+          fmt::format("node.devices.{} is the number of these devices", Name(set.kind)));
     }
     std::vector<bool> seen(static_cast<std::size_t>(std::max(count, 0)));
     for (int index : set.indices) {
@@ -83,7 +83,7 @@ class Checker {
 
   void CheckLink(const LinkSpec& link, const std::string& field) {
     if (link.latency < Time() || link.latency > kMostLatency) {
-      Add(field + ".latency", fmt::format("a link's latency lies between 0 and {}: {}",
+      Add(field + ".latency", fmt::format("a link's latency must be between 0 and {}: {}",
                                           FormatTime(kMostLatency), FormatTime(link.latency)));
     }
     CheckBandwidth(link.bandwidth, field + ".bandwidth");
@@ -92,7 +92,7 @@ class Checker {
   void CheckBandwidth(Bandwidth bandwidth, const std::string& field) {
     if (bandwidth <= Bandwidth()) {
       Add(field, "a link needs a bandwidth above zero: " + FormatBandwidth(bandwidth),
-          "leave a link out if it is not there");
+          "leave the link out if it does not exist");
     } else if (bandwidth > kMostBandwidth) {
       Add(field, fmt::format("no link is faster than {}: {}", FormatBandwidth(kMostBandwidth),
                              FormatBandwidth(bandwidth)));
@@ -105,7 +105,7 @@ class Checker {
     CheckSet(rule.to, field + ".to");
     CheckLink(rule.link, field);
     if (rule.count < 1 || rule.count > kMostParallelLinks) {
-      Add(field + ".count", fmt::format("between 1 and {} parallel links join a pair: {}",
+      Add(field + ".count", fmt::format("a pair can have 1 to {} parallel links: {}",
                                         kMostParallelLinks, rule.count));
     }
     if (faults_.size() > before) return;
@@ -115,7 +115,7 @@ class Checker {
     const std::size_t pairs = rule.join == Join::kInOrder ? std::max(from, to) : from * to;
     if (rule.join == Join::kInOrder && (from % to != 0 && to % from != 0)) {
       Add(field + ".join",
-          fmt::format("{} devices cannot be dealt out evenly among {}", std::max(from, to),
+          fmt::format("{} devices cannot be divided equally among {}", std::max(from, to),
                       std::min(from, to)),
           "make one count a multiple of the other, or write 'join: all-to-all'");
       return;
@@ -156,16 +156,16 @@ class Checker {
     if (fabric.kind == FabricKind::kOneSwitch) return;
     if (fabric.nodes_per_unit < 1 || fabric.nodes_per_unit > kMostDevices) {
       Add("fabric.nodes_per_unit",
-          fmt::format("a leaf has at least one node below it: {}", fabric.nodes_per_unit));
+          fmt::format("a leaf needs at least one node below it: {}", fabric.nodes_per_unit));
     }
     if (fabric.spines < 1 || fabric.spines > kMostSpines) {
       Add("fabric.spines",
-          fmt::format("leaves meet in 1 to {} spines: {}", kMostSpines, fabric.spines));
+          fmt::format("a fabric must have 1 to {} spines: {}", kMostSpines, fabric.spines));
     }
     if (fabric.kind == FabricKind::kRailOptimised &&
         (fabric.rails < 1 || fabric.rails > kMostNodeDevices)) {
       Add("fabric.rails",
-          fmt::format("a unit has 1 to {} rails: {}", kMostNodeDevices, fabric.rails));
+          fmt::format("a unit must have 1 to {} rails: {}", kMostNodeDevices, fabric.rails));
     }
     if (fabric.kind == FabricKind::kFatTree &&
         !(fabric.oversubscription > 0 && std::isfinite(fabric.oversubscription))) {
@@ -190,9 +190,9 @@ class Checker {
         if (part[i] == part[0]) continue;
         const Device& device = graph.devices[i];
         Add("node.links",
-            fmt::format("the node's graph is in {} parts: no links lead from gpu0 to {}{}", parts,
-                        Name(device.kind), device.index),
-            "link every device, directly or over switches and CPUs");
+            fmt::format("the node's graph has {} separate parts: no links lead from gpu0 to {}{}",
+                        parts, Name(device.kind), device.index),
+            "link all devices, directly or through switches and CPUs");
         return;
       }
     }
@@ -226,7 +226,7 @@ class Checker {
       for (int from = 0; from < to; ++from) {
         if (meet(static_cast<Vertex>(from), static_cast<Vertex>(to))) continue;
         Add("node.links",
-            fmt::format("the only route from gpu{} to gpu{} leads through another GPU or a NIC, "
+            fmt::format("the only route from gpu{} to gpu{} passes through another GPU or a NIC, "
                         "which do not forward",
                         from, to),
             "add their PCIe links");
@@ -240,8 +240,8 @@ class Checker {
       }
       if (found) continue;
       Add("node.links",
-          fmt::format("no route leads from gpu{} to a NIC without another GPU between", gpu),
-          "several nodes communicate over NICs: link the GPU with one over PCIe");
+          fmt::format("every route from gpu{} to a NIC passes through another GPU", gpu),
+          "link the GPU with a NIC over PCIe: several nodes communicate over NICs");
       return;
     }
   }
@@ -263,9 +263,9 @@ std::vector<Fault> FaultsOf(const NodeType& node_type, const std::optional<Fabri
 std::vector<Fault> FaultsOf(const FlatCluster& flat) {
   std::vector<Fault> faults;
   if (flat.devices < 1 || flat.devices > kMostDevices) {
-    faults.push_back({"devices",
-                      fmt::format("a cluster has 1 to {} devices: {}", kMostDevices, flat.devices),
-                      ""});
+    faults.push_back(
+        {"devices",
+         fmt::format("a cluster must have 1 to {} devices: {}", kMostDevices, flat.devices), ""});
   }
   if (flat.memory <= Bytes()) {
     faults.push_back({"memory", "a device needs memory: " + FormatBytes(flat.memory), ""});
@@ -274,7 +274,7 @@ std::vector<Fault> FaultsOf(const FlatCluster& flat) {
     faults.push_back(
         {"link.bandwidth",
          "a link needs a bandwidth above zero: " + FormatBandwidth(flat.link->bandwidth),
-         "leave 'link' out if collectives are priced from tables alone"});
+         "leave 'link' out if all collectives have tables"});
   }
   if (flat.link && flat.link->bandwidth > kMostBandwidth) {
     faults.push_back({"link.bandwidth",
@@ -284,7 +284,7 @@ std::vector<Fault> FaultsOf(const FlatCluster& flat) {
   }
   if (flat.link && (flat.link->latency < Time() || flat.link->latency > kMostLatency)) {
     faults.push_back({"link.latency",
-                      fmt::format("a link's latency lies between 0 and {}: {}",
+                      fmt::format("a link's latency must be between 0 and {}: {}",
                                   FormatTime(kMostLatency), FormatTime(flat.link->latency)),
                       ""});
   }

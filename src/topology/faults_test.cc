@@ -139,7 +139,7 @@ TEST(FaultsOf, EveryGpuNeedsAWayToANic) {
   EXPECT_TRUE(FaultsOf(node, OneSwitch(), 1).empty());
   const std::vector<Fault> faults = FaultsOf(node, OneSwitch(), 2);
   ASSERT_EQ(faults.size(), 1u);
-  EXPECT_EQ(faults[0].message, "no route leads from gpu1 to a NIC without another GPU between");
+  EXPECT_EQ(faults[0].message, "every route from gpu1 to a NIC passes through another GPU");
 }
 
 // A short rule can describe many links: 3 x 1000 x 1000 pairs must not be built.

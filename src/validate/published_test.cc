@@ -110,7 +110,9 @@ TEST_F(Published, ListsWhatIsNotSimulatedWithItsReason) {
   ASSERT_TRUE(accuracy.has_value()) << Format(accuracy.error());
   ASSERT_EQ(accuracy->outcomes.size(), 2u);
   EXPECT_FALSE(accuracy->outcomes[0].simulated());
-  EXPECT_NE(accuracy->outcomes[0].reason.find("expert parallelism of reference"), std::string::npos);
+  EXPECT_NE(accuracy->outcomes[0].reason.find(
+                "expert parallelism is not modelled with framework reference"),
+            std::string::npos);
   EXPECT_EQ(accuracy->outcomes[1].reason, "experts");
   EXPECT_EQ(accuracy->StepTime({}).cases, 0u);
 }
