@@ -95,7 +95,7 @@ RC_GTEST_PROP(MixedNodes, EqualKindsAreOne, ()) {
 // A DGX H100 is faster than a DGX A100 in almost everything. A step with some H100 nodes takes no
 // longer than one with only A100, and no less than one with only H100. One product is slower on an
 // H100, by its measurement: the head over GPT-2's 50,257 tokens, not a multiple of eight. If all
-// ranks wait for it, it costs up to 0.4 %.
+// ranks wait for it, it costs up to 0.5 %.
 RC_GTEST_PROP(MixedNodes, AFasterKindDoesNotSlowTheStep, ()) {
   const Plan plan = AnyPlan();
   const int slow = *rc::gen::inRange(1, 4), fast = *rc::gen::inRange(1, 4);
@@ -110,7 +110,7 @@ RC_GTEST_PROP(MixedNodes, AFasterKindDoesNotSlowTheStep, ()) {
   const Time all_fast = step_of({{"dgx-h100", slow + fast}});
   RC_LOG() << network << " " << mixed.seconds() << " " << all_slow.seconds() << " "
            << all_fast.seconds() << "\n";
-  RC_ASSERT(mixed.picoseconds() <= all_slow.picoseconds() / 1000 * 1004);
+  RC_ASSERT(mixed.picoseconds() <= all_slow.picoseconds() / 1000 * 1005);
   RC_ASSERT(mixed.picoseconds() >= all_fast.picoseconds() / 1000 * 999);
 }
 

@@ -64,7 +64,7 @@ struct Expected {
 
 // Derivation of the figures:
 //  * NVSwitch: every link of a GPU serves one ring; two links of 250 ns per hop.
-//  * PCIe only: the ring crosses the CPUs' 22 GB/s once each way; GPU, switch, CPU, CPU, switch,
+//  * PCIe only: the ring takes each GPU's link of 32 GB/s once each way; GPU, switch, CPU, CPU, switch,
 //    GPU is 4 x 150 + 200 ns.
 //  * Network: NICs x port. GPU, switch, NIC 2 x 150 ns; two ports of 600 ns; NIC, switch, GPU. 8 x
 //    25, 8 x 50, 72 x 50, 4 x 12.5, 32 x 12.5 GB/s.
@@ -81,7 +81,7 @@ constexpr Expected kShipped[] = {
     {"dgx-b200", "b200", 8, true, 900, 500, 400, 1800, 400, 50},
     {"gb200-nvl72", "gb200", 72, true, 900, 500, 3600, 2300, 900, 50},
     {"gb300-nvl72", "gb300", 72, true, 900, 500, 7200, 2300, 900, 100},
-    {"pcie-8gpu", "l40s", 8, false, 22, 800, 32, 1800, 22, 25},
+    {"pcie-8gpu", "l40s", 8, false, 32, 800, 32, 1800, 32, 25},
     {"aws-p4d", "a100-sxm-40gb", 8, true, 300, 500, 50, 10600, 50, 12.5},
     {"aws-p5", "h100-sxm", 8, true, 450, 500, 400, 11100, 400, 50},
 };
