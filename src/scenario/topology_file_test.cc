@@ -440,7 +440,7 @@ TEST(NodeTopology, ManyNodesNeedNics) {
   EXPECT_TRUE(BuildCluster(*server, 1, {}, diagnostics).has_value());
   EXPECT_FALSE(BuildCluster(*server, 2, {"s.yaml", 4, 3}, diagnostics).has_value());
   ASSERT_EQ(diagnostics.size(), 1u);
-  EXPECT_NE(diagnostics[0].message.find("the node has none"), std::string::npos);
+  EXPECT_NE(diagnostics[0].message.find("the node has no NIC"), std::string::npos);
 }
 
 }  // namespace
