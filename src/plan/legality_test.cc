@@ -246,7 +246,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.torch = Version{1, 13};
        },
        "data_parallel.shard_group_size", "plan.version-without-setting",
-       "shard_group_size of fsdp1 was introduced in torch 2.0 and is not in 1.13"},
+       "shard_group_size of fsdp1 came with torch 2.0, not yet in 1.13"},
       {[](Request& r) {
          r.framework = Framework::kFsdp1;
          r.zero_stage = 3;
@@ -254,7 +254,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.torch = Version{1, 12};
        },
        "data_parallel.limit_all_gathers", "plan.version-without-setting",
-       "limit_all_gathers of fsdp1 was introduced in torch 1.13 and is not in 1.12"},
+       "limit_all_gathers of fsdp1 came with torch 1.13, not yet in 1.12"},
       {[](Request& r) { r.sequence_length = 1025; }, "training.sequence_length",
        "plan.sequence-too-long", "the model has 1024 positions, but sequence_length is 1025"},
       {[](Request& r) { r.micro_batch_size = 16'385; }, "training.micro_batch_size",

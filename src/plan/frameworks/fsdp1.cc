@@ -23,8 +23,8 @@ class Fsdp1Rules : public Rules {
     const auto check = [&](bool used, const char* setting, Version first) {
       if (!used || !IsOlderThan(first) || IsOlderThan({1, 12})) return;
       Add(fmt::format("data_parallel.{}", setting), "plan.version-without-setting",
-          fmt::format("{} of fsdp1 was introduced in torch {}.{} and is not in {}.{}", setting,
-                      first.major, first.minor, request_.torch->major, request_.torch->minor),
+          fmt::format("{} of fsdp1 came with torch {}.{}, not yet in {}.{}", setting, first.major,
+                      first.minor, request_.torch->major, request_.torch->minor),
           fmt::format("name torch {}.{} or later, or leave it out", first.major, first.minor));
     };
     const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
