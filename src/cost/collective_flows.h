@@ -90,7 +90,7 @@ Result<network::CollectiveTraffic> RouteCollectives(const scenario::Scenario& sc
 struct FlowClasses {
   // The first meetings are the groups of the layouts (parallel::GroupMeetings).
   parallel::Classes classes;
-  // By class, for its representative in the first groups of their colors.
+  // Indexed by class: the collectives of its representative, in the first group of each color.
   network::CollectiveTraffic traffic;
 };
 

@@ -11,15 +11,15 @@
 
 namespace stepcast::forecast {
 
-// At which part of its speed a resource makes the step take as long as it was measured: 0.5 is half
-// as fast, 2 twice. To about 1 %. None if even a sixteenth, or sixteen times the speed, does not.
+// The speed of a resource at which the step takes as long as measured, as a fraction of its
+// described speed, to about 1 %. None if no speed from 1/16 to 16 does so.
 struct ExplainingSpeed {
   MachineResource resource = MachineResource::kCompute;
   std::optional<double> speed;
 };
 
-// Of each resource that the step depends on: first those whose speed is the nearest to what was
-// forecast. `step_time`: the forecast of the scenario. Errors: as Simulate.
+// One entry for each resource that the step depends on, sorted by distance from the described speed.
+// `step_time`: the forecast of the scenario. Errors: those of Simulate.
 Result<std::vector<ExplainingSpeed>> SpeedsThatExplain(const scenario::Scenario& scenario,
                                                        Time step_time, Time measured);
 

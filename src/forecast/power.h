@@ -5,7 +5,7 @@
 
 namespace stepcast::forecast {
 
-// What a GPU of the scenario's first nodes draws, in watts, by what it does in a step.
+// The power of a GPU of the scenario's first nodes in each phase of a step, in watts.
 struct PowerByPhase {
   double computing = 0;  // forward and backward: products bring it to the board's limit
   double updating = 0;   // the optimizer, which memory bounds

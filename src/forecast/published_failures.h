@@ -1,6 +1,6 @@
 #pragma once
 
-// What was published about failures of large jobs and about checkpoints: the defaults of
+// Published figures about failures of large jobs and about checkpoints, the defaults of
 // `run-time`. Each figure has the most favorable, the likely and the least favorable value.
 //
 //   Llama 3    Llama Team 2024, arXiv 2407.21783: 16,384 H100, 54 days, 466 interruptions, 419 of
@@ -30,23 +30,23 @@ inline constexpr double kGpusOfPublishedNode = 8;
 inline constexpr Published kJobMtbf = {9 * kDay, 54 * kDay / 139,
                                        1 / (1 / (7.5 * kHour) - 124 / kNodeMtbf.likely)};
 
-// From a failure until the job loads its checkpoint, where a program restarts it: 5 to 20 minutes
-// (RSC), detection, scheduling and start included; the likely one is their geometric mean.
+// Seconds from a failure until the job loads its checkpoint, if a program restarts it. RSC states 5
+// to 20 minutes for detection, scheduling and start; the likely value is their geometric mean.
 inline constexpr Published kRestart = {5 * kMinute, 10 * kMinute, 20 * kMinute};
 
-// How much longer until somebody notices, where people restart the job: NCCL's timeout in PyTorch
-// is 10 minutes; four losses of BLOOM took 10.6 h on average; the likely one is their geometric
-// mean.
+// Further seconds until somebody notices, if people restart the job. NCCL's timeout in PyTorch is 10
+// minutes; four losses of BLOOM took 10.6 h on average. The likely value is their geometric mean.
 inline constexpr Published kUnattended = {10 * kMinute, 80 * kMinute, 10.6 * kHour};
 
 // Storage in bytes per second, of a whole job: 5.67 TB (14 bytes a parameter) saved in 51.06 s
 // (ByteCheckpoint), 2.3 TB saved in 40 s (BLOOM), the former loaded in 129.49 s.
 inline constexpr Published kStorage = {5.67e12 / 51.06, 2.3e12 / 40, 5.67e12 / 129.49};
-// Of a node at most: BLOOM's of 48.
+// The most that one node writes or reads, in bytes per second: BLOOM's rate over its 48 nodes.
 inline constexpr double kNodeStorage = 2.3e12 / 40 / 48;
 
-// What an asynchronous save blocks besides copying to the host's memory (ByteCheckpoint: 0.59 s for
-// 0.6 GB a GPU), and the rate of that copy per GPU (PCIe 4.0, pinned memory; general knowledge).
+// An asynchronous save blocks the step for these seconds, besides the copy to the host's memory
+// (ByteCheckpoint: 0.59 s for 0.6 GB per GPU). The copy runs at this rate per GPU, in bytes per
+// second (PCIe 4.0, pinned memory; general knowledge).
 inline constexpr double kAsyncBlocking = 0.59;
 inline constexpr double kHostCopy = 25e9;
 

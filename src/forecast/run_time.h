@@ -13,20 +13,20 @@
 // saved: `run-time`.
 namespace stepcast::forecast {
 
-// What the effective time depends on and nobody knows exactly. Times are in seconds; an infinite
-// time between failures: none.
+// Uncertain inputs of the effective time, in seconds. An infinite time between failures means that
+// none happens.
 struct RunInputs {
   Published node_mtbf, job_mtbf;
-  Published detection;  // beside what `restart` has of it
+  Published detection;  // in addition to the part that `restart` includes
   Published restart;
   Published storage;  // bytes per second that the whole job writes or reads
 };
 
-// The defaults for nodes with so many GPUs, `saving` of which write a part of the state. `manual`:
-// people restart the job.
+// The defaults for nodes with `gpus_per_node` GPUs. `saving_nodes` nodes write a part of the state.
+// `manual`: people restart the job.
 RunInputs PublishedInputs(std::int64_t gpus_per_node, std::int64_t saving_nodes, bool manual);
 
-// What the scenario and the user say of the run.
+// The run as the scenario and the user describe it.
 struct LongRun {
   double work = 0;   // seconds of steps without failures
   double state = 0;  // bytes of a checkpoint
