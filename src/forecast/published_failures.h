@@ -34,8 +34,9 @@ inline constexpr Published kJobMtbf = {9 * kDay, 54 * kDay / 139,
 // to 20 minutes for detection, scheduling and start; the likely value is their geometric mean.
 inline constexpr Published kRestart = {5 * kMinute, 10 * kMinute, 20 * kMinute};
 
-// Further seconds until somebody notices, if people restart the job. NCCL's timeout in PyTorch is 10
-// minutes; four losses of BLOOM took 10.6 h on average. The likely value is their geometric mean.
+// Further seconds until somebody notices, if people restart the job. NCCL's timeout in PyTorch is
+// 10 minutes; four losses of BLOOM took 10.6 h on average. The likely value is their geometric
+// mean.
 inline constexpr Published kUnattended = {10 * kMinute, 80 * kMinute, 10.6 * kHour};
 
 // Storage in bytes per second, of a whole job: 5.67 TB (14 bytes a parameter) saved in 51.06 s

@@ -9,7 +9,7 @@
 
 namespace stepcast::forecast {
 
-// A run of many steps: a step, how the run fails and is saved, and what follows.
+// A run of many steps with its failures, its checkpoints and its energy.
 struct WholeRun {
   Forecast step;          // without a part of the saving of checkpoints
   TrainingTarget target;  // its availability is the share of work
@@ -17,7 +17,7 @@ struct WholeRun {
   LongRun run;
   RunTime time;
   PowerByPhase power;
-  double node_watts = 0;  // that a node draws beside its GPUs
+  double node_watts = 0;  // of a node, without its GPUs
   double pue = 1;         // power usage effectiveness of the data center
   bool pue_assumed = false;
 
@@ -25,7 +25,7 @@ struct WholeRun {
   std::pair<double, double> SecondsRange() const;
   // Watts of a GPU, the mean over the run.
   double GpuWatts() const;
-  // Joules of the run: of its GPUs, and of all that the data center draws for it.
+  // Joules of the run: of its GPUs, and of the data center's share for it.
   double GpuEnergy() const;
   double Energy() const;
 };
