@@ -50,8 +50,8 @@ class LoraRules : public Rules {
     if (tensor == 1) return;
     if (!StyleOf(*request_.framework).divides_adapters) {
       Add("parallelism.tensor", "plan.lora",
-          fmt::format("adapters are modelled only with Megatron's way to divide them: framework is "
-                      "{} and tensor is {}",
+          fmt::format("adapters on tensor-parallel ranks are modelled only as Megatron-LM divides "
+                      "them: framework is {} and tensor is {}",
                       plan::Name(*request_.framework), tensor),
           "write framework: megatron or reference, or tensor: 1");
     }

@@ -28,8 +28,8 @@ TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor = 2;
        },
        "parallelism.tensor", "plan.lora",
-       "adapters are modelled only with Megatron's way to divide them: framework is fsdp2 and "
-       "tensor is 2"},
+       "adapters on tensor-parallel ranks are modelled only as Megatron-LM divides them: framework "
+       "is fsdp2 and tensor is 2"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.zero_stage = 3;
