@@ -178,9 +178,8 @@ class AxisRules : public Rules {
           "leave it out, or write schedule: interleaved_1f1b");
     } else if (given && *given < stages) {
       Add("parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
-          fmt::format(
-              "a group needs at least as many micro-batches as the pipeline has stages, {}: {}",
-              stages, *given),
+          fmt::format("a group needs at least {} micro-batches, one per pipeline stage, but has {}",
+                      stages, *given),
           "write a larger number, or leave it out");
       return;
     }

@@ -78,7 +78,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.microbatch_group_size_per_vp_stage = 2;
        },
        "parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
-       "a group needs at least as many micro-batches as the pipeline has stages, 4: 2"},
+       "a group needs at least 4 micro-batches, one per pipeline stage, but has 2"},
       {[](Request& r) {
          r.pipeline = 2;
          r.microbatch_group_size_per_vp_stage = 4;

@@ -72,15 +72,15 @@ TEST(OptimizerStateRules, NameEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 0;
        },
        kStates, kNotOfFramework,
-       "megatron's precision-aware optimizer is distributed and zero_stage is 0, but "
-       "optimizer_state_dtype is bf16"},
+       "at zero_stage 0, megatron has no precision-aware optimizer, but optimizer_state_dtype is "
+       "bf16"},
       {[](Request& r) {
          r.master_weights = MasterWeights::kFp16Remainder;
          r.optimizer = Optimizer::kSgd;
          Megatron(r);
        },
        kMaster, kNotOfFramework,
-       "megatron's precision-aware optimizer needs Transformer Engine's FusedAdam, but "
+       "without Transformer Engine's FusedAdam, megatron has no precision-aware optimizer, but "
        "master_weights is fp16_remainder"},
       {[](Request& r) {
          r.optimizer_state_dtype = DataType::kBf16;
