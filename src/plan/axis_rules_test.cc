@@ -174,7 +174,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.framework = Framework::kMegatron;
        },
        "parallelism.schedule", "plan.schedule-not-of-framework",
-       "megatron runs only 1f1b, or interleaved_1f1b with virtual stages, but schedule is zb_h1"},
+       "without virtual stages, megatron runs only 1f1b, but schedule is zb_h1"},
       {[](Request& r) { r.data = 7; }, "parallelism.data", "plan.device-count",
        "data 7 x tensor 1 x pipeline 1 x context 1 = 7 ranks, but the cluster has 8 "
        "devices"},

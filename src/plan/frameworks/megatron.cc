@@ -77,8 +77,8 @@ class MegatronRules : public Rules {
     const bool standard = schedule.name == (interleaves ? kInterleaved : "1f1b");
     if (!standard || request_.listed_schedule != nullptr) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
-          fmt::format("megatron runs only 1f1b, or interleaved_1f1b with virtual stages, but "
-                      "schedule is {}",
+          fmt::format("{} virtual stages, megatron runs only {}, but schedule is {}",
+                      interleaves ? "with" : "without", interleaves ? kInterleaved : "1f1b",
                       schedule.name),
           "leave it out, or write framework: reference");
     }
