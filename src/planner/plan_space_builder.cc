@@ -200,7 +200,7 @@ class Builder {
       const std::string option = fmt::format("--vary {}", axis.key);
       if (axis.key == kFramework && !options_.frameworks.empty()) {
         faults_.push_back(Refusal("planner.framework", option,
-                                  "frameworks are given both by --framework and by --vary",
+                                  "both --framework and --vary give frameworks",
                                   "remove one of the two options"));
       }
       if (!seen.insert(axis.key).second) {
@@ -313,7 +313,7 @@ class Builder {
       std::vector<const char*> names;
       for (const Framework known : plan::kFrameworks) names.push_back(plan::Name(known));
       faults_.push_back(Refusal("planner.vary", fmt::format("--vary {}", kFramework),
-                                fmt::format("there is no such framework: {}", Quoted(value)),
+                                fmt::format("this framework does not exist: {}", Quoted(value)),
                                 fmt::format("there are: {}", fmt::join(names, ", "))));
     }
     return frameworks;
