@@ -905,7 +905,7 @@ std::string HubNameOf(std::string name) {
 
 // Megatron-LM's arguments in a file of Primus: below `overrides` of the module that trains.
 std::optional<Document> PrimusDocument(const Document& document) {
-  constexpr std::string_view kFramework = "framework";
+  static constexpr std::string_view kFramework = "framework";
   const auto framework =
       std::find_if(document.settings.begin(), document.settings.end(), [](const Setting& setting) {
         return setting.name.starts_with("modules.") && setting.name.ends_with(kFramework) &&

@@ -605,7 +605,10 @@ class Builder {
     const std::vector<std::string>& refused = RefusedBy(framework, stage);
     for (const std::string& key : given_) {
       if (!key.starts_with(kTraining) && !key.starts_with(kExperts)) continue;
-      if (Given(key) != nullptr || Fixed(key)) continue;
+      const bool left_out =
+          std::any_of(choices.first.begin(), choices.first.end(),
+                      [&](const auto& setting) { return setting.first == key; });
+      if (left_out || Given(key) != nullptr || Fixed(key)) continue;
       const bool has = IsFor(framework, key);
       if (has && std::find(refused.begin(), refused.end(), key) == refused.end()) continue;
       without_setting_[has ? fmt::format("{}: {}", key, *Written(key)) : key].insert(
