@@ -34,6 +34,7 @@ void LayerTape::KeepInputs(const RecomputedModules& modules) {
     if (!modules.Has(recorded.module)) continue;
     for (std::size_t u = 0; u < recorded.use.reads; ++u) {
       Variable& variable = variables_[recorded.use.values[u]];
+      if (variable.outside) continue;
       if (variable.writer < 0 || !modules.Has(forward_[variable.writer].module)) {
         variable.kept = true;
       }

@@ -78,6 +78,17 @@ struct ModuleNames {
   std::string_view tower_patch{}, tower_positions{}, tower_norm{}, tower_query_key_value{},
       tower_projection{}, tower_up{}, tower_down{}, tower_last_norm{}, tower_merge_norm{},
       tower_merge_up{}, tower_merge_down{};
+  // Rows of numbers instead of words: their product or first convolution, the further ones, the
+  // rows before them. `positions` has their positions.
+  std::string_view input{}, input_halving{}, class_rows{};
+  // Tables of numbers by distance: of the blocks, and of the encoder's.
+  std::string_view distances{}, encoder_distances{};
+  // Encoder before a decoder: blocks, norm and input.
+  std::string_view encoder_blocks{}, encoder_norm{}, encoder_input{}, encoder_input_halving{},
+      encoder_positions{};
+  // Cross-attention.
+  std::string_view cross_norm{}, cross_query{}, cross_key{}, cross_value{}, cross_projection{},
+      cross_query_norm{}, cross_key_norm{};
 };
 const ModuleNames& NamesOf(Family family);
 

@@ -357,14 +357,70 @@ void AppendTower(const Architecture& a, const Tower& tower, Parameters& paramete
          tower.mergers * a.hidden);
 }
 
+// The product or convolutions of rows of numbers, and the rows that are added to or put before
+// them. All are whole on every rank.
+void AppendInput(const Architecture& a, const ValueInput& input, const InputNames& names,
+                 Parameters& parameters) {
+  if (!input.exists()) return;
+  const bool frozen = a.lora.adapts();
+  const auto convolution = [&](std::string_view module, std::int64_t times, std::int64_t in) {
+    parameters.push_back(
+        {module, Of::kWeight, {times * a.hidden, input.taps * in}, {}, false, frozen});
+    if (!input.bias) return;
+    parameters.push_back({module, Of::kBias, {times * a.hidden}, {}, false, frozen});
+  };
+  convolution(names.product, 1, input.values);
+  if (input.halvings > 0) convolution(names.halving, input.halvings, a.hidden);
+  if (input.class_rows > 0) {
+    parameters.push_back({names.class_rows,
+                          Of::kWeight,
+                          {input.class_rows, a.hidden},
+                          {},
+                          false,
+                          frozen,
+                          ParameterGroup::kDense,
+                          true});
+  }
+  if (input.positions > 0) {
+    parameters.push_back({names.positions,
+                          Of::kWeight,
+                          {input.positions, a.hidden},
+                          {},
+                          false,
+                          frozen || input.fixed_positions});
+  }
+}
+
 }  // namespace
+
+InputNames InputNamesOf(const ModuleNames& names, bool of_encoder) {
+  if (of_encoder) {
+    return {names.encoder_input, names.encoder_input_halving, names.encoder_positions,
+            names.class_rows};
+  }
+  return {names.input, names.input_halving, names.positions, names.class_rows};
+}
 
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
   const ModuleNames& names = NamesOf(a);
   Parameters parameters;
   const bool frozen = a.lora.adapts();
-  parameters.push_back(
-      {names.embedding, Of::kWeight, {a.vocabulary, a.hidden}, AlongTensor(0), false, frozen});
+  if (a.vocabulary > 0) {
+    parameters.push_back(
+        {names.embedding, Of::kWeight, {a.vocabulary, a.hidden}, AlongTensor(0), false, frozen});
+  }
+  AppendInput(a, a.input, InputNamesOf(names, false), parameters);
+  AppendInput(a, a.encoder.input, InputNamesOf(names, true), parameters);
+  for (const bool of_encoder : {true, false}) {
+    const Architecture* const kind = BiasedByDistance(a, of_encoder);
+    if (kind == nullptr) continue;
+    parameters.push_back({of_encoder ? names.encoder_distances : names.distances,
+                          Of::kWeight,
+                          {kind->distance_buckets, kind->heads},
+                          AlongTensor(1),
+                          false,
+                          frozen});
+  }
   if (a.position == Position::kLearned) {
     parameters.push_back(
         {names.positions, Of::kWeight, {a.max_positions, a.hidden}, {}, false, frozen});
@@ -422,7 +478,8 @@ class BlockLayers {
       const std::int64_t gate = a_.gate_of_query ? a_.heads * ValueSize(a_) : 0;
       Columns(names_.query, a_.heads * a_.head_size + gate, a_.attention_bias, adapted_.query);
       if (!a_.borrows_keys) {
-        Columns(names_.key, a_.kv_heads * a_.head_size, a_.attention_bias, adapted_.key);
+        Columns(names_.key, a_.kv_heads * a_.head_size, a_.attention_bias && !a_.key_without_bias,
+                adapted_.key);
         if (!a_.key_is_value) {
           Columns(names_.value, a_.kv_heads * ValueSize(a_), a_.attention_bias, adapted_.value);
         }
@@ -439,6 +496,27 @@ class BlockLayers {
     if (!a_.qk_norm) return;
     AppendHeadNorm(a_, names_.query_norm, a_.heads, parameters_);
     if (!a_.borrows_keys) AppendHeadNorm(a_, names_.key_norm, a_.kv_heads, parameters_);
+  }
+
+  // Tensors of cross-attention and its norm.
+  void Cross() {
+    const CrossAttention& cross = a_.cross;
+    if (!cross.exists()) return;
+    const std::int64_t queries = cross.heads * cross.head, keys = cross.kv_heads * cross.head;
+    const auto columns = [this](std::string_view module, std::int64_t in, std::int64_t out,
+                                bool bias) {
+      AppendLinear(a_, module, in, out, bias, Pairing::kColumns, parameters_);
+    };
+    columns(names_.cross_query, a_.hidden, queries, cross.bias);
+    columns(names_.cross_key, cross.width, keys, cross.key_bias);
+    columns(names_.cross_value, cross.width, keys, cross.bias);
+    AppendLinear(a_, names_.cross_projection, queries, a_.hidden, cross.output_bias, Pairing::kRows,
+                 parameters_);
+    if (cross.norms) {
+      AppendOfHeads(a_, names_.cross_query_norm, Of::kWeight, {queries}, parameters_);
+      AppendOfHeads(a_, names_.cross_key_norm, Of::kWeight, {keys}, parameters_);
+    }
+    AppendNorm(a_, names_.cross_norm, parameters_);
   }
 
   void Mixer() {
@@ -511,6 +589,7 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   if (in_order) AppendNorm(a, names.attention_norm, parameters);
   if (neox && !shares_norm) AppendNorm(a, names.feed_forward_norm, parameters);
   layers.Mixer();
+  layers.Cross();
   if (in_order && !neox && !shares_norm) AppendNorm(a, names.feed_forward_norm, parameters);
   if (post_norm) AppendNorm(a, names.attention_norm, parameters);
   layers.FeedForward(experts);
@@ -570,6 +649,12 @@ void AppendFurtherTokens(const Architecture& a, Parameters& parameters) {
 
 }  // namespace
 
+std::vector<ModuleParameter> EncoderNorm(const Architecture& a) {
+  Parameters parameters;
+  AppendNorm(a, NamesOf(a).encoder_norm, parameters);
+  return parameters;
+}
+
 std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
   const ModuleNames& names = NamesOf(a);
   Parameters parameters;
@@ -594,6 +679,16 @@ std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
     whole(names.head_dense, a.hidden, a.hidden);
     AppendNorm(a, names.head_norm, parameters);
     if (a.next_sentence) whole(names.next_sentence, a.hidden, kSentenceClasses);
+  }
+  if (a.prediction.target != Target::kWords) {
+    if (a.prediction.count == 0) return parameters;
+    const bool frozen = a.lora.adapts();
+    parameters.push_back(
+        {names.head, Of::kWeight, {a.prediction.count, a.hidden}, {}, false, frozen});
+    if (a.prediction.bias) {
+      parameters.push_back({names.head, Of::kBias, {a.prediction.count}, {}, false, frozen});
+    }
+    return parameters;
   }
   // The head is an nn.Linear in every family.
   parameters.push_back({a.tie_embeddings ? names.embedding : names.head,
@@ -625,8 +720,9 @@ TransformerLayout LayOut(const Architecture& a) {
                        of_block});
   };
 
-  Layer embedding{
-      .name = std::string(names.embedding), .kind = LayerKind::kEmbedding, .tensors = {}};
+  Layer embedding{.name = std::string(a.vocabulary > 0 ? names.embedding : names.input),
+                  .kind = LayerKind::kEmbedding,
+                  .tensors = {}};
   for (ModuleParameter& parameter : EmbeddingParameters(a)) {
     append(embedding, "", std::move(parameter));
   }
@@ -644,19 +740,25 @@ TransformerLayout LayOut(const Architecture& a) {
     if (a.experts.exist()) by_kind.push_back(BlockParameters(a, true));
   }
   for (std::int64_t i = 0; i < a.layers; ++i) {
-    Layer block{.name = fmt::format("{}.{}", names.blocks, i),
+    const bool encodes = i < a.encoder.layers;
+    Layer block{.name = fmt::format("{}.{}", encodes ? names.encoder_blocks : names.blocks,
+                                    encodes ? i : i - a.encoder.layers),
                 .kind = LayerKind::kBlock,
                 .tensors = {},
                 .first_block = i == 0,
                 .experts = HasExperts(a, i),
                 .full_attention = AttendsInFull(a, i),
-                .block_kind = KindOfBlock(a, i)};
+                .block_kind = KindOfBlock(a, i),
+                .ends_encoder = i + 1 == a.encoder.layers};
     const std::string prefix = block.name + ".";
     const std::size_t kind = block.block_kind >= 0 ? static_cast<std::size_t>(block.block_kind)
                              : block.experts       ? 1
                                                    : 0;
     for (const ModuleParameter& parameter : by_kind[kind]) {
       append(block, prefix, parameter);
+    }
+    if (block.ends_encoder) {
+      for (const ModuleParameter& parameter : EncoderNorm(a)) append(block, "", parameter);
     }
     layout.layers.push_back(std::move(block));
   }

@@ -45,6 +45,12 @@ struct Facts {
   std::string recurrent{};
   std::vector<std::int64_t> recurrent_heads{};
   bool recurrent_by_channel = false;  // Kimi delta attention
+  // What most models do not have: "cross-attention", "attention without a causal mask", "an input of
+  // numbers", "a head that predicts no words"; empty: nothing.
+  std::string unusual_part{};
+  bool reads_context = false;  // blocks have cross-attention to an encoder's rows
+  bool distances = false;      // trained numbers by distance are added to scores
+  bool predicts_words = true;
   // For a mixture; 0: the model is dense.
   std::int64_t experts = 0, expert_width = 0;
   bool expert_biases = false;                // experts' products have biases

@@ -115,7 +115,10 @@ void ReadAttention(PartReader& part, Architecture& a) {
   a.key_is_value = part.Boolean("k_eq_v", false);
   a.borrows_keys = part.Boolean("borrows_keys", false);
   a.attention_bias = part.Boolean("bias", false);
+  a.key_without_bias = !part.Boolean("key_bias", true);
   a.projection_bias = part.Boolean("output_bias", false);
+  a.attends_both_ways = !part.Boolean("causal", true);
+  a.distance_buckets = part.WidthOrNone("distances");
   a.score_cap = reader.ReadDecimal("softcap", Need::kOptional, kCap).value_or(0);
   a.attention_dropout = part.Boolean("dropout", false);
   ReadRotary(part, a);
@@ -190,18 +193,40 @@ void ReadStateSpace(PartReader& part, Architecture& a) {
   state.chunk = part.Width("chunk", state.chunk);
 }
 
-enum class MixerKind : std::uint8_t { kAttention, kLatent, kSharedKey, kDelta, kStateSpace };
+// The context's rows are known when the encoder has been read.
+void ReadCross(PartReader& part, Architecture& a) {
+  a.mixer = Mixer::kNone;
+  model::CrossAttention& cross = a.cross;
+  cross.heads = part.Width("heads");
+  cross.kv_heads = part.Width("kv_heads", cross.heads);
+  cross.head = part.Width("head");
+  cross.bias = part.Boolean("bias", false);
+  cross.key_bias = part.Boolean("key_bias", cross.bias);
+  cross.output_bias = part.Boolean("output_bias", false);
+  cross.norms = part.Boolean("qk_norm", false);
+}
+
+enum class MixerKind : std::uint8_t {
+  kAttention,
+  kCross,
+  kLatent,
+  kSharedKey,
+  kDelta,
+  kStateSpace
+};
 
 Architecture ReadMixer(const Node& node, Architecture a, Diagnostics& diagnostics) {
   PartReader part(node, diagnostics);
   const auto kind = part.reader().ReadWord<MixerKind>("kind", Need::kRequired,
                                                       {{"attention", MixerKind::kAttention},
+                                                       {"cross", MixerKind::kCross},
                                                        {"latent", MixerKind::kLatent},
                                                        {"shared_kv", MixerKind::kSharedKey},
                                                        {"delta", MixerKind::kDelta},
                                                        {"state_space", MixerKind::kStateSpace}});
   if (!kind) return a;
   if (*kind == MixerKind::kAttention) ReadAttention(part, a);
+  if (*kind == MixerKind::kCross) ReadCross(part, a);
   if (*kind == MixerKind::kLatent) ReadLatent(part, a);
   if (*kind == MixerKind::kSharedKey) ReadSharedKey(part, a);
   if (*kind == MixerKind::kDelta) ReadDelta(part, a);
@@ -213,17 +238,18 @@ Architecture ReadMixer(const Node& node, Architecture a, Diagnostics& diagnostic
 // ---- feed-forward layers ----
 
 void ReadActivation(PartReader& part, Architecture& a) {
-  enum class Function : std::uint8_t { kSilu, kGelu, kSquaredRelu };
+  enum class Function : std::uint8_t { kSilu, kGelu, kSquaredRelu, kRelu };
   const Function function = part.reader()
                                 .ReadWord<Function>("activation", Need::kOptional,
                                                     {{"silu", Function::kSilu},
                                                      {"gelu", Function::kGelu},
-                                                     {"relu2", Function::kSquaredRelu}})
+                                                     {"relu2", Function::kSquaredRelu},
+                                                     {"relu", Function::kRelu}})
                                 .value_or(Function::kSilu);
   const bool gated = part.Boolean("gated", function == Function::kSilu);
-  if (gated && function == Function::kSquaredRelu) {
+  if (gated && (function == Function::kSquaredRelu || function == Function::kRelu)) {
     part.reader().Report("gated", "model.impossible",
-                         "feed-forward layers whose gate is a squared ReLU are not modelled",
+                         "feed-forward layers whose gate is a ReLU are not modelled",
                          "write 'gated: false'");
   }
   if (!gated && function == Function::kSilu) {
@@ -232,7 +258,9 @@ void ReadActivation(PartReader& part, Architecture& a) {
                          "write 'gated: true', or another activation");
   }
   a.activator = gated ? (function == Function::kGelu ? Activator::kGeGlu : Activator::kSwiGlu)
-                      : (function == Function::kGelu ? Activator::kGelu : Activator::kSquaredRelu);
+                : function == Function::kGelu ? Activator::kGelu
+                : function == Function::kRelu ? Activator::kRelu
+                                              : Activator::kSquaredRelu;
 }
 
 void ReadDense(PartReader& part, Architecture& a) {
@@ -329,14 +357,15 @@ std::string KnownNames(const Parts& parts) {
   return names.empty() ? "there are none" : fmt::format("there are {}", names);
 }
 
-// Combines a block's mixer and feed-forward parts.
+// Combines a block's mixer, cross-attention and feed-forward parts.
 Architecture BlockOf(const Architecture& base, const Architecture* mixer,
-                     const Architecture* feed_forward) {
+                     const Architecture* cross, const Architecture* feed_forward) {
   Architecture block = mixer != nullptr ? *mixer : base;
   if (mixer == nullptr) {
     block.mixer = Mixer::kNone;
     block.position = model::Position::kNone;
   }
+  if (cross != nullptr) block.cross = cross->cross;
   if (feed_forward == nullptr) return block;
   block.feed_forward = feed_forward->feed_forward;
   block.feed_forward_bias = feed_forward->feed_forward_bias;
@@ -367,24 +396,28 @@ Letters ReadBlockKinds(MappingReader& reader, const Architecture& base, const Pa
     }
     const auto names = ReadWords(node, diagnostics);
     if (!names) continue;
-    const Architecture *mixer = nullptr, *feed_forward = nullptr;
+    const Architecture *mixer = nullptr, *cross = nullptr, *feed_forward = nullptr;
     for (const std::string& name : *names) {
       const auto of_mixer = mixers.find(name);
       const auto of_feed_forward = feed_forwards.find(name);
-      if (of_mixer != mixers.end() && mixer == nullptr && feed_forward == nullptr) {
+      const bool reads = of_mixer != mixers.end() && of_mixer->second.cross.exists();
+      if (reads && cross == nullptr && feed_forward == nullptr) {
+        cross = &of_mixer->second;
+      } else if (of_mixer != mixers.end() && !reads && mixer == nullptr && cross == nullptr &&
+                 feed_forward == nullptr) {
         mixer = &of_mixer->second;
       } else if (of_feed_forward != feed_forwards.end() && feed_forward == nullptr) {
         feed_forward = &of_feed_forward->second;
       } else {
         report(fmt::format("'{}' is not a part that this block can have here", name),
-               fmt::format("a block is a mixer, then a feed-forward layer, or only one of them; "
-                           "mixers: {}; feed_forwards: {}",
+               fmt::format("a block is a mixer, then cross-attention, then a feed-forward layer, "
+                           "or only some of them; mixers: {}; feed_forwards: {}",
                            KnownNames(mixers), KnownNames(feed_forwards)));
       }
     }
-    if (mixer == nullptr && feed_forward == nullptr) continue;
+    if (mixer == nullptr && cross == nullptr && feed_forward == nullptr) continue;
     letters[letter[0]] = static_cast<int>(kinds.size());
-    kinds.push_back(BlockOf(base, mixer, feed_forward));
+    kinds.push_back(BlockOf(base, mixer, cross, feed_forward));
   }
   return letters;
 }
@@ -481,7 +514,7 @@ void ReadFurtherTokens(MappingReader& reader, const Letters& letters, Architectu
     a.further_kind = blocks.front();
   } else if (pair) {
     a.further_kind = static_cast<int>(a.kinds.size());
-    a.kinds.push_back(BlockOf(a, &first, &last));
+    a.kinds.push_back(BlockOf(a, &first, nullptr, &last));
   } else {
     fields->Report(
         "pattern", "model.impossible",
@@ -526,6 +559,96 @@ void TakeFromKinds(Architecture& a) {
   }
 }
 
+// Rows of numbers instead of words; nothing if the key is absent.
+model::ValueInput ReadValueInput(MappingReader& reader) {
+  model::ValueInput input;
+  auto fields = reader.ReadMapping("input", Need::kOptional);
+  if (!fields) return input;
+  PartReader part(fields->node(), reader.diagnostics());
+  const auto count = [&part](std::string_view key, std::int64_t most) {
+    return part.reader().ReadInteger(key, Need::kOptional, {0, most}).value_or(0);
+  };
+  input.values = part.Width("values");
+  input.taps = part.Width("taps", 1);
+  input.halvings = count("halvings", 8);
+  input.bias = part.Boolean("bias", true);
+  input.positions = count("positions", model::kMostPositions);
+  input.fixed_positions = part.Boolean("fixed_positions", false);
+  input.class_rows = count("class_rows", model::kMostWidth);
+  part.reader().Finish();
+  return input;
+}
+
+// `output`: what the head predicts; words if the key is absent.
+model::Prediction ReadPrediction(MappingReader& reader) {
+  using model::Target;
+  model::Prediction prediction;
+  auto fields = reader.ReadMapping("output", Need::kOptional);
+  if (!fields) return prediction;
+  PartReader part(fields->node(), reader.diagnostics());
+  prediction.target = part.reader()
+                          .ReadWord<Target>("kind", Need::kRequired,
+                                            {{"words", Target::kWords},
+                                             {"classes", Target::kClasses},
+                                             {"values", Target::kValues}})
+                          .value_or(Target::kWords);
+  prediction.count = prediction.target == Target::kClasses ? part.Width("count")
+                                                           : part.WidthOrNone("count");
+  prediction.bias = part.Boolean("bias", true);
+  prediction.means =
+      part.reader()
+          .ReadWord<bool>("pool", Need::kOptional, {{"first", false}, {"mean", true}})
+          .value_or(false);
+  part.reader().Finish();
+  return prediction;
+}
+
+// Reads an encoder before the decoder, and puts its blocks before the pattern's. Cross-attention
+// reads it.
+void ReadEncoder(MappingReader& reader, const Letters& letters, Architecture& a) {
+  auto fields = reader.ReadMapping("encoder", Need::kOptional);
+  const bool read_by_decoder = std::any_of(
+      a.pattern.begin(), a.pattern.end(),
+      [&a](int kind) { return a.kinds[static_cast<std::size_t>(kind)].cross.exists(); });
+  if (read_by_decoder != fields.has_value()) {
+    reader.Report(fields ? "encoder" : "pattern", "model.impossible",
+                  fields ? "no block has cross-attention, so nothing reads the encoder"
+                         : "cross-attention needs an encoder to read",
+                  "write 'encoder: {block: E, layers: 24, tokens: 512}' and blocks with a mixer of "
+                  "'kind: cross'");
+  }
+  if (!fields) return;
+  a.encoder.layers =
+      fields->ReadInteger("layers", Need::kRequired, {1, model::kMostLayers}).value_or(1);
+  a.encoder.tokens =
+      fields->ReadInteger("tokens", Need::kRequired, {1, model::kMostPositions}).value_or(1);
+  a.encoder.input = ReadValueInput(*fields);
+  const auto block = fields->ReadText("block", Need::kRequired);
+  fields->Finish();
+  if (!block) return;
+  const auto letter = block->size() == 1 ? letters.find((*block)[0]) : letters.end();
+  if (letter == letters.end()) {
+    fields->Report("block", "model.impossible", fmt::format("there is no block '{}'", *block),
+                   "write a letter of 'blocks'");
+    return;
+  }
+  Architecture kind = a.kinds[static_cast<std::size_t>(letter->second)];
+  if (kind.cross.exists() || !kind.attends_both_ways) {
+    fields->Report("block", "model.impossible",
+                   "a block of an encoder attends to its whole sequence and to nothing else",
+                   "write 'causal: false' in its mixer, and leave cross-attention out");
+  }
+  kind.own_length = a.encoder.tokens;
+  a.pattern.insert(a.pattern.begin(), static_cast<std::size_t>(a.encoder.layers),
+                   static_cast<int>(a.kinds.size()));
+  a.kinds.push_back(std::move(kind));
+  for (Architecture& reading : a.kinds) {
+    if (!reading.cross.exists()) continue;
+    reading.cross.width = a.hidden;
+    reading.cross.tokens = a.encoder.tokens;
+  }
+}
+
 // `towers`: image encoders. A tower without layers is ignored.
 void ReadTowers(MappingReader& reader, Architecture& a) {
   const auto towers = reader.ReadNode("towers", Need::kOptional, "a mapping of names");
@@ -562,6 +685,9 @@ void ReadTowers(MappingReader& reader, Architecture& a) {
     }
     tower.patches = count("patches", Need::kRequired, 1, 1);
     tower.image = count("image", Need::kOptional, 1, tower.patches);
+    tower.window = count("window", Need::kOptional, 0, 0);
+    tower.full_layers = count("full_layers", Need::kOptional, 0, 0);
+    tower.frozen = part.Boolean("frozen", false);
     fields.Finish();
     if (tower.joined_norms > tower.mergers || tower.patches % tower.merged != 0) {
       fields.Report(
@@ -570,6 +696,13 @@ void ReadTowers(MappingReader& reader, Architecture& a) {
                       "number of mergers, {}",
                       tower.patches, tower.merged, tower.joined_norms, tower.mergers),
           "make patches a multiple of merge.tokens, and joined_norms at most merge.count");
+    }
+    if (tower.full_layers > tower.layers || (tower.full_layers > 0 && tower.window == 0)) {
+      fields.Report("full_layers", "model.impossible",
+                    fmt::format("{} of {} layers cannot attend to whole images beside windows of "
+                                "{} patches",
+                                tower.full_layers, tower.layers, tower.window),
+                    "write window, and full_layers at most layers");
     }
     if (tower.layers > 0) a.towers.push_back(tower);
   }
@@ -606,7 +739,17 @@ Architecture ReadBlocks(MappingReader& reader,
     return reader.ReadInteger(key, need, {1, most}).value_or(absent);
   };
   base.hidden = dimension("hidden_size", Need::kRequired, model::kMostWidth, 1);
-  base.vocabulary = dimension("vocab_size", Need::kRequired, model::kMostVocabulary, 1);
+  const model::ValueInput input = ReadValueInput(reader);
+  const model::Prediction prediction = ReadPrediction(reader);
+  const bool words = !input.exists();
+  base.vocabulary = dimension("vocab_size", words ? Need::kRequired : Need::kOptional,
+                              model::kMostVocabulary, words ? 1 : 0);
+  if (!words && (base.vocabulary > 0 || prediction.target == model::Target::kWords)) {
+    reader.Report(base.vocabulary > 0 ? "vocab_size" : "input", "model.impossible",
+                  "a model that reads numbers has no words to read or predict",
+                  "leave vocab_size out, and write 'output: {kind: classes, count: 1000}' or "
+                  "'output: {kind: values}'");
+  }
   base.max_positions =
       dimension("max_position_embeddings", Need::kOptional, model::kMostPositions, 0);
   base.tie_embeddings = reader.ReadBoolean("tie_word_embeddings", Need::kOptional).value_or(false);
@@ -637,7 +780,15 @@ Architecture ReadBlocks(MappingReader& reader,
                                         });
   Architecture a = base;
   const Letters letters = ReadBlockKinds(reader, base, mixers, feed_forwards, a.kinds);
+  a.input = input;
+  a.prediction = prediction;
   a.pattern = ReadPattern(reader, letters);
+  ReadEncoder(reader, letters, a);
+  const std::int64_t positions = dimension("positions", Need::kOptional, model::kMostPositions, 0);
+  if (positions > 0) {
+    a.position = model::Position::kLearned;
+    a.max_positions = positions;
+  }
   a.layers = std::ssize(a.pattern);
   for (Architecture& kind : a.kinds) kind.layers = std::max<std::int64_t>(a.layers, 1);
   ReadFurtherTokens(reader, letters, a);

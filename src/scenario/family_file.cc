@@ -177,7 +177,9 @@ class ConfigEvaluator {
         }
         break;
       case JsonKind::kObject:
-        made = FamilyValue::Of(true);
+        // Only the number of its keys counts.
+        made.kind = FamilyValue::Kind::kList;
+        made.list.resize(static_cast<std::size_t>(value.elements));
         break;
     }
     made.location = value.location;
@@ -200,6 +202,10 @@ class ConfigEvaluator {
     if (name == "patches" && parts_.patches) return FamilyValue::Of(*parts_.patches);
     if (name == "image" && parts_.patches) {
       return FamilyValue::Of(parts_.image.value_or(*parts_.patches));
+    }
+    if (name == "frozen" && parts_.patches) return FamilyValue::Of(parts_.frozen);
+    if (name == "encoder_tokens") {
+      return parts_.encoder_tokens ? FamilyValue::Of(*parts_.encoder_tokens) : FamilyValue();
     }
     const std::string key(name);
     if (const auto known = values_.find(key); known != values_.end()) return known->second;
@@ -338,6 +344,9 @@ class ConfigEvaluator {
     const YamlNode* further = parts_.further_tokens ? Child(model, "mtp") : nullptr;
     if (further != nullptr) {
       if (const YamlNode* of_further = Child(*further, "pattern")) letters += of_further->scalar;
+    }
+    if (const YamlNode* encoder = Child(model, "encoder")) {
+      if (const YamlNode* of_encoder = Child(*encoder, "block")) letters += of_encoder->scalar;
     }
     for (const YamlNode::Entry& entry : blocks->entries) {
       if (letters.find(entry.key) == std::string::npos) continue;
@@ -480,9 +489,10 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
   }
   FamilyModel model{.description = family, .family = std::move(names), .name = {}, .warnings = {}};
   const YamlNode* described = Child(*family.tree(), "model");
-  for (const char* part : {"mtp", "towers"}) {
-    const bool asked =
-        part == std::string_view("mtp") ? parts.further_tokens : parts.patches.has_value();
+  for (const std::string_view part : {"mtp", "towers", "encoder"}) {
+    const bool asked = part == "mtp"      ? parts.further_tokens
+                       : part == "towers" ? parts.patches.has_value()
+                                          : parts.encoder_tokens.has_value();
     if (!asked || Child(*described, part) != nullptr) continue;
     diagnostics.push_back(
         {"model.not-modelled", described->position.location(),

@@ -40,6 +40,8 @@ struct ConfigParts {
   bool further_tokens = false;  // the multi-token-prediction module
   // The tower, and its numbers of patches: of all images of a sequence, and of one.
   std::optional<std::int64_t> patches{}, image{};
+  bool frozen = false;                           // the tower is not trained
+  std::optional<std::int64_t> encoder_tokens{};  // of a sequence of an encoder before the decoder
 };
 
 struct FamilyModel {

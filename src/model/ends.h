@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+
+// What a model reads and predicts if that is not words, and the encoder that a decoder's blocks
+// read.
+namespace stepcast::model {
+
+// Rows of numbers instead of words: patches of an image or video, or frames of a spectrogram. A
+// product, or a convolution of several rows, turns them into rows of the hidden width.
+struct ValueInput {
+  std::int64_t values = 0;  // numbers of a row; 0: the model reads words
+  std::int64_t taps = 1;    // input rows that one output row is computed from
+  // Further convolutions of `taps` rows, each of which leaves every second row. GELU follows each
+  // convolution (Whisper).
+  std::int64_t halvings = 0;
+  bool bias = true;
+  std::int64_t positions = 0;    // rows of a table of positions; 0: no table
+  bool fixed_positions = false;  // the table is not trained
+  std::int64_t class_rows = 0;   // trained rows before the others (ViT's class token)
+
+  constexpr bool exists() const { return values > 0; }
+  friend bool operator==(const ValueInput&, const ValueInput&) = default;
+};
+
+enum class Target : std::uint8_t {
+  kWords,    // of every token, or of the masked ones: cross entropy
+  kClasses,  // one of each sequence: cross entropy
+  kValues,   // numbers of every row: mean squared error
+};
+
+// What the head predicts.
+struct Prediction {
+  Target target = Target::kWords;
+  // Classes, or numbers of a row. 0: the rows of the last block themselves, without a product.
+  std::int64_t count = 0;
+  bool bias = true;    // the head's product has a bias
+  bool means = false;  // kClasses: from the mean of a sequence's rows instead of its first row
+
+  friend bool operator==(const Prediction&, const Prediction&) = default;
+};
+
+// The encoder of an encoder-decoder model (T5, Whisper): the first blocks of the model, with
+// sequences of their own length. Its normalized output is the context of cross-attention.
+struct Encoder {
+  std::int64_t layers = 0;  // 0: there is none
+  std::int64_t tokens = 0;  // of one sequence
+  ValueInput input{};       // without it, words of the decoder's embedding
+
+  constexpr bool exists() const { return layers > 0; }
+  friend bool operator==(const Encoder&, const Encoder&) = default;
+};
+
+}  // namespace stepcast::model
