@@ -201,8 +201,13 @@ struct Architecture {
   std::int64_t distance_buckets = 0;
   // Attention to rows of the encoder, after attention within the sequence.
   CrossAttention cross{};
-  // Tokens of a sequence in this block; 0: those of the batch.
+  // Tokens of a sequence in this block; 0: those of the batch and `joined_rows` more.
   std::int64_t own_length = 0;
+  std::int64_t joined_rows = 0;
+  // The products of the joined rows have weights of their own (Flux's double blocks).
+  bool two_streams = false;
+  Modulation modulation{};           // of the block; of a model: of its head
+  bool norms_without_weights = false;  // but those of queries, keys and cross-attention
 
   // Token mixer of the block. The fields above describe attention.
   Mixer mixer = Mixer::kAttention;
@@ -234,6 +239,8 @@ struct Architecture {
   std::vector<Tower> towers{};
   ValueInput input{};
   Prediction prediction{};
+  Condition condition{};
+  TextRows text{};
   Encoder encoder{};  // its blocks are the first of `pattern`
   int further_kind = -1;  // kind of the multi-token-prediction module; -1: the last block's
   // Module names of a family read from a file; null: those of `family`.

@@ -362,6 +362,51 @@ void CheckCross(const Architecture& a, Faults& faults) {
   faults.Matrix("mixers", std::max(a.hidden, cross.width), cross.heads * cross.head);
 }
 
+// The condition, and the text's rows.
+void CheckDiffusion(const Architecture& a, Faults& faults) {
+  const auto any = [&a](const auto& has) {
+    return std::any_of(a.kinds.begin(), a.kinds.end(), has);
+  };
+  if (!a.condition.exists()) {
+    if (a.text.exists() || a.norms_without_weights || any([](const Architecture& kind) {
+          return kind.two_streams || kind.parallel_residual_norms > 0;
+        })) {
+      faults.Add("condition",
+                 "text, two_streams, beside_mixer and norms without weights are modelled only in "
+                 "diffusion models",
+                 "write 'condition: {time: 256}', or leave them out");
+    }
+    return;
+  }
+  if (!a.input.exists() || a.prediction.target != Target::kValues || a.prediction.count == 0) {
+    faults.Add("condition", "a model with a condition reads and predicts numbers",
+               "write 'input: {values: 64}' and 'output: {kind: values, count: 64}'");
+  }
+  if (any([](const Architecture& kind) {
+        return kind.mixer != Mixer::kAttention || kind.latent.exists() ||
+               kind.shared_key.exists() || kind.feed_forward == 0 || kind.experts.exist();
+      })) {
+    faults.Add("blocks", "a block of a diffusion model has attention and a dense feed-forward layer",
+               "write 'blocks: {A: [attention, mlp]}'");
+  }
+  if (any([&a](const Architecture& kind) {
+        return kind.two_streams &&
+               (!a.text.joined || kind.cross.exists() || IsGated(kind.activator) ||
+                kind.output_gate != OutputGate::kNone || kind.parallel_residual_norms > 0);
+      })) {
+    faults.Add("blocks",
+               "the second of two streams is joined text, in blocks of plain attention and a "
+               "feed-forward layer without a gate after it",
+               "write 'text: {values: 4096, tokens: 512, joined: true}'");
+  }
+  if (any([&a](const Architecture& kind) {
+        return kind.cross.exists() && (!a.text.exists() || a.text.joined);
+      })) {
+    faults.Add("blocks", "cross-attention needs text to read",
+               "write 'text: {values: 4096, tokens: 512}'");
+  }
+}
+
 // Inputs and predictions other than words, and the encoder before a decoder.
 void CheckEnds(const Architecture& a, Faults& faults) {
   for (const ValueInput& input : {a.input, a.encoder.input}) {
@@ -370,6 +415,13 @@ void CheckEnds(const Architecture& a, Faults& faults) {
     faults.Matrix("input", a.hidden, std::max(input.values, a.hidden) * input.taps);
     if (input.positions > 0) faults.Matrix("input", input.positions, a.hidden);
   }
+  if (a.encoder.input.positions > 0 && a.encoder.tokens > a.encoder.input.positions) {
+    faults.Add("encoder",
+               fmt::format("the encoder has {} positions, but sequences of {} tokens",
+                           a.encoder.input.positions, a.encoder.tokens),
+               "write fewer tokens");
+  }
+  CheckDiffusion(a, faults);
   const bool words = !a.input.exists() && a.prediction.target == Target::kWords;
   const bool plain = a.streams == 0 && a.residual_bank == 0 && a.layer_input == 0;
   if (!plain && (!words || a.encoder.exists())) {

@@ -59,15 +59,16 @@ Operand LayerOperators::PutRowsBefore(Operand x, std::string_view module, std::i
   return y;
 }
 
-std::array<Operand, 2> LayerOperators::DivideRows(Operand x, std::string_view name,
-                                                  std::int64_t first) {
+std::array<Operand, 2> LayerOperators::DivideRows(const Operand& x, std::string_view name,
+                                                  std::int64_t first, bool copies) {
   const Operand before = Make(Joined(name, ".first"), x.width, first, x.fp32);
   const Operand after = Make(Joined(name, ".others"), x.width, x.tokens - first, x.fp32);
   tape_->Run(Memory(std::string(name), 0, Bytes(), Bytes()), {x.value},
              {before.value, after.value});
   tape_->OnBackward([=, this] {
     const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(Joined(name, ".dgrad"), 0, Size(x), Size(x)),
+    const Bytes moved = copies ? Size(x) : Bytes();
+    tape_->RunBackward(Memory(Joined(name, ".dgrad"), 0, moved, moved),
                        {tape_->GradientOf(before.value), tape_->GradientOf(after.value)}, {dx});
     tape_->Deliver(x.value, dx);
   });
@@ -116,7 +117,7 @@ void LayerOperators::Distances(std::string_view module, std::int64_t heads, std:
   tape_->Run(Memory(std::string(module), 0, of_one + indices, of_one), {}, {looked_up},
              Positions(weight));
   tape_->Run(Memory(Joined(module, ".mask"), scores, of_one, of_all), {looked_up}, {expanded});
-  tape_->Keep(expanded);
+  tape_->KeepForOthers(expanded);
   tape_->OnBackward([=, this] {
     // The blocks have left the sum of their gradients.
     const Value gradient = tape_->MakeGradient(expanded);

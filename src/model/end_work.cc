@@ -49,8 +49,11 @@ std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options)
   return (words + multiple - 1) / multiple * multiple;
 }
 
-WorkOptions OfLength(WorkOptions options, std::int64_t tokens) {
-  if (tokens == 0) return options;
+WorkOptions OfLength(WorkOptions options, std::int64_t tokens, std::int64_t more) {
+  if (tokens == 0) {
+    options.sequence_length += more;
+    return options;
+  }
   options.sequence_length = tokens;
   options.documents.clear();
   return options;
@@ -67,12 +70,96 @@ void AppendDistances(const Architecture& a, bool of_encoder,
                       Find(parameters, module).weight);
 }
 
+namespace {
+
+// The condition's vectors, which all blocks and the head read, and their gradients' sums.
+class ConditionWork {
+ public:
+  ConditionWork(const Architecture& a, const WorkOptions& options,
+                const std::vector<ModuleParameter>& parameters, LayerTape& tape)
+      : a_(a),
+        names_(NamesOf(a)),
+        samples_(options.micro_batch_size),
+        parameters_(parameters),
+        tape_(tape),
+        operators_(OfLength(options, 1), tape) {}
+
+  void Run() {
+    const Condition& condition = a_.condition;
+    Operand sum = Vector("timesteps", condition.time, names_.time_in, names_.time_out);
+    const auto add = [&](const Operand& more) { sum = operators_.Add(sum, more, "condition.add"); };
+    if (condition.guidance) {
+      add(Vector("guidance", condition.time, names_.guidance_in, names_.guidance_out));
+    }
+    if (condition.classes > 0) {
+      add(operators_.Lookup(names_.classes, condition.classes, a_.hidden,
+                            Find(parameters_, names_.classes).weight, false));
+    }
+    if (condition.text_width > 0) {
+      add(Vector("text_vector", condition.text_width, names_.text_vector_in,
+                 names_.text_vector_out));
+    }
+    KeepForBlocks(tape_, sum);
+    if (condition.shared_vectors == 0) return;
+    KeepForBlocks(tape_, Linear(operators_.Silu(sum, "condition.act_fn"), names_.shared_modulation,
+                                condition.shared_vectors * a_.hidden));
+  }
+
+  // Rows of this layer that blocks read, and the gradient that they leave for them.
+  static void KeepForBlocks(LayerTape& tape, const Operand& rows) {
+    tape.KeepForOthers(rows.value);
+    tape.OnBackward([&tape, rows] { tape.Deliver(rows.value, tape.MakeGradient(rows.value)); });
+  }
+
+ private:
+  Operand Linear(const Operand& x, std::string_view module, std::int64_t out) {
+    return operators_.Linear(x, module, out, Find(parameters_, module));
+  }
+  Operand Vector(std::string_view name, std::int64_t width, std::string_view in,
+                 std::string_view out) {
+    const Operand inside = Linear(operators_.Values(name, width, samples_), in, a_.hidden);
+    return Linear(operators_.Silu(inside, "condition.act_fn"), out, a_.hidden);
+  }
+
+  const Architecture& a_;
+  const ModuleNames& names_;
+  const std::int64_t samples_;
+  const std::vector<ModuleParameter>& parameters_;
+  LayerTape& tape_;
+  LayerOperators operators_;
+};
+
+// Rows of the text at the hidden width.
+Operand ReadText(const Architecture& a, const WorkOptions& options,
+                 const std::vector<ModuleParameter>& parameters, LayerOperators& operators) {
+  const ModuleNames& names = NamesOf(a);
+  const Operand given =
+      operators.Values("text", a.text.values, options.micro_batch_size * a.text.tokens);
+  const Operand rows =
+      operators.Linear(given, names.text_in, a.hidden, Find(parameters, names.text_in));
+  if (a.text.products == 1) return rows;
+  return operators.Linear(operators.Gelu(rows, "text.act_fn"), names.text_out, a.hidden,
+                          Find(parameters, names.text_out));
+}
+
+}  // namespace
+
 LayerWork ValueInputWork(const Architecture& a, const WorkOptions& options) {
   const std::vector<ModuleParameter> parameters = EmbeddingParameters(a);
   LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
   AppendDistances(a, false, parameters, operators, options);
   Operand x = ReadValues(a, a.input, InputNamesOf(NamesOf(a), false), options, parameters, operators);
+  std::optional<ConditionWork> condition;  // backward refers to it
+  if (a.condition.exists()) condition.emplace(a, options, parameters, tape).Run();
+  if (a.text.exists()) {
+    const Operand text = ReadText(a, options, parameters, operators);
+    if (a.text.joined) {
+      x = operators.JoinRows({text, x}, "text.join", !a.kinds.front().two_streams);
+    } else {
+      ConditionWork::KeepForBlocks(tape, text);
+    }
+  }
   if (a.dropout) x = operators.Dropout(x, "embedding_dropout");
   // Numbers of images and sounds have no gradients.
   return tape.Finish(x.value,
@@ -97,7 +184,7 @@ LayerWork EncoderInputWork(const Architecture& a, const WorkOptions& options) {
     rows = ReadValues(a, a.encoder.input, InputNamesOf(names, true), of_encoder, parameters, encoder);
   } else {
     const std::array<Operand, 2> parts =
-        both.DivideRows(words, "words", options.micro_batch_size * a.encoder.tokens);
+        both.DivideRows(words, "words", options.micro_batch_size * a.encoder.tokens, true);
     rows = parts[0];
     words = parts[1];
   }
@@ -112,6 +199,39 @@ LayerWork EncoderInputWork(const Architecture& a, const WorkOptions& options) {
   tape.OnBackward([&tape, words] { tape.Deliver(words.value, tape.MakeGradient(words.value)); });
   return tape.Finish(rows.value,
                      {.splits_backward = options.splits_backward, .input_has_gradient = false});
+}
+
+LayerWork ModulatedHeadWork(const Architecture& a, const WorkOptions& options,
+                            const std::vector<ModuleParameter>& parameters) {
+  const ModuleNames& names = NamesOf(a);
+  LayerTape tape(ActivationType(options.compute), options.compiled);
+  const std::int64_t samples = options.micro_batch_size;
+  LayerOperators with_text(OfLength(options, 0, a.joined_rows), tape);
+  LayerOperators operators(options, tape), of_samples(OfLength(options, 1), tape);
+  Operand x = with_text.Input(a.hidden);
+  if (a.joined_rows > 0) {
+    const std::array<Operand, 2> parts =
+        with_text.DivideRows(x, "text.leave", samples * a.joined_rows, true);
+    const Operand text = parts[0];
+    tape.OnBackward([&tape, text] { tape.Deliver(text.value, tape.MakeGradient(text.value)); });
+    x = parts[1];
+  }
+  const std::int64_t width = a.modulation.vectors * a.hidden;
+  const ModulePositions modulation = Find(parameters, names.head_modulation);
+  const Operand condition =
+      of_samples.Context("condition", a.modulation.by_product ? a.hidden : width, samples);
+  const Operand vectors =
+      a.modulation.by_product
+          ? of_samples.Linear(of_samples.Silu(condition, "final.act_fn"), names.head_modulation,
+                              width, modulation)
+          : of_samples.AddPositions(condition, names.head_modulation, 1, modulation.weight);
+  const Operand normalized = operators.Norm(x, names.final_norm, a.normalization,
+                                            FindIfAny(parameters, names.final_norm));
+  operators.SquaredError(operators.Linear(operators.Modulate(normalized, vectors, "final.modulate"),
+                                          names.head, a.prediction.count,
+                                          Find(parameters, names.head)),
+                         "loss");
+  return tape.Finish(std::nullopt, {.splits_backward = options.splits_backward});
 }
 
 LayerWork PredictionWork(const Architecture& a, const WorkOptions& options,

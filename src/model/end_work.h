@@ -15,8 +15,8 @@ namespace stepcast::model {
 // Rows of the vocabulary that a rank has, with padding.
 std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options);
 
-// The options of blocks whose sequences have `tokens` tokens; 0: those of the batch.
-WorkOptions OfLength(WorkOptions options, std::int64_t tokens);
+// The options of blocks whose sequences have `tokens` tokens; 0: those of the batch and `more`.
+WorkOptions OfLength(WorkOptions options, std::int64_t tokens, std::int64_t more = 0);
 
 // Expands the table of distances of the encoder's or the other blocks, if they have one.
 void AppendDistances(const Architecture& a, bool of_encoder,
@@ -28,6 +28,9 @@ LayerWork ValueInputWork(const Architecture& a, const WorkOptions& options);
 // The first layer of an encoder-decoder: its output are the encoder's rows. The decoder's rows wait
 // for its first block, which counts them as its input.
 LayerWork EncoderInputWork(const Architecture& a, const WorkOptions& options);
+// The last layer of a diffusion model, from all rows of the last block.
+LayerWork ModulatedHeadWork(const Architecture& a, const WorkOptions& options,
+                            const std::vector<ModuleParameter>& parameters);
 // The last layer of a model that predicts classes or values, from the normalized rows. `parameters`
 // are the layer's. Finishes the tape.
 LayerWork PredictionWork(const Architecture& a, const WorkOptions& options,

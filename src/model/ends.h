@@ -23,6 +23,45 @@ struct ValueInput {
   friend bool operator==(const ValueInput&, const ValueInput&) = default;
 };
 
+// The condition of a diffusion model: a vector for each sample, made of its time and, if they exist,
+// a guidance, a class and a vector of its text. Two products with SiLU turn each of them, but the
+// class, into a vector of the hidden width, and these are added up.
+struct Condition {
+  std::int64_t time = 0;        // numbers of the time's sine and cosine; 0: there is no condition
+  bool guidance = false;        // likewise a guidance
+  std::int64_t classes = 0;     // rows of a table of classes; 0: none
+  std::int64_t text_width = 0;  // of the vector of the text; 0: none
+  // Vectors of the hidden width that one product makes of the condition for all blocks (Wan); 0:
+  // each block makes its own.
+  std::int64_t shared_vectors = 0;
+
+  constexpr bool exists() const { return time > 0; }
+  friend bool operator==(const Condition&, const Condition&) = default;
+};
+
+// Rows of a text that a frozen encoder has made before. Products turn them into rows of the hidden
+// width: one, or two with GELU between them.
+struct TextRows {
+  std::int64_t values = 0;  // numbers of a row; 0: there is no text
+  std::int64_t tokens = 0;  // rows of one sample
+  std::int64_t products = 1;
+  bool joined = false;  // they stand before the other rows in all blocks; else cross-attention reads
+
+  constexpr bool exists() const { return values > 0; }
+  friend bool operator==(const TextRows&, const TextRows&) = default;
+};
+
+// Vectors that the condition makes for a block or head: a scale and a shift after each norm, and a
+// factor of each branch's output (adaLN, Peebles and Xie 2023, arXiv 2212.09748).
+struct Modulation {
+  std::int64_t vectors = 0;  // 0: none
+  // A product of the condition makes them; else they are a table's, added to the shared ones.
+  bool by_product = true;
+
+  constexpr bool exists() const { return vectors > 0; }
+  friend bool operator==(const Modulation&, const Modulation&) = default;
+};
+
 enum class Target : std::uint8_t {
   kWords,    // of every token, or of the masked ones: cross entropy
   kClasses,  // one of each sequence: cross entropy

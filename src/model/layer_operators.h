@@ -225,8 +225,16 @@ class LayerOperators {
                       std::int64_t tokens, ModulePositions parameters);
   // x after `rows` trained rows, at the beginning of each sequence of the batch.
   Operand PutRowsBefore(Operand x, std::string_view module, std::int64_t rows, int weight);
-  // The first `first` of x's rows, and all others, as views. Backward joins their gradients.
-  std::array<Operand, 2> DivideRows(Operand x, std::string_view name, std::int64_t first);
+  // The first `first` of x's rows, and all others, as views. Backward copies their gradients into
+  // one, unless the two are separate tensors anyway (`copies` is false).
+  std::array<Operand, 2> DivideRows(const Operand& x, std::string_view name, std::int64_t first,
+                                    bool copies);
+  // The inverse. Without `copies`, the two stay separate tensors.
+  Operand JoinRows(const std::array<Operand, 2>& parts, std::string_view name, bool copies);
+  // x times one of each sample's vectors plus another one; keeps x. `vectors`: all of a block's.
+  Operand Modulate(Operand x, Operand vectors, std::string_view name);
+  // x plus the branch times one of each sample's vectors; keeps the branch.
+  Operand GatedAdd(Operand x, Operand branch, Operand vectors, std::string_view name);
   // The mean of each sequence's rows.
   Operand MeanOfTokens(Operand x, std::string_view module, std::int64_t sequences);
   // The mean of the squared differences to numbers from outside the model. Keeps both.

@@ -40,6 +40,10 @@ void LayerTape::Keep(Value value) {
   kept_for_.emplace_back(kept, differentiate_.size());  // an operator keeps, then says how it ends
 }
 
+void LayerTape::KeepForOthers(Value value) {
+  variables_[value].kept = variables_[value].for_others = true;
+}
+
 void LayerTape::Register(Value value, std::string name) {
   variables_[value].registered = true;
   variables_[value].name = std::move(name);

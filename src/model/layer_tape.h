@@ -61,6 +61,8 @@ class LayerTape {
   Value Outside(std::string name, Bytes bytes);
   // Backward needs the value: it stays until the end of the layer's backward.
   void Keep(Value value);
+  // The same for a value that other layers read, whatever this layer's backward needs.
+  void KeepForOthers(Value value);
   // The same tensor under another name, with a separate gradient.
   Value Alias(Value value);
 
@@ -158,6 +160,7 @@ class LayerTape {
     bool kept = false;
     bool registered = false;
     bool outside = false;
+    bool for_others = false;
     // First and last forward operator that writes it; -1: the layer's input, or not of the forward.
     int first_writer = -1, writer = -1;
     Value gradient = kNoValue;

@@ -21,7 +21,7 @@ void LayerTape::DropGradientOfInput() {
   }
   std::reverse(needed.begin(), needed.end());
   backward_ = std::move(needed);
-  for (Variable& variable : variables_) variable.kept = false;
+  for (Variable& variable : variables_) variable.kept = variable.for_others;
   // Kernels that an operator runs only for itself do not state which kept tensors they read.
   for (const auto& [value, operation] : kept_for_) {
     if (used[operation] != 0 || wanted[value] != 0) variables_[value].kept = true;

@@ -391,6 +391,61 @@ void AppendInput(const Architecture& a, const ValueInput& input, const InputName
   }
 }
 
+// A product that is whole on every rank, with its bias.
+void AppendWholeLinear(const Architecture& a, std::string_view module, std::int64_t in,
+                       std::int64_t out, Parameters& parameters) {
+  const bool frozen = a.lora.adapts();
+  parameters.push_back({module, Of::kWeight, {out, in}, {}, false, frozen});
+  parameters.push_back({module, Of::kBias, {out}, {}, false, frozen});
+}
+
+void AppendCondition(const Architecture& a, Parameters& parameters) {
+  const Condition& condition = a.condition;
+  if (!condition.exists()) return;
+  const ModuleNames& names = NamesOf(a);
+  const auto vector = [&](std::string_view first, std::string_view second, std::int64_t in) {
+    AppendWholeLinear(a, first, in, a.hidden, parameters);
+    AppendWholeLinear(a, second, a.hidden, a.hidden, parameters);
+  };
+  vector(names.time_in, names.time_out, condition.time);
+  if (condition.guidance) vector(names.guidance_in, names.guidance_out, condition.time);
+  if (condition.classes > 0) {
+    parameters.push_back({names.classes,
+                          Of::kWeight,
+                          {condition.classes, a.hidden},
+                          {},
+                          false,
+                          a.lora.adapts()});
+  }
+  if (condition.text_width > 0) {
+    vector(names.text_vector_in, names.text_vector_out, condition.text_width);
+  }
+  if (condition.shared_vectors > 0) {
+    AppendWholeLinear(a, names.shared_modulation, a.hidden, condition.shared_vectors * a.hidden,
+                      parameters);
+  }
+}
+
+void AppendText(const Architecture& a, Parameters& parameters) {
+  if (!a.text.exists()) return;
+  const ModuleNames& names = NamesOf(a);
+  AppendWholeLinear(a, names.text_in, a.text.values, a.hidden, parameters);
+  if (a.text.products > 1) AppendWholeLinear(a, names.text_out, a.hidden, a.hidden, parameters);
+}
+
+// The product of the condition, or the table that is added to what all blocks share.
+void AppendModulation(const Architecture& a, const Modulation& modulation, std::string_view module,
+                      Parameters& parameters) {
+  if (!modulation.exists()) return;
+  const std::int64_t width = modulation.vectors * a.hidden;
+  if (modulation.by_product) {
+    AppendWholeLinear(a, module, a.hidden, width, parameters);
+  } else {
+    parameters.push_back({module, Of::kWeight, {1, width}, {}, false, a.lora.adapts(),
+                          ParameterGroup::kDense, true});
+  }
+}
+
 }  // namespace
 
 InputNames InputNamesOf(const ModuleNames& names, bool of_encoder) {
@@ -411,6 +466,8 @@ std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
   }
   AppendInput(a, a.input, InputNamesOf(names, false), parameters);
   AppendInput(a, a.encoder.input, InputNamesOf(names, true), parameters);
+  AppendText(a, parameters);
+  AppendCondition(a, parameters);
   for (const bool of_encoder : {true, false}) {
     const Architecture* const kind = BiasedByDistance(a, of_encoder);
     if (kind == nullptr) continue;
@@ -445,8 +502,8 @@ namespace {
 // The linear layers of a block, each with its adapter.
 class BlockLayers {
  public:
-  BlockLayers(const Architecture& a, Parameters& parameters)
-      : a_(a), names_(NamesOf(a)), adapted_(a.lora.targets), parameters_(parameters) {}
+  BlockLayers(const Architecture& a, const ModuleNames& names, Parameters& parameters)
+      : a_(a), names_(names), adapted_(a.lora.targets), parameters_(parameters) {}
 
   // Tensors of queries, keys and values with their sinks and norms, and of the projection.
   void Attention() {
@@ -578,7 +635,8 @@ class BlockLayers {
 std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts) {
   const ModuleNames& names = NamesOf(a);
   Parameters parameters;
-  BlockLayers layers(a, parameters);
+  BlockLayers layers(a, names, parameters);
+  AppendModulation(a, a.modulation, names.modulation, parameters);
   const bool encoder = IsEncoder(a.family), post_norm = HasPostNorm(a.family);
   const bool shares_norm = a.parallel_residual_norms == 1;
   // BertLayer registers attention.self, attention.output, intermediate, output. MegatronBertLayer,
@@ -595,9 +653,16 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   layers.FeedForward(experts);
   if (post_norm) AppendNorm(a, names.feed_forward_norm, parameters);
   if (in_order || post_norm) return parameters;
+  if (a.two_streams) {
+    const ModuleNames& of_text = NamesOfText(a);
+    BlockLayers second(a, of_text, parameters);
+    AppendModulation(a, a.modulation, of_text.modulation, parameters);
+    second.Attention();
+    second.FeedForward(false);
+  }
   // Norms registered after the modules that they run before or after.
   const auto append = [&](std::string_view norm) {
-    if (!norm.empty()) AppendNorm(a, norm, parameters);
+    if (!norm.empty() && !a.norms_without_weights) AppendNorm(a, norm, parameters);
   };
   if (a.mixer != Mixer::kNone) AppendStreams(a, names.streams_attention, parameters);
   if (HasFeedForward(a)) AppendStreams(a, names.streams_feed_forward, parameters);
@@ -665,7 +730,10 @@ std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
         {names.streams_head, Of::kBias, {a.streams + 1}, {}, true, a.lora.adapts()});
   }
   if (a.residual_bank > 0) AppendWhole(a, names.bank_head, {2, a.hidden}, parameters);
-  if (!HasPostNorm(a.family)) AppendNorm(a, names.final_norm, parameters);
+  if (!HasPostNorm(a.family) && !a.norms_without_weights) {
+    AppendNorm(a, names.final_norm, parameters);
+  }
+  AppendModulation(a, a.modulation, names.head_modulation, parameters);
   if (IsEncoder(a.family)) {
     // Each rank of a tensor-parallel group holds these whole
     // (megatron/core/models/bert/bert_lm_head.py, pooler.py), except for the last product and its

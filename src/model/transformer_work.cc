@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -134,6 +135,8 @@ class Block {
         adapters_(options, architecture.lora, tape_) {}
 
   Operand Run(const Operand& x) {
+    if (a_.two_streams) return TwoStreams(x);
+    if (a_.modulation.exists()) return Modulated(x);
     if (a_.parallel_residual_norms > 0) return SideBySide(x);
     return HasPostNorm(a_.family) ? PostNorm(x) : PreNorm(x);
   }
@@ -155,7 +158,7 @@ class Block {
                   core_names_.attention_residual});
     }
     if (a_.cross.exists()) {
-      const auto read = [&](const Operand& of) { return CrossOf(norm(of, names_.cross_norm)); };
+      const auto read = [&](const Operand& of) { return CrossOf(CrossNorm(of)); };
       y = Branch(y, read, {"", "", "cross_attn.dropout", "cross_attn.residual"});
     }
     if (HasFeedForward(a_)) {
@@ -170,6 +173,102 @@ class Block {
                   core_names_.residual});
     }
     return a_.layer_input > 0 ? AddLayerInput(y) : y;
+  }
+
+  // The vectors that the condition makes for a block: of its own product, or those of all blocks
+  // with the block's table added.
+  Operand Vectors(std::string_view module) {
+    const std::int64_t samples = options_.micro_batch_size;
+    const std::int64_t width = a_.modulation.vectors * a_.hidden;
+    LayerOperators& operators = of_samples_.emplace_back(OfLength(options_, 1), tape_);
+    if (!a_.modulation.by_product) {
+      return operators.AddPositions(operators.Context("condition", width, samples), module, 1,
+                                    Find(parameters_, module).weight);
+    }
+    const Operand condition = operators.Context("condition", a_.hidden, samples);
+    return operators.Linear(operators.Silu(condition, "modulation.act_fn"), module, width,
+                            Find(parameters_, module));
+  }
+
+  // A block whose norms and branches are scaled by vectors of the condition (DiT; Wan, with
+  // cross-attention between; Flux's single blocks, with both branches on the same input).
+  Operand Modulated(const Operand& x) {
+    const Operand vectors = Vectors(names_.modulation);
+    const Operand normalized =
+        operators_.Modulate(Norm(x, names_.attention_norm), vectors, "attn.modulate");
+    const Operand attention = Projection(AttentionOf(normalized));
+    if (a_.parallel_residual_norms > 0) {
+      const Operand both = operators_.Add(attention, FeedForward(normalized), "branches.add");
+      return operators_.GatedAdd(x, both, vectors, core_names_.residual);
+    }
+    Operand y = operators_.GatedAdd(x, attention, vectors, core_names_.attention_residual);
+    if (a_.cross.exists()) {
+      y = operators_.Add(y, CrossOf(CrossNorm(y)), "cross_attn.residual");
+    }
+    const Operand fed = FeedForward(
+        operators_.Modulate(Norm(y, names_.feed_forward_norm), vectors, "mlp.modulate"));
+    return operators_.GatedAdd(y, fed, vectors, core_names_.residual);
+  }
+
+  // One of the two streams of a block, with weights of its own.
+  struct Stream {
+    const ModuleNames& names;
+    Operand x, vectors;
+  };
+  // Two streams that attend to each other (Flux's double blocks, black-forest-labs/flux,
+  // modules/layers.py): the joined rows first.
+  Operand TwoStreams(const Operand& input) {
+    const std::int64_t of_text = options_.micro_batch_size * a_.joined_rows;
+    const std::array<Operand, 2> rows = operators_.DivideRows(input, "streams", of_text, false);
+    const ModuleNames& text_names = NamesOfText(a_);
+    const std::array<Stream, 2> streams = {
+        Stream{text_names, rows[0], Vectors(text_names.modulation)},
+        Stream{names_, rows[1], Vectors(names_.modulation)}};
+    const std::array<std::array<Operand, 3>, 2> made = {OfStream(streams[0]), OfStream(streams[1])};
+    const auto join = [&](std::size_t i, std::string_view name) {
+      return operators_.JoinRows({made[0][i], made[1][i]}, name, true);
+    };
+    Operand query = join(0, "attn.join_query"), key = join(1, "attn.join_key");
+    if (a_.position == Position::kRotary) {
+      query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
+      key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
+    }
+    const Operand attended = Core(std::array{query, key, join(2, "attn.join_value")});
+    const std::array<Operand, 2> parts =
+        operators_.DivideRows(attended, "attn.divide", of_text, true);
+    return operators_.JoinRows({EndStream(streams[0], parts[0]), EndStream(streams[1], parts[1])},
+                               "streams.join", false);
+  }
+
+  // A stream's queries, keys and values.
+  std::array<Operand, 3> OfStream(const Stream& stream) {
+    const ModuleNames& names = stream.names;
+    const Operand normalized = operators_.Modulate(Norm(stream.x, names.attention_norm),
+                                                   stream.vectors, "attn.modulate");
+    const auto module = [&](std::string_view name, std::int64_t out) {
+      return LinearModule{name, out, Find(parameters_, name)};
+    };
+    const std::int64_t width = a_.heads * a_.head_size, keys = a_.kv_heads * a_.head_size;
+    const std::vector<Operand> made = operators_.Linears(
+        normalized, core_names_.query_key_value,
+        {module(names.query, width), module(names.key, keys), module(names.value, keys)},
+        Outputs::kApart);
+    if (!a_.qk_norm) return {made[0], made[1], made[2]};
+    return {HeadNorm(made[0], names.query_norm), HeadNorm(made[1], names.key_norm), made[2]};
+  }
+
+  // A stream after attention: its projection and feed-forward layer.
+  Operand EndStream(const Stream& stream, const Operand& attended) {
+    const ModuleNames& names = stream.names;
+    const Operand y =
+        operators_.GatedAdd(stream.x, Rows(attended, names.projection), stream.vectors,
+                            core_names_.attention_residual);
+    const Operand normalized =
+        operators_.Modulate(Norm(y, names.feed_forward_norm), stream.vectors, "mlp.modulate");
+    tape_.BeginModule(Module::kFeedForward);
+    const Operand fed = Rows(Activated(Linear(normalized, names.up, a_.feed_forward)), names.down);
+    tape_.EndModule();
+    return operators_.GatedAdd(y, fed, stream.vectors, core_names_.residual);
   }
 
   // Module names of a branch, for whatever it has beside the plain residual.
@@ -271,10 +370,18 @@ class Block {
   }
 
   Operand Norm(Operand x, std::string_view module) {
+    return Norm(x, module,
+                a_.norms_without_weights ? ModulePositions{.frozen = true}
+                                         : Find(parameters_, module));
+  }
+  Operand Norm(Operand x, std::string_view module, const ModulePositions& positions) {
     tape_.BeginModule(Module::kNorm);
-    const Operand y = operators_.Norm(x, module, a_.normalization, Find(parameters_, module));
+    const Operand y = operators_.Norm(x, module, a_.normalization, positions);
     tape_.EndModule();
     return y;
+  }
+  Operand CrossNorm(const Operand& x) {
+    return Norm(x, names_.cross_norm, Find(parameters_, names_.cross_norm));
   }
 
   // A norm over each head of queries or keys, or over all heads of a rank.
@@ -812,6 +919,7 @@ class Block {
   std::optional<IndexerOperators> indexer_;
   std::optional<SharedKeyOperators> shared_key_;
   std::optional<StreamOperators> streams_;
+  std::deque<LayerOperators> of_samples_;  // on one row for each sample
   Operand gate_;  // of attention's output
 };
 
@@ -857,7 +965,8 @@ void HoldContextGradient(const CrossAttention& cross, const WorkOptions& options
 LayerWork BlockWork(const Architecture& whole, const WorkOptions& of_all,
                     const LayerVariant& variant) {
   const Architecture a = OfKind(whole, variant.block_kind);
-  const WorkOptions options = WithinChunks(a, OfLength(of_all, a.own_length), variant);
+  const WorkOptions options =
+      WithinChunks(a, OfLength(of_all, a.own_length, a.joined_rows), variant);
   LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
   std::vector<ModuleParameter> parameters = BlockParameters(a, variant.experts);
@@ -1083,6 +1192,7 @@ LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
   options.tensor_overlap = TensorOverlap::kNone;  // of blocks, too
   const ModuleNames& names = NamesOf(a);
   const std::vector<ModuleParameter> parameters = HeadParameters(a);
+  if (a.modulation.exists()) return ModulatedHeadWork(a, options, parameters);
   LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
   operators.AddUpParts();
@@ -1099,7 +1209,7 @@ LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
     return EncoderHead(a, options, parameters, operators, x, tape);
   }
   const Operand normalized =
-      operators.Norm(x, names.final_norm, a.normalization, Find(parameters, names.final_norm));
+      operators.Norm(x, names.final_norm, a.normalization, FindIfAny(parameters, names.final_norm));
   if (a.prediction.target != Target::kWords) {
     return PredictionWork(a, options, parameters, operators, normalized, tape);
   }

@@ -119,6 +119,7 @@ void ReadAttention(PartReader& part, Architecture& a) {
   a.projection_bias = part.Boolean("output_bias", false);
   a.attends_both_ways = !part.Boolean("causal", true);
   a.distance_buckets = part.WidthOrNone("distances");
+  a.two_streams = part.Boolean("two_streams", false);
   a.score_cap = reader.ReadDecimal("softcap", Need::kOptional, kCap).value_or(0);
   a.attention_dropout = part.Boolean("dropout", false);
   ReadRotary(part, a);
@@ -265,6 +266,7 @@ void ReadActivation(PartReader& part, Architecture& a) {
 
 void ReadDense(PartReader& part, Architecture& a) {
   a.feed_forward = part.Width("width");
+  a.parallel_residual_norms = part.Boolean("beside_mixer", false) ? 1 : 0;
   ReadActivation(part, a);
   a.feed_forward_bias = part.Boolean("bias", false);
 }
@@ -370,6 +372,7 @@ Architecture BlockOf(const Architecture& base, const Architecture* mixer,
   block.feed_forward = feed_forward->feed_forward;
   block.feed_forward_bias = feed_forward->feed_forward_bias;
   block.activator = feed_forward->activator;
+  block.parallel_residual_norms = mixer != nullptr ? feed_forward->parallel_residual_norms : 0;
   block.experts = feed_forward->experts;
   return block;
 }
@@ -579,6 +582,48 @@ model::ValueInput ReadValueInput(MappingReader& reader) {
   return input;
 }
 
+// `condition` of a diffusion model, and the vectors that it makes for blocks and head.
+void ReadCondition(MappingReader& reader, Architecture& a) {
+  auto fields = reader.ReadMapping("condition", Need::kOptional);
+  if (!fields) return;
+  PartReader part(fields->node(), reader.diagnostics());
+  model::Condition& condition = a.condition;
+  condition.time = part.Width("time");
+  condition.guidance = part.Boolean("guidance", false);
+  condition.classes = part.WidthOrNone("classes");
+  condition.text_width = part.WidthOrNone("text_width");
+  const bool shared = part.Boolean("shared", false);
+  part.reader().Finish();
+  constexpr std::int64_t kOfBranch = 3, kOfHead = 2;
+  condition.shared_vectors = shared ? 2 * kOfBranch : 0;
+  a.modulation = {.vectors = kOfHead, .by_product = !shared};
+  for (Architecture& kind : a.kinds) {
+    kind.modulation = {.vectors = kind.parallel_residual_norms > 0 ? kOfBranch : 2 * kOfBranch,
+                       .by_product = !shared};
+  }
+}
+
+// `text`: rows that a frozen text encoder has made, before the other rows or for cross-attention.
+void ReadText(MappingReader& reader, Architecture& a) {
+  auto fields = reader.ReadMapping("text", Need::kOptional);
+  if (!fields) return;
+  PartReader part(fields->node(), reader.diagnostics());
+  a.text.values = part.Width("values");
+  a.text.tokens =
+      part.reader().ReadInteger("tokens", Need::kRequired, {1, model::kMostPositions}).value_or(1);
+  a.text.products =
+      part.reader().ReadInteger("products", Need::kOptional, {1, 2}).value_or(1);
+  a.text.joined = part.Boolean("joined", false);
+  part.reader().Finish();
+  if (a.text.joined) a.joined_rows = a.text.tokens;
+  for (Architecture& kind : a.kinds) {
+    kind.joined_rows = a.joined_rows;
+    if (!kind.cross.exists() || a.text.joined) continue;
+    kind.cross.width = a.hidden;
+    kind.cross.tokens = a.text.tokens;
+  }
+}
+
 // `output`: what the head predicts; words if the key is absent.
 model::Prediction ReadPrediction(MappingReader& reader) {
   using model::Target;
@@ -610,6 +655,7 @@ void ReadEncoder(MappingReader& reader, const Letters& letters, Architecture& a)
   const bool read_by_decoder = std::any_of(
       a.pattern.begin(), a.pattern.end(),
       [&a](int kind) { return a.kinds[static_cast<std::size_t>(kind)].cross.exists(); });
+  if (a.text.exists() && !fields) return;
   if (read_by_decoder != fields.has_value()) {
     reader.Report(fields ? "encoder" : "pattern", "model.impossible",
                   fields ? "no block has cross-attention, so nothing reads the encoder"
@@ -768,6 +814,7 @@ Architecture ReadBlocks(MappingReader& reader,
                                           {{"layernorm", model::Normalization::kLayerNorm},
                                            {"rmsnorm", model::Normalization::kRmsNorm}})
           .value_or(model::Normalization::kRmsNorm);
+  base.norms_without_weights = !reader.ReadBoolean("norm_weights", Need::kOptional).value_or(true);
   base.norm_bias = base.normalization == model::Normalization::kLayerNorm;
   base.branch_norms = !base.described->names.attention_post_norm.empty();
   Diagnostics& diagnostics = reader.diagnostics();
@@ -782,6 +829,8 @@ Architecture ReadBlocks(MappingReader& reader,
   const Letters letters = ReadBlockKinds(reader, base, mixers, feed_forwards, a.kinds);
   a.input = input;
   a.prediction = prediction;
+  ReadCondition(reader, a);
+  ReadText(reader, a);
   a.pattern = ReadPattern(reader, letters);
   ReadEncoder(reader, letters, a);
   const std::int64_t positions = dimension("positions", Need::kOptional, model::kMostPositions, 0);

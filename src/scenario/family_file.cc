@@ -443,6 +443,11 @@ std::shared_ptr<const model::DescribedFamily> NamesOfFamily(const std::string& n
   return family ? NamesOfFamily(*family, diagnostics) : nullptr;
 }
 
+const formats::JsonValue* TypeOf(const formats::JsonObject& config) {
+  const formats::JsonValue* type = config.Find("model_type");
+  return type != nullptr ? type : config.Find("_class_name");
+}
+
 std::optional<Node> FamilyOfType(std::string_view model_type, Diagnostics& diagnostics) {
   for (const std::string& name : NamesIn(kFamilies)) {
     std::optional<Node> family = ReadDocument(FamilyPath(name), diagnostics);
@@ -474,7 +479,7 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
   CheckKeys(family, diagnostics);
   auto names = NamesOfFamily(family, diagnostics);
   if (diagnostics.size() > before) return std::nullopt;
-  const formats::JsonValue* type = config.Find("model_type");
+  const formats::JsonValue* type = TypeOf(config);
   const bool named = type != nullptr && type->kind == JsonKind::kText;
   std::optional<std::string> section =
       named ? SectionOf(*family.tree(), type->text) : std::optional<std::string>("");
@@ -501,9 +506,12 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
   }
   if (!section->empty() && !parts.patches) {
     model.warnings.push_back(
-        fmt::format("model: only the text model of {} is forecast; the vision tower, the projector "
-                    "and everything else beside text_config are left out",
-                    Quoted(type->text)));
+        *section == "text_config"
+            ? fmt::format("model: only the text model of {} is forecast; the vision tower, the "
+                          "projector and everything else beside text_config are left out",
+                          Quoted(type->text))
+            : fmt::format("model: only the {} of {} is forecast; everything else is left out",
+                          *section, Quoted(type->text)));
   }
   ConfigEvaluator evaluator(config, family, *section, parts, diagnostics, model.warnings);
   const YamlTree tree = evaluator.Model();

@@ -30,6 +30,10 @@ std::shared_ptr<const model::DescribedFamily> NamesOfFamily(const std::string& n
 std::shared_ptr<const model::DescribedFamily> NamesOfFamily(const Node& family,
                                                             Diagnostics& diagnostics);
 
+// The type of a config.json: its `model_type`, or in the diffusers library its `_class_name`
+// ("FluxTransformer2DModel"). Null: it states none.
+const formats::JsonValue* TypeOf(const formats::JsonObject& config);
+
 // The shipped family that reads this model type ("qwen3_next"), as a document, if there is one.
 std::optional<Node> FamilyOfType(std::string_view model_type, Diagnostics& diagnostics);
 // All model types that shipped families read.

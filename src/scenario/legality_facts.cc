@@ -65,7 +65,10 @@ void AddParts(const model::Architecture& architecture, plan::Facts& facts) {
       architecture.kinds.begin(), architecture.kinds.end(),
       [](const model::Architecture& kind) { return kind.cross.exists(); });
   facts.predicts_words = architecture.prediction.target == model::Target::kWords;
-  if (facts.reads_context) {
+  if (architecture.condition.exists()) {
+    facts.reads_context = true;
+    facts.unusual_part = "a condition that scales their blocks";
+  } else if (facts.reads_context) {
     facts.unusual_part = "cross-attention";
   } else if (architecture.input.exists()) {
     facts.unusual_part = "an input of numbers";

@@ -499,7 +499,7 @@ bool IsHuggingFace(const Node& node) {
 
 // The shipped family that reads the config, if there is one.
 std::optional<Node> FamilyOf(const formats::JsonObject& config, Diagnostics& diagnostics) {
-  const formats::JsonValue* type = config.Find("model_type");
+  const formats::JsonValue* type = TypeOf(config);
   if (type == nullptr || type->kind != formats::JsonValue::Kind::kText) return std::nullopt;
   if (formats::ReadsType(type->text)) return std::nullopt;
   return FamilyOfType(type->text, diagnostics);
