@@ -421,6 +421,10 @@ void CheckEnds(const Architecture& a, Faults& faults) {
                            a.encoder.input.positions, a.encoder.tokens),
                "write fewer tokens");
   }
+  if (a.encoder.exists() && a.input.exists()) {
+    faults.Add("encoder", "a decoder with an encoder reads words, but the model has an input",
+               "write the input under 'encoder'");
+  }
   CheckDiffusion(a, faults);
   const bool words = !a.input.exists() && a.prediction.target == Target::kWords;
   const bool plain = a.streams == 0 && a.residual_bank == 0 && a.layer_input == 0;
@@ -626,6 +630,11 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
 
 std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
   Faults faults;
+  if (a.encoder.exists() || a.input.exists() || a.prediction.target != Target::kWords) {
+    faults.Add("targets", "adapters are modelled only in decoders of words without an encoder",
+               "train all parameters");
+    return faults.Take();
+  }
   if (IsEncoder(a.family)) {
     faults.Add(
         "targets",
