@@ -954,12 +954,19 @@ void KeepContext(LayerWork& work) {
   saved.push_back({"cross_attn.context", work.output});
 }
 
-// The sum of the context's gradients exists during the backward of every block that reads it.
-void HoldContextGradient(const CrossAttention& cross, const WorkOptions& options, LayerWork& work) {
-  const Bytes sum = BytesOf(options.micro_batch_size * cross.tokens * cross.width,
-                            ActivationType(options.compute));
-  work.backward_temporaries.push_back(sum);
-  work.backward_transient += sum;
+// The sums of the gradients of what all blocks read, the context and the numbers that are added to
+// scores, exist during the backward of each of them.
+void HoldSharedGradients(const Architecture& a, const WorkOptions& options, LayerWork& work) {
+  const auto hold = [&](std::int64_t elements) {
+    if (elements == 0) return;
+    const Bytes sum =
+        BytesOf(options.micro_batch_size * elements, ActivationType(options.compute));
+    work.backward_temporaries.push_back(sum);
+    work.backward_transient += sum;
+  };
+  hold(a.cross.tokens * a.cross.width);
+  const std::int64_t s = options.sequence_length;
+  hold(a.distance_buckets > 0 ? a.heads / options.tensor * s * s : 0);
 }
 
 LayerWork BlockWork(const Architecture& whole, const WorkOptions& of_all,
@@ -990,7 +997,7 @@ LayerWork BlockWork(const Architecture& whole, const WorkOptions& of_all,
                             .delays_weight_gradients = options.experts.delays_weight_gradients,
                             .input_has_gradient = !variant.ends_backward});
   if (variant.ends_encoder) KeepContext(work);
-  if (a.cross.exists()) HoldContextGradient(a.cross, options, work);
+  HoldSharedGradients(a, options, work);
   return work;
 }
 

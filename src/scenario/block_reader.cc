@@ -838,6 +838,7 @@ Architecture ReadBlocks(MappingReader& reader,
     a.position = model::Position::kLearned;
     a.max_positions = positions;
   }
+  if (input.positions > 0) a.max_positions = input.positions;
   a.layers = std::ssize(a.pattern);
   for (Architecture& kind : a.kinds) kind.layers = std::max<std::int64_t>(a.layers, 1);
   ReadFurtherTokens(reader, letters, a);
