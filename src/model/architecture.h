@@ -206,7 +206,7 @@ struct Architecture {
   std::int64_t joined_rows = 0;
   // The products of the joined rows have weights of their own (Flux's double blocks).
   bool two_streams = false;
-  Modulation modulation{};           // of the block; of a model: of its head
+  Modulation modulation{};             // of the block; of a model: of its head
   bool norms_without_weights = false;  // but those of queries, keys and cross-attention
 
   // Token mixer of the block. The fields above describe attention.
@@ -241,7 +241,7 @@ struct Architecture {
   Prediction prediction{};
   Condition condition{};
   TextRows text{};
-  Encoder encoder{};  // its blocks are the first of `pattern`
+  Encoder encoder{};      // its blocks are the first of `pattern`
   int further_kind = -1;  // kind of the multi-token-prediction module; -1: the last block's
   // Module names of a family read from a file; null: those of `family`.
   std::shared_ptr<const DescribedFamily> described{};

@@ -386,7 +386,8 @@ void CheckDiffusion(const Architecture& a, Faults& faults) {
         return kind.mixer != Mixer::kAttention || kind.latent.exists() ||
                kind.shared_key.exists() || kind.feed_forward == 0 || kind.experts.exist();
       })) {
-    faults.Add("blocks", "a block of a diffusion model has attention and a dense feed-forward layer",
+    faults.Add("blocks",
+               "a block of a diffusion model has attention and a dense feed-forward layer",
                "write 'blocks: {A: [attention, mlp]}'");
   }
   if (any([&a](const Architecture& kind) {
@@ -434,7 +435,8 @@ void CheckEnds(const Architecture& a, Faults& faults) {
                "leave them out");
   }
   if (a.further_tokens > 0 && (!words || a.encoder.exists())) {
-    faults.Add("mtp", "a module that predicts a further token is modelled only in decoders of words",
+    faults.Add("mtp",
+               "a module that predicts a further token is modelled only in decoders of words",
                "leave mtp out");
   }
   if (!a.towers.empty() && (!words || a.encoder.exists())) {
@@ -443,8 +445,9 @@ void CheckEnds(const Architecture& a, Faults& faults) {
   }
   if (words) return;
   if (a.tie_embeddings || a.head_bias || a.logit_cap > 0) {
-    faults.Add("output", "only a head that predicts words has tied embeddings, lm_head_bias and "
-                         "final_logit_softcapping",
+    faults.Add("output",
+               "only a head that predicts words has tied embeddings, lm_head_bias and "
+               "final_logit_softcapping",
                "leave them out");
   }
   if (a.prediction.count > 0) faults.Matrix("output", a.prediction.count, a.hidden);

@@ -49,10 +49,9 @@ Operand LayerOperators::PutRowsBefore(Operand x, std::string_view module, std::i
     const Value dy = tape_->GradientOf(y.value), dx = tape_->MakeGradient(x.value);
     tape_->RunBackward(Memory(Joined(module, ".dgrad"), 0, Size(x), Size(x)), {dy}, {dx});
     if (weight >= 0) {
-      tape_->RunBackward(
-          Memory(Joined(module, ".wgrad"), added * x.width,
-                 Bytes(added * x.width * ElementSize(x)), table),
-          {dy}, {}, {weight}, {weight});
+      tape_->RunBackward(Memory(Joined(module, ".wgrad"), added * x.width,
+                                Bytes(added * x.width * ElementSize(x)), table),
+                         {dy}, {}, {weight}, {weight});
     }
     tape_->Deliver(x.value, dx);
   });

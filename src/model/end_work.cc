@@ -12,8 +12,8 @@ namespace {
 Operand ReadValues(const Architecture& a, const ValueInput& input, const InputNames& names,
                    const WorkOptions& options, const std::vector<ModuleParameter>& parameters,
                    LayerOperators& operators) {
-  const std::int64_t of_sequence = std::max<std::int64_t>(
-      options.sequence_length - input.class_rows, 1);
+  const std::int64_t of_sequence =
+      std::max<std::int64_t>(options.sequence_length - input.class_rows, 1);
   std::int64_t rows = options.micro_batch_size * of_sequence;
   for (std::int64_t i = 0; i < input.halvings; ++i) rows *= 2;
   Operand x = operators.Convolution(operators.Values("input", input.values, rows), names.product,
@@ -21,7 +21,8 @@ Operand ReadValues(const Architecture& a, const ValueInput& input, const InputNa
   for (std::int64_t i = 0; i < input.halvings; ++i) {
     ModulePositions positions = Find(parameters, names.halving);
     if (i > 0) {
-      // One tensor holds all of these convolutions. The first one's backward completes its gradient.
+      // One tensor holds all of these convolutions. The first one's backward completes its
+      // gradient.
       positions = {.weight = positions.weight,
                    .gradient_later = true,
                    .frozen = positions.frozen,
@@ -149,7 +150,8 @@ LayerWork ValueInputWork(const Architecture& a, const WorkOptions& options) {
   LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
   AppendDistances(a, false, parameters, operators, options);
-  Operand x = ReadValues(a, a.input, InputNamesOf(NamesOf(a), false), options, parameters, operators);
+  Operand x =
+      ReadValues(a, a.input, InputNamesOf(NamesOf(a), false), options, parameters, operators);
   std::optional<ConditionWork> condition;  // backward refers to it
   if (a.condition.exists()) condition.emplace(a, options, parameters, tape).Run();
   if (a.text.exists()) {
@@ -181,7 +183,8 @@ LayerWork EncoderInputWork(const Architecture& a, const WorkOptions& options) {
                               Find(parameters, names.embedding).weight, a.tie_embeddings);
   Operand rows;
   if (a.encoder.input.exists()) {
-    rows = ReadValues(a, a.encoder.input, InputNamesOf(names, true), of_encoder, parameters, encoder);
+    rows =
+        ReadValues(a, a.encoder.input, InputNamesOf(names, true), of_encoder, parameters, encoder);
   } else {
     const std::array<Operand, 2> parts =
         both.DivideRows(words, "words", options.micro_batch_size * a.encoder.tokens, true);
@@ -225,12 +228,12 @@ LayerWork ModulatedHeadWork(const Architecture& a, const WorkOptions& options,
           ? of_samples.Linear(of_samples.Silu(condition, "final.act_fn"), names.head_modulation,
                               width, modulation)
           : of_samples.AddPositions(condition, names.head_modulation, 1, modulation.weight);
-  const Operand normalized = operators.Norm(x, names.final_norm, a.normalization,
-                                            FindIfAny(parameters, names.final_norm));
-  operators.SquaredError(operators.Linear(operators.Modulate(normalized, vectors, "final.modulate"),
-                                          names.head, a.prediction.count,
-                                          Find(parameters, names.head)),
-                         "loss");
+  const Operand normalized =
+      operators.Norm(x, names.final_norm, a.normalization, FindIfAny(parameters, names.final_norm));
+  operators.SquaredError(
+      operators.Linear(operators.Modulate(normalized, vectors, "final.modulate"), names.head,
+                       a.prediction.count, Find(parameters, names.head)),
+      "loss");
   return tape.Finish(std::nullopt, {.splits_backward = options.splits_backward});
 }
 
@@ -251,9 +254,9 @@ LayerWork PredictionWork(const Architecture& a, const WorkOptions& options,
     pooled.CrossEntropy(
         pooled.Linear(one, names.head, prediction.count, Find(parameters, names.head)), "loss");
   } else if (prediction.count > 0) {
-    operators.SquaredError(operators.Linear(normalized, names.head, prediction.count,
-                                            Find(parameters, names.head)),
-                           "loss");
+    operators.SquaredError(
+        operators.Linear(normalized, names.head, prediction.count, Find(parameters, names.head)),
+        "loss");
   } else {
     operators.SquaredError(normalized, "loss");
   }

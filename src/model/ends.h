@@ -2,8 +2,7 @@
 
 #include <cstdint>
 
-// What a model reads and predicts if that is not words, and the encoder that a decoder's blocks
-// read.
+// Inputs and predictions of a model other than words, and the encoder that a decoder's blocks read.
 namespace stepcast::model {
 
 // Rows of numbers instead of words: patches of an image or video, or frames of a spectrogram. A
@@ -23,11 +22,11 @@ struct ValueInput {
   friend bool operator==(const ValueInput&, const ValueInput&) = default;
 };
 
-// The condition of a diffusion model: a vector for each sample, made of its time and, if they exist,
-// a guidance, a class and a vector of its text. Two products with SiLU turn each of them, but the
-// class, into a vector of the hidden width, and these are added up.
+// The condition of a diffusion model: a vector for each sample, made of its time and, if they
+// exist, a guidance, a class and a vector of its text. Two products with SiLU turn each of them,
+// but the class, into a vector of the hidden width, and these are added up.
 struct Condition {
-  std::int64_t time = 0;        // numbers of the time's sine and cosine; 0: there is no condition
+  std::int64_t time = 0;        // numbers of the time's sine and cosine; 0: no condition
   bool guidance = false;        // likewise a guidance
   std::int64_t classes = 0;     // rows of a table of classes; 0: none
   std::int64_t text_width = 0;  // of the vector of the text; 0: none
@@ -45,14 +44,15 @@ struct TextRows {
   std::int64_t values = 0;  // numbers of a row; 0: there is no text
   std::int64_t tokens = 0;  // rows of one sample
   std::int64_t products = 1;
-  bool joined = false;  // they stand before the other rows in all blocks; else cross-attention reads
+  bool joined =
+      false;  // they stand before the other rows in all blocks; else cross-attention reads
 
   constexpr bool exists() const { return values > 0; }
   friend bool operator==(const TextRows&, const TextRows&) = default;
 };
 
-// Vectors that the condition makes for a block or head: a scale and a shift after each norm, and a
-// factor of each branch's output (adaLN, Peebles and Xie 2023, arXiv 2212.09748).
+// Vectors that the condition makes for a block or head (adaLN, arXiv 2212.09748): a scale and a
+// shift after each norm, and a factor of each branch's output.
 struct Modulation {
   std::int64_t vectors = 0;  // 0: none
   // A product of the condition makes them; else they are a table's, added to the shared ones.
@@ -68,7 +68,7 @@ enum class Target : std::uint8_t {
   kValues,   // numbers of every row: mean squared error
 };
 
-// What the head predicts.
+// The head's output and loss.
 struct Prediction {
   Target target = Target::kWords;
   // Classes, or numbers of a row. 0: the rows of the last block themselves, without a product.
@@ -82,7 +82,7 @@ struct Prediction {
 // The encoder of an encoder-decoder model (T5, Whisper): the first blocks of the model, with
 // sequences of their own length. Its normalized output is the context of cross-attention.
 struct Encoder {
-  std::int64_t layers = 0;  // 0: there is none
+  std::int64_t layers = 0;  // 0: no encoder
   std::int64_t tokens = 0;  // of one sequence
   ValueInput input{};       // without it, words of the decoder's embedding
 

@@ -142,8 +142,7 @@ TEST(EndsTest, CrossAttentionWithSeparateKernels) {
 TEST(EndsTest, ConvolutionsByHand) {
   const std::int64_t h = 1280;
   const Works works(WhisperLargeV3(), OfTokens(100));
-  EXPECT_EQ(Flops(works[0].forward),
-            kBatch * (2 * 3000 * 3 * 128 * h + 2 * 1500 * 3 * h * h));
+  EXPECT_EQ(Flops(works[0].forward), kBatch * (2 * 3000 * 3 * 128 * h + 2 * 1500 * 3 * h * h));
   EXPECT_EQ(works[0].output, Bytes(kBatch * 1500 * h * 2));
 }
 
@@ -181,9 +180,9 @@ TEST(EndsTest, CrossAttentionToATextByHand) {
   EXPECT_EQ(Flops(works[1].forward), 2 * kBatch * s * (6 * h * h + 2 * h * f) +
                                          2 * kBatch * text * 2 * h * h +
                                          kBatch * 4 * s * (s + text) * h);
-  EXPECT_EQ(Flops(works[0].forward),
-            2 * kBatch * s * 64 * h + 2 * kBatch * text * (4096 * h + h * h) +
-                2 * kBatch * (256 * h + h * h + h * 6 * h));
+  EXPECT_EQ(Flops(works[0].forward), 2 * kBatch * s * 64 * h +
+                                         2 * kBatch * text * (4096 * h + h * h) +
+                                         2 * kBatch * (256 * h + h * h + h * 6 * h));
 }
 
 // Every trained tensor has its gradient once in its layer.
@@ -247,8 +246,8 @@ Tower Vision() {
           .image = 256};
 }
 
-// A window as long as an image is the image. With windows of 64 of 256 patches, three of four layers
-// have a quarter of the pairs.
+// A window as long as an image is the image. With windows of 64 of 256 patches, three of four
+// layers have a quarter of the pairs.
 TEST(EndsTest, WindowsOfATowerByHand) {
   const WorkOptions options = OfTokens(256);
   Tower windows = Vision();

@@ -7,8 +7,7 @@
 #include "src/model/architecture.h"
 #include "src/model/module_names.h"
 
-// Published models that do not read or predict words alone: encoders, encoder-decoders and
-// diffusion transformers.
+// Published encoders, encoder-decoders and diffusion transformers.
 namespace stepcast::model {
 
 // A model of blocks of these kinds, in this order. `a` has what all of them share.
@@ -119,13 +118,11 @@ inline Architecture WhisperLargeV3() {
   a.tie_embeddings = true;
   a.position = Position::kLearned;
   a.max_positions = 448;
-  a.encoder = {.layers = 32,
-               .tokens = 1500,
-               .input = {.values = 128,
-                         .taps = 3,
-                         .halvings = 1,
-                         .positions = 1500,
-                         .fixed_positions = true}};
+  a.encoder = {
+      .layers = 32,
+      .tokens = 1500,
+      .input = {
+          .values = 128, .taps = 3, .halvings = 1, .positions = 1500, .fixed_positions = true}};
   Architecture kind = BlockKind(20, 64, 5120, true);
   kind.key_without_bias = true;
   return OfBlocks(a, EncoderAndDecoder(a, kind, true), EncoderThenDecoder(32));

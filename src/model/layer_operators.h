@@ -217,7 +217,8 @@ class LayerOperators {
 
   // Input values from outside the model, such as pixels, without a gradient.
   Operand Values(std::string_view name, std::int64_t width, std::int64_t tokens);
-  // Rows that another layer keeps. This layer's gradient of them is added to the sum of all blocks'.
+  // Rows that another layer keeps. This layer's gradient of them is added to the sum of all
+  // blocks'.
   Operand Context(std::string_view name, std::int64_t width, std::int64_t tokens);
   // A convolution over `taps` neighboring rows of a sequence, one for each of `tokens` output rows.
   // It costs what a product of all these numbers does.
@@ -358,8 +359,8 @@ class LayerOperators {
               ProductLayout layout = ProductLayout::kForward) const;
   // One product of an attention core with separate kernels. The size of its heads is `k` in the
   // forward layout, else `n`.
-  Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t m,
-                      std::int64_t n, std::int64_t k, ProductLayout layout) const;
+  Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t m, std::int64_t n,
+                      std::int64_t k, ProductLayout layout) const;
   Kernel Memory(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
   // Marks the kernel's access as eager PyTorch's, unless compiled.
   Kernel Eager(Access access, Kernel kernel) const {

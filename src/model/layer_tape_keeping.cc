@@ -11,9 +11,9 @@ void LayerTape::DropGradientOfInput() {
   for (std::size_t i = backward_.size(); i-- > 0;) {
     const Recorded& recorded = backward_[i];
     // A kernel that writes no value adds to a gradient that a later one completes.
-    bool needs = !recorded.operation.gradients.empty() ||
-                 (recorded.use.reads == recorded.use.count &&
-                  !recorded.operation.parameters.empty());
+    bool needs =
+        !recorded.operation.gradients.empty() ||
+        (recorded.use.reads == recorded.use.count && !recorded.operation.parameters.empty());
     for (std::size_t u = recorded.use.reads; u < recorded.use.count; ++u) {
       needs = needs || wanted[recorded.use.values[u]] != 0;
     }

@@ -79,7 +79,7 @@ struct Indexer {
 // Attention whose keys and values are made of rows of another part of the model, the context, which
 // every block with cross-attention reads.
 struct CrossAttention {
-  std::int64_t heads = 0, kv_heads = 0, head = 0;  // heads 0: there is none
+  std::int64_t heads = 0, kv_heads = 0, head = 0;  // heads 0: no cross-attention
   std::int64_t width = 0;                          // of a row of the context
   std::int64_t tokens = 0;                         // rows of the context of one sequence
   bool bias = false, key_bias = false, output_bias = false;

@@ -53,9 +53,9 @@ Operand LayerOperators::GatedAdd(Operand x, Operand branch, Operand vectors,
   tape_->Keep(branch.value);
   tape_->Keep(vectors.value);
   if (options_.compiled) {
-    tape_->Run(Memory(std::string(name), 2 * Elements(x), Size(x) + Size(branch) + vector,
-                      Size(sum)),
-               {x.value, branch.value, vectors.value}, {sum.value});
+    tape_->Run(
+        Memory(std::string(name), 2 * Elements(x), Size(x) + Size(branch) + vector, Size(sum)),
+        {x.value, branch.value, vectors.value}, {sum.value});
   } else {
     const Value gated = tape_->Make(Joined(name, ".gate output"), Size(branch));
     tape_->Run(Memory(Joined(name, ".gate"), Elements(x), Size(branch) + vector, Size(branch)),

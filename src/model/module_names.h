@@ -92,8 +92,9 @@ struct ModuleNames {
       cross_query_norm{}, cross_key_norm{};
   // The condition's products and table, the vectors that it makes for all blocks, for a block and
   // for the head, and the products of the text's rows.
-  std::string_view time_in{}, time_out{}, guidance_in{}, guidance_out{}, classes{}, text_vector_in{},
-      text_vector_out{}, shared_modulation{}, modulation{}, head_modulation{}, text_in{}, text_out{};
+  std::string_view time_in{}, time_out{}, guidance_in{}, guidance_out{}, classes{},
+      text_vector_in{}, text_vector_out{}, shared_modulation{}, modulation{}, head_modulation{},
+      text_in{}, text_out{};
 };
 const ModuleNames& NamesOf(Family family);
 
@@ -112,7 +113,7 @@ std::shared_ptr<const DescribedFamily> DescribeFamily(
     std::string* unknown);
 
 const ModuleNames& NamesOf(const Architecture& architecture);
-// Those of the second stream of a described family's blocks.
+// The names of the second stream in blocks of a described family.
 const ModuleNames& NamesOfText(const Architecture& architecture);
 
 }  // namespace stepcast::model

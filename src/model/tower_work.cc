@@ -77,8 +77,8 @@ Operand TowerWork::Layer(const Operand& x, std::int64_t layer) {
   const bool first = layer == 0;
   const std::int64_t heads = tower_.heads * tower_.head_size;
   const Operand made =
-      operators_.Linear(Norm(x, names_.tower_norm, first), names_.tower_query_key_value,
-                        3 * heads, Of(names_.tower_query_key_value, first));
+      operators_.Linear(Norm(x, names_.tower_norm, first), names_.tower_query_key_value, 3 * heads,
+                        Of(names_.tower_query_key_value, first));
   const AttentionShape shape{.heads = tower_.heads,
                              .kv_heads = tower_.heads,
                              .head_size = tower_.head_size,
@@ -104,9 +104,9 @@ Operand TowerWork::Layer(const Operand& x, std::int64_t layer) {
                            Outputs::kSideBySide);
     inside = operators_.GatedSilu(both[0], both[1], "visual.mlp.act_fn");
   } else {
-    inside = operators_.Gelu(
-        operators_.Linear(normalised, names_.tower_up, tower_.feed_forward, of_up),
-        "visual.mlp.act_fn");
+    inside =
+        operators_.Gelu(operators_.Linear(normalised, names_.tower_up, tower_.feed_forward, of_up),
+                        "visual.mlp.act_fn");
   }
   return operators_.Add(
       between,

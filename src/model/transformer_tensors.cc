@@ -410,12 +410,8 @@ void AppendCondition(const Architecture& a, Parameters& parameters) {
   vector(names.time_in, names.time_out, condition.time);
   if (condition.guidance) vector(names.guidance_in, names.guidance_out, condition.time);
   if (condition.classes > 0) {
-    parameters.push_back({names.classes,
-                          Of::kWeight,
-                          {condition.classes, a.hidden},
-                          {},
-                          false,
-                          a.lora.adapts()});
+    parameters.push_back(
+        {names.classes, Of::kWeight, {condition.classes, a.hidden}, {}, false, a.lora.adapts()});
   }
   if (condition.text_width > 0) {
     vector(names.text_vector_in, names.text_vector_out, condition.text_width);
@@ -441,8 +437,14 @@ void AppendModulation(const Architecture& a, const Modulation& modulation, std::
   if (modulation.by_product) {
     AppendWholeLinear(a, module, a.hidden, width, parameters);
   } else {
-    parameters.push_back({module, Of::kWeight, {1, width}, {}, false, a.lora.adapts(),
-                          ParameterGroup::kDense, true});
+    parameters.push_back({module,
+                          Of::kWeight,
+                          {1, width},
+                          {},
+                          false,
+                          a.lora.adapts(),
+                          ParameterGroup::kDense,
+                          true});
   }
 }
 

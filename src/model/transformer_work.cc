@@ -243,8 +243,8 @@ class Block {
   // A stream's queries, keys and values.
   std::array<Operand, 3> OfStream(const Stream& stream) {
     const ModuleNames& names = stream.names;
-    const Operand normalized = operators_.Modulate(Norm(stream.x, names.attention_norm),
-                                                   stream.vectors, "attn.modulate");
+    const Operand normalized =
+        operators_.Modulate(Norm(stream.x, names.attention_norm), stream.vectors, "attn.modulate");
     const auto module = [&](std::string_view name, std::int64_t out) {
       return LinearModule{name, out, Find(parameters_, name)};
     };
@@ -260,9 +260,8 @@ class Block {
   // A stream after attention: its projection and feed-forward layer.
   Operand EndStream(const Stream& stream, const Operand& attended) {
     const ModuleNames& names = stream.names;
-    const Operand y =
-        operators_.GatedAdd(stream.x, Rows(attended, names.projection), stream.vectors,
-                            core_names_.attention_residual);
+    const Operand y = operators_.GatedAdd(stream.x, Rows(attended, names.projection),
+                                          stream.vectors, core_names_.attention_residual);
     const Operand normalized =
         operators_.Modulate(Norm(y, names.feed_forward_norm), stream.vectors, "mlp.modulate");
     tape_.BeginModule(Module::kFeedForward);
@@ -370,9 +369,9 @@ class Block {
   }
 
   Operand Norm(Operand x, std::string_view module) {
-    return Norm(x, module,
-                a_.norms_without_weights ? ModulePositions{.frozen = true}
-                                         : Find(parameters_, module));
+    return Norm(
+        x, module,
+        a_.norms_without_weights ? ModulePositions{.frozen = true} : Find(parameters_, module));
   }
   Operand Norm(Operand x, std::string_view module, const ModulePositions& positions) {
     tape_.BeginModule(Module::kNorm);
@@ -920,7 +919,7 @@ class Block {
   std::optional<SharedKeyOperators> shared_key_;
   std::optional<StreamOperators> streams_;
   std::deque<LayerOperators> of_samples_;  // on one row for each sample
-  Operand gate_;  // of attention's output
+  Operand gate_;                           // of attention's output
 };
 
 // The attention core treats chunks as documents, if they divide the document.
@@ -959,8 +958,7 @@ void KeepContext(LayerWork& work) {
 void HoldSharedGradients(const Architecture& a, const WorkOptions& options, LayerWork& work) {
   const auto hold = [&](std::int64_t elements) {
     if (elements == 0) return;
-    const Bytes sum =
-        BytesOf(options.micro_batch_size * elements, ActivationType(options.compute));
+    const Bytes sum = BytesOf(options.micro_batch_size * elements, ActivationType(options.compute));
     work.backward_temporaries.push_back(sum);
     work.backward_transient += sum;
   };

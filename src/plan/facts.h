@@ -45,8 +45,8 @@ struct Facts {
   std::string recurrent{};
   std::vector<std::int64_t> recurrent_heads{};
   bool recurrent_by_channel = false;  // Kimi delta attention
-  // What most models do not have: "cross-attention", "attention without a causal mask", "an input of
-  // numbers", "a head that predicts no words"; empty: nothing.
+  // A part that most models lack: "cross-attention", "attention without a causal mask", "an input
+  // of numbers", "a head that predicts no words". Empty: the model has no such part.
   std::string unusual_part{};
   bool reads_context = false;  // blocks have cross-attention to an encoder's rows
   bool distances = false;      // trained numbers by distance are added to scores

@@ -44,11 +44,10 @@ TEST(PartRulesTest, RefuseAxes) {
   request.context = 2;
   request.sequence_parallel = true;
   EXPECT_EQ(Codes(request, Reading()),
-            (std::vector<std::string>{
-                "parallelism.context plan.axis-not-supported-with",
-                "parallelism.sequence_parallel plan.axis-not-supported-with",
-                "parallelism.tensor plan.axis-not-supported-with",
-                "parallelism.pipeline plan.axis-not-supported-with"}));
+            (std::vector<std::string>{"parallelism.context plan.axis-not-supported-with",
+                                      "parallelism.sequence_parallel plan.axis-not-supported-with",
+                                      "parallelism.tensor plan.axis-not-supported-with",
+                                      "parallelism.pipeline plan.axis-not-supported-with"}));
   // An encoder alone has no other rows to read.
   Facts alone;
   alone.unusual_part = "attention without a causal mask";

@@ -360,8 +360,8 @@ std::string KnownNames(const Parts& parts) {
 }
 
 // Combines a block's mixer, cross-attention and feed-forward parts.
-Architecture BlockOf(const Architecture& base, const Architecture* mixer,
-                     const Architecture* cross, const Architecture* feed_forward) {
+Architecture BlockOf(const Architecture& base, const Architecture* mixer, const Architecture* cross,
+                     const Architecture* feed_forward) {
   Architecture block = mixer != nullptr ? *mixer : base;
   if (mixer == nullptr) {
     block.mixer = Mixer::kNone;
@@ -611,8 +611,7 @@ void ReadText(MappingReader& reader, Architecture& a) {
   a.text.values = part.Width("values");
   a.text.tokens =
       part.reader().ReadInteger("tokens", Need::kRequired, {1, model::kMostPositions}).value_or(1);
-  a.text.products =
-      part.reader().ReadInteger("products", Need::kOptional, {1, 2}).value_or(1);
+  a.text.products = part.reader().ReadInteger("products", Need::kOptional, {1, 2}).value_or(1);
   a.text.joined = part.Boolean("joined", false);
   part.reader().Finish();
   if (a.text.joined) a.joined_rows = a.text.tokens;
@@ -637,8 +636,8 @@ model::Prediction ReadPrediction(MappingReader& reader) {
                                              {"classes", Target::kClasses},
                                              {"values", Target::kValues}})
                           .value_or(Target::kWords);
-  prediction.count = prediction.target == Target::kClasses ? part.Width("count")
-                                                           : part.WidthOrNone("count");
+  prediction.count =
+      prediction.target == Target::kClasses ? part.Width("count") : part.WidthOrNone("count");
   prediction.bias = part.Boolean("bias", true);
   prediction.means =
       part.reader()
@@ -652,9 +651,9 @@ model::Prediction ReadPrediction(MappingReader& reader) {
 // reads it.
 void ReadEncoder(MappingReader& reader, const Letters& letters, Architecture& a) {
   auto fields = reader.ReadMapping("encoder", Need::kOptional);
-  const bool read_by_decoder = std::any_of(
-      a.pattern.begin(), a.pattern.end(),
-      [&a](int kind) { return a.kinds[static_cast<std::size_t>(kind)].cross.exists(); });
+  const bool read_by_decoder = std::any_of(a.pattern.begin(), a.pattern.end(), [&a](int kind) {
+    return a.kinds[static_cast<std::size_t>(kind)].cross.exists();
+  });
   if (a.text.exists() && !fields) return;
   if (read_by_decoder != fields.has_value()) {
     reader.Report(fields ? "encoder" : "pattern", "model.impossible",

@@ -61,9 +61,9 @@ void AddKinds(const model::Architecture& architecture, plan::Facts& facts) {
 
 // Parts that most models do not have.
 void AddParts(const model::Architecture& architecture, plan::Facts& facts) {
-  facts.reads_context = std::any_of(
-      architecture.kinds.begin(), architecture.kinds.end(),
-      [](const model::Architecture& kind) { return kind.cross.exists(); });
+  facts.reads_context =
+      std::any_of(architecture.kinds.begin(), architecture.kinds.end(),
+                  [](const model::Architecture& kind) { return kind.cross.exists(); });
   facts.predicts_words = architecture.prediction.target == model::Target::kWords;
   if (architecture.condition.exists()) {
     facts.reads_context = true;
