@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "src/model/end_tensors.h"
 #include "src/model/module_positions.h"
 
 namespace stepcast::model {

@@ -43,12 +43,6 @@ std::vector<ModuleParameter> HeadParameters(const Architecture& architecture);
 // The norm after the encoder's last block, to which its parameters are appended.
 std::vector<ModuleParameter> EncoderNorm(const Architecture& architecture);
 
-// Module names of an input of numbers: the model's, or the encoder's before a decoder.
-struct InputNames {
-  std::string_view product, halving, positions, class_rows;
-};
-InputNames InputNamesOf(const ModuleNames& names, bool of_encoder);
-
 // Classes of next-sentence prediction: the segment follows, or it does not.
 inline constexpr std::int64_t kSentenceClasses = 2;
 
