@@ -17,17 +17,6 @@ namespace {
 
 using Value = LayerTape::Value;
 
-// The counts of a long sequence's score matrix can exceed 64 bits. Such a batch fits nowhere, so
-// its exact count does not matter. These bounds leave room for sums over all layers.
-constexpr std::int64_t kMostFlops = std::int64_t{1} << 58;
-constexpr std::int64_t kMostScoreBytes = std::int64_t{1} << 47;
-
-std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
-  std::int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) return most;
-  return std::min(product, most);
-}
-
 std::int64_t Flops(std::int64_t a, std::int64_t b) { return Capped(a, b, kMostFlops); }
 Bytes ScoreBytes(std::int64_t a, std::int64_t b) { return Bytes(Capped(a, b, kMostScoreBytes)); }
 

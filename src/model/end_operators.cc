@@ -107,9 +107,10 @@ void LayerOperators::SquaredError(Operand x, std::string_view module) {
 
 void LayerOperators::Distances(std::string_view module, std::int64_t heads, std::int64_t buckets,
                                int weight) {
-  const std::int64_t pairs = positions_ * positions_;
-  const std::int64_t scores = options_.micro_batch_size * heads * pairs;
-  const Bytes of_one = BytesOfElements(heads * pairs), of_all = BytesOfElements(scores);
+  const std::int64_t most = kMostScoreBytes / element_size_;
+  const std::int64_t pairs = positions_ * positions_, of_heads = Capped(heads, pairs, most);
+  const std::int64_t scores = Capped(options_.micro_batch_size, of_heads, most);
+  const Bytes of_one = BytesOfElements(of_heads), of_all = BytesOfElements(scores);
   const Bytes indices(pairs * kIndexSize), table = BytesOfElements(buckets * heads);
   const Value looked_up = tape_->Make(Joined(module, " output"), of_one);
   const Value expanded = tape_->Make(Joined(module, ".mask output"), of_all);
@@ -124,7 +125,7 @@ void LayerOperators::Distances(std::string_view module, std::int64_t heads, std:
     tape_->RunBackward(Memory(Joined(module, ".mask.dgrad"), scores, of_all, of_one), {gradient},
                        {of_batch});
     if (weight < 0) return;
-    tape_->RunBackward(Memory(Joined(module, ".wgrad"), heads * pairs, of_one + indices, table),
+    tape_->RunBackward(Memory(Joined(module, ".wgrad"), of_heads, of_one + indices, table),
                        {of_batch}, {}, {weight}, {weight});
   });
 }

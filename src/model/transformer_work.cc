@@ -25,6 +25,7 @@
 #include "src/model/mixture_operators.h"
 #include "src/model/module_names.h"
 #include "src/model/module_positions.h"
+#include "src/model/operator_name.h"
 #include "src/model/recurrent_operators.h"
 #include "src/model/shared_key_operators.h"
 #include "src/model/stream_operators.h"
@@ -958,13 +959,15 @@ void KeepContext(LayerWork& work) {
 void HoldSharedGradients(const Architecture& a, const WorkOptions& options, LayerWork& work) {
   const auto hold = [&](std::int64_t elements) {
     if (elements == 0) return;
-    const Bytes sum = BytesOf(options.micro_batch_size * elements, ActivationType(options.compute));
+    const DataType type = ActivationType(options.compute);
+    const std::int64_t most = kMostScoreBytes / SizeOf(type);
+    const Bytes sum = BytesOf(Capped(options.micro_batch_size, elements, most), type);
     work.backward_temporaries.push_back(sum);
     work.backward_transient += sum;
   };
   hold(a.cross.tokens * a.cross.width);
   const std::int64_t s = options.sequence_length;
-  hold(a.distance_buckets > 0 ? a.heads / options.tensor * s * s : 0);
+  hold(a.distance_buckets > 0 ? Capped(a.heads / options.tensor, s * s, kMostScoreBytes) : 0);
 }
 
 LayerWork BlockWork(const Architecture& whole, const WorkOptions& of_all,

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "src/plan/legality.h"
 #include "src/plan/legality_rules.h"
 
 namespace stepcast::plan {
@@ -21,6 +22,7 @@ class PartRules : public Rules {
     CheckAxes();
     CheckLoss();
     CheckDocuments();
+    CheckRows();
   }
 
  private:
@@ -75,6 +77,19 @@ class PartRules : public Rules {
       Add("training.lengths", "plan.lengths", fmt::format("{}: lengths are given", kRule),
           "leave it out");
     }
+  }
+
+  // The limits of a micro-batch's tokens hold for all rows.
+  void CheckRows() {
+    if (!request_.sequence_length || facts_.other_rows == 0) return;
+    const std::int64_t micro_batch = request_.micro_batch_size.value_or(1);
+    const std::int64_t rows = facts_.other_rows + *request_.sequence_length;
+    if (micro_batch <= kMostTokens / rows && micro_batch * rows <= kMostTokenPairs / rows) return;
+    Add("training.micro_batch_size", "plan.too-many-tokens",
+        fmt::format(
+            "a micro-batch of {} x {} rows, {} of them of an encoder or a text, is too large",
+            micro_batch, rows, facts_.other_rows),
+        "use a smaller micro_batch_size or sequence_length");
   }
 
   void CheckDistances() {

@@ -64,6 +64,7 @@ void AddParts(const model::Architecture& architecture, plan::Facts& facts) {
   facts.reads_context =
       std::any_of(architecture.kinds.begin(), architecture.kinds.end(),
                   [](const model::Architecture& kind) { return kind.cross.exists(); });
+  facts.other_rows = architecture.encoder.tokens + architecture.text.tokens;
   facts.predicts_words = architecture.prediction.target == model::Target::kWords;
   if (architecture.condition.exists()) {
     facts.reads_context = true;
