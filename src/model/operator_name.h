@@ -15,7 +15,7 @@ inline std::string Joined(std::string_view module, std::string_view suffix) {
 }
 
 // The product, or `most` if it is larger. The counts of a long sequence's score matrix can exceed
-// 64 bits. Such a batch fits nowhere, so its exact count does not matter.
+// 64 bits. The exact count does not matter, because no device has room for the batch.
 inline std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) return most;
