@@ -22,6 +22,7 @@ class Checker : public Rules {
     CheckSequence();
     CheckPrecision();
     CheckLoss(request_, facts_, violations_);
+    CheckParts(request_, facts_, violations_);
     CheckAxes(request_, facts_, violations_);
     CheckDevices();
     CheckBatch();
