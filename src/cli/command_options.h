@@ -72,7 +72,8 @@ Outcome Collective(const CollectiveOptions& options);
 struct ExplainOptions {
   std::string scenario;
   std::vector<std::string> set;
-  std::string measured;  // "5.2 s"; empty: nothing was measured
+  // "5.2 s", a trace, or a folder of traces; empty: nothing was measured.
+  std::string measured;
   bool json = false;
   std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
