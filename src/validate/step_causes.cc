@@ -60,11 +60,13 @@ class Partition {
  public:
   using Key = std::pair<CauseKind, std::string>;  // and the axis
 
-  explicit Partition(const RankStep& step) : step_(step), left_{{step.begin, step.end}} {
+  // `kinds`: whether kernels are told apart by kind.
+  Partition(const RankStep& step, bool kinds)
+      : step_(step), kinds_(kinds), left_{{step.begin, step.end}} {
     for (const StepEvent& event : step.events) {
       by_begin_.push_back(&event);
       if (event.end <= step.begin || event.end > step.end) continue;
-      ++calls_[{KindOf(event.activity), AxisOf(event)}];
+      ++calls_[{CauseKindOf(event.activity), AxisOf(event)}];
     }
     std::stable_sort(by_begin_.begin(), by_begin_.end(),
                      [](const StepEvent* a, const StepEvent* b) { return a->begin < b->begin; });
@@ -75,12 +77,19 @@ class Partition {
   }
 
   const std::map<Key, Time>& times() const { return times_; }
+  Time TimeOf(const Key& key) const {
+    const auto found = times_.find(key);
+    return found == times_.end() ? Time() : found->second;
+  }
   std::int64_t CallsOf(const Key& key) const {
     const auto found = calls_.find(key);
     return found == calls_.end() ? 0 : found->second;
   }
 
  private:
+  CauseKind CauseKindOf(Activity activity) const {
+    return !kinds_ && IsKernel(activity) ? CauseKind::kOtherKernels : KindOf(activity);
+  }
   static std::string AxisOf(const StepEvent& event) {
     return Communicates(event.activity) ? event.name : "";
   }
@@ -121,7 +130,9 @@ class Partition {
         kinds[event.activity].push_back(Clip(event.begin, event.end));
       }
     }
-    for (auto& [activity, intervals] : kinds) Take({KindOf(activity), ""}, std::move(intervals));
+    for (auto& [activity, intervals] : kinds) {
+      Take({CauseKindOf(activity), ""}, std::move(intervals));
+    }
   }
 
   // Where the kernel that ends a gap had not been launched, the device waits for the host.
@@ -172,12 +183,13 @@ class Partition {
       } else if (std::binary_search(late_ends_.begin(), late_ends_.end(), idle.start)) {
         Take({CauseKind::kLaunches, ""}, {idle});
       } else if (idle.end - idle.start <= kStartUp) {
-        Take({KindOf(next->activity), ""}, {idle});
+        Take({CauseKindOf(next->activity), ""}, {idle});
       }
     }
   }
 
   const RankStep& step_;
+  const bool kinds_;
   std::vector<const StepEvent*> by_begin_;
   std::vector<Time> late_ends_;  // ascending: when late kernels were launched
   Intervals left_;
@@ -202,17 +214,59 @@ Time WaitTime(const RankStep& step) {
   return sum;
 }
 
-// Layer lists have kernels of given time, which are of no kind: then no kernel is.
-void ForgetKinds(RankStep& step) {
-  for (StepEvent& event : step.events) {
-    if (IsKernel(event.activity)) event.activity = Activity::kOtherKernel;
-  }
-}
-
+// Layer lists have kernels of given time, which are of no kind.
 bool HasKinds(const RankStep& step) {
   return std::any_of(step.events.begin(), step.events.end(), [](const StepEvent& event) {
     return IsKernel(event.activity) && event.activity != Activity::kOtherKernel;
   });
+}
+
+void SortBySize(StepCauses& causes) {
+  const bool slower = causes.difference() >= Time();
+  std::stable_sort(causes.causes.begin(), causes.causes.end(),
+                   [slower](const Cause& a, const Cause& b) {
+                     return slower ? a.difference() > b.difference()
+                                   : a.difference() < b.difference();
+                   });
+}
+
+// The cause of a kind without axis, which is added if there is none.
+Cause& CauseOf(CauseKind kind, StepCauses& causes) {
+  for (Cause& cause : causes.causes) {
+    if (cause.kind == kind) return cause;
+  }
+  Cause& added = causes.causes.emplace_back();
+  added.kind = kind;
+  return added;
+}
+
+// Moves what the described rank's kernels take longer than those of the median rank of `ranks`, which
+// run the same program, to imbalance.
+void CountImbalance(const std::vector<const RankStep*>& ranks, bool kinds, StepCauses& causes) {
+  if (ranks.size() < 2) return;
+  std::map<CauseKind, std::vector<Time>> times;
+  for (const RankStep* step : ranks) {
+    const Partition own(*step, kinds);
+    for (int kind = 0; kind <= static_cast<int>(CauseKind::kOtherKernels); ++kind) {
+      times[static_cast<CauseKind>(kind)].push_back(own.TimeOf({static_cast<CauseKind>(kind), ""}));
+    }
+  }
+  Time more;
+  for (Cause& cause : causes.causes) {
+    if (cause.kind > CauseKind::kOtherKernels) continue;
+    std::vector<Time>& of_ranks = times[cause.kind];
+    const auto median = of_ranks.begin() + static_cast<std::ptrdiff_t>((of_ranks.size() - 1) / 2);
+    std::nth_element(of_ranks.begin(), median, of_ranks.end());
+    if (cause.measured <= *median) continue;
+    more += cause.measured - *median;
+    cause.measured = *median;
+  }
+  if (more > Time()) CauseOf(CauseKind::kImbalance, causes).measured += more;
+  for (const Cause& cause : causes.causes) {
+    if (cause.kind == CauseKind::kImbalance && cause.difference() > Time()) {
+      causes.slowest_rank = causes.rank;
+    }
+  }
 }
 
 // The longest kernels of the first cause that is a kind of kernels.
@@ -427,7 +481,8 @@ void MarkTransfers(std::vector<RankStep>& ranks) {
 }
 
 StepCauses DifferenceOf(const RankStep& forecast, const RankStep& measured) {
-  const Partition expected(forecast), found(measured);
+  const bool kinds = HasKinds(forecast);
+  const Partition expected(forecast, kinds), found(measured, kinds);
   StepCauses result{.rank = measured.rank,
                     .forecast = forecast.duration(),
                     .measured = measured.duration()};
@@ -443,12 +498,7 @@ StepCauses DifferenceOf(const RankStep& forecast, const RankStep& measured) {
     result.remainder -= cause.difference();
     if (cause.difference() != Time()) result.causes.push_back(std::move(cause));
   }
-  const bool slower = result.difference() >= Time();
-  std::stable_sort(result.causes.begin(), result.causes.end(),
-                   [slower](const Cause& a, const Cause& b) {
-                     return slower ? a.difference() > b.difference()
-                                   : a.difference() < b.difference();
-                   });
+  SortBySize(result);
   result.kernels = LongestKernels(result.causes, measured);
   NoteOtherModel(result);
   NoteClock(result);
@@ -458,7 +508,6 @@ StepCauses DifferenceOf(const RankStep& forecast, const RankStep& measured) {
 StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured) {
   STEPCAST_CHECK(!measured.empty(), "causes are those of a measured step");
   MarkTransfers(measured);
-  // The described rank.
   std::vector<const RankStep*> ranks;
   for (const RankStep& step : measured) {
     if (&run.class_of(step.rank) == &run.critical_class()) ranks.push_back(&step);
@@ -466,18 +515,19 @@ StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured) {
   if (ranks.empty()) {
     for (const RankStep& step : measured) ranks.push_back(&step);
   }
-  std::vector<std::pair<Time, int>> by_kernels;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    by_kernels.emplace_back(KernelTime(*ranks[i]), static_cast<int>(i));
-  }
-  const auto middle = by_kernels.begin() + static_cast<std::ptrdiff_t>((ranks.size() - 1) / 2);
-  std::nth_element(by_kernels.begin(), middle, by_kernels.end());
-  RankStep described = *ranks[static_cast<std::size_t>(middle->second)];
-
-  RankStep expected = EventsOf(run, run.class_of(described.rank));
-  if (!HasKinds(expected)) ForgetKinds(described);
+  const RankStep& described = **std::min_element(
+      ranks.begin(), ranks.end(), [](const RankStep* a, const RankStep* b) {
+        return std::pair(WaitTime(*a), KernelTime(*b)) < std::pair(WaitTime(*b), KernelTime(*a));
+      });
+  const forecast::ClassRun& own = run.class_of(described.rank);
+  const RankStep expected = EventsOf(run, own);
   StepCauses result = DifferenceOf(expected, described);
   result.ranks = measured.size();
+  ranks.clear();
+  for (const RankStep& step : measured) {
+    if (&run.class_of(step.rank) == &own) ranks.push_back(&step);
+  }
+  CountImbalance(ranks, HasKinds(expected), result);
   // The forecast adds these to the time of its events.
   const forecast::TimeBreakdown& time = run.forecast.time;
   result.forecast = run.forecast.step_time;
@@ -485,26 +535,10 @@ StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured) {
   const Time added = run.forecast.step_time - expected.duration();
   result.remainder -= added - time.learned;
   if (time.allocator_flushes > Time()) {
-    const auto known = std::find_if(result.causes.begin(), result.causes.end(), [](const Cause& c) {
-      return c.kind == CauseKind::kAllocatorFlushes;
-    });
-    Cause& flushes = known == result.causes.end()
-                         ? result.causes.emplace_back(Cause{.kind = CauseKind::kAllocatorFlushes})
-                         : *known;
-    flushes.forecast += time.allocator_flushes;
+    CauseOf(CauseKind::kAllocatorFlushes, result).forecast += time.allocator_flushes;
     result.remainder += time.allocator_flushes;
   }
-  const bool waits = std::any_of(result.causes.begin(), result.causes.end(), [](const Cause& c) {
-    return c.kind == CauseKind::kImbalance && c.difference() > Time();
-  });
-  if (waits && measured.size() > 1) {
-    result.slowest_rank =
-        std::min_element(measured.begin(), measured.end(),
-                         [](const RankStep& a, const RankStep& b) {
-                           return WaitTime(a) < WaitTime(b);
-                         })
-            ->rank;
-  }
+  SortBySize(result);
   if (measured.size() == 1 && run.forecast.communication_total > Time()) {
     result.notes.emplace_back(
         "one rank's trace does not tell waiting for other ranks from slow communication: name a "

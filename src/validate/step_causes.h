@@ -97,7 +97,7 @@ struct StepCauses {
   // What the correction by measured runs adds to the forecast, which no trace shows.
   Time learned{};
   Time remainder{};  // idle in either step, for no reason in the events
-  // The rank that others wait for, if imbalance is a cause: it waits least.
+  // The rank that others wait for, if imbalance is a cause: the described one.
   std::optional<int> slowest_rank{};
   // Of the kind of the first cause that is a kind of kernels, at most kKernelsNamed.
   std::vector<KernelSum> kernels{};
@@ -114,9 +114,9 @@ RankStep EventsOf(const forecast::Run& run, const forecast::ClassRun& own);
 // with the same axis and bytes.
 void MarkTransfers(std::vector<RankStep>& ranks);
 
-// Requires at least one measured step. Described is, of the measured ranks in the forecast's critical
-// class, or of all if none is, the one with the median time of kernels: a slow rank counts as
-// imbalance.
+// Requires at least one measured step. Of the measured ranks in the forecast's critical class, or of
+// all if none is in it, the one that waits least for others is described. Where its kernels take
+// longer than those of the median rank, the difference is imbalance.
 StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured);
 
 // The difference of two steps of one rank, both with marked transfers. `forecast.rank` is ignored.
