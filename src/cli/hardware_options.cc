@@ -341,6 +341,33 @@ void AddCalibrateRuns(Command calibrate, CalibrateRunsOptions& options) {
   runs.AddFlag("--json", options.json, "Print one JSON document");
 }
 
+constexpr const char* kCalibrateTraceAbout =
+    "Learns from a traced training step how fast this machine's kernels, launches and collectives\n"
+    "are. Writes a calibration profile whose forecasts use it, for other plans and more nodes.";
+
+constexpr const char* kCalibrateTraceFooter =
+    "TRACE is what PyTorch's profiler wrote (.json, .json.gz), or a folder with one for each rank\n"
+    "(docs/traces.md says how to trace). The scenario is forecast, and its products, attention and\n"
+    "memory-bound kernels are matched with the trace's by kind, collectives call by call. The\n"
+    "profile is the scenario's with these rates, and says what it was learned from. The forecast\n"
+    "with it is printed beside the traced step.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast calibrate trace rank0.pt.trace.json.gz --scenario train.yaml --output mine.yaml\n"
+    "  stepcast simulate train.yaml --set calibration=mine.yaml --set cluster.nodes=64\n"
+    "\n";
+
+void AddCalibrateTrace(Command calibrate, CalibrateTraceOptions& options) {
+  Command trace = calibrate.Add("trace", kCalibrateTraceAbout, kCalibrateTraceFooter);
+  trace.AddOption("TRACE", options.traces, "A trace, or a folder with one for each rank")
+      .Required();
+  trace.AddOption("--scenario", options.scenario, "What ran").Type("SCENARIO").Required();
+  AddRepeated(trace, "--set", options.set, "KEY=VALUE",
+              "Override a key of the scenario, as often as needed");
+  AddOutput(trace, "--output", options.output, "Write the profile to FILE (none is written)");
+  trace.AddFlag("--json", options.json, "Print one JSON document");
+}
+
 void AddCalibrateImport(Command calibrate, CalibrateImportOptions& options) {
   Command import = calibrate.Add("import", kCalibrateImportAbout, kCalibrateImportFooter);
   import.AddOption("LOG", options.logs, "What nccl-tests printed, or wrote with -J").Required();
@@ -414,10 +441,10 @@ void AddValidatePublished(Command app, ValidatePublishedOptions& options) {
 }
 
 void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions& import_options,
-                  CalibrateRunsOptions& runs_options) {
+                  CalibrateRunsOptions& runs_options, CalibrateTraceOptions& trace_options) {
   Command command = app.Add("calibrate", kCalibrateAbout, kCalibrateFooter);
   constexpr int kMostRanks = 4096;
-  // Required, except by `import` and `runs`; RunCommandLine checks this.
+  // Required, except by `import`, `runs` and `trace`; RunCommandLine checks this.
   command.AddOption("--backend", options.backend, "What to measure: host or cuda").Type("NAME");
   command.AddFlag("--quick", options.quick, "Coarser, less often repeated, under two minutes");
   command.AddOption("--time", options.time, "Measure for about so long (20 min; quick: 90 s)")
@@ -452,6 +479,7 @@ void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions
   command.AddFlag("--json", options.json, "Print one JSON document");
   AddCalibrateImport(command, import_options);
   AddCalibrateRuns(command, runs_options);
+  AddCalibrateTrace(command, trace_options);
 }
 
 }  // namespace stepcast::cli

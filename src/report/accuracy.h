@@ -85,7 +85,4 @@ std::string RunsJson(const RunsReport& report);
 // The section `runs` of a calibration profile, as YAML.
 std::string LearnedRunsYaml(const RunsReport& report);
 
-// The text of a profile with this section, which replaces the existing one or is added at the end.
-std::string WithRuns(const std::string& profile, const std::string& section);
-
 }  // namespace stepcast::report

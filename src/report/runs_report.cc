@@ -282,19 +282,4 @@ std::string LearnedRunsYaml(const RunsReport& report) {
   return out;
 }
 
-std::string WithRuns(const std::string& profile, const std::string& section) {
-  std::string out;
-  bool inside = false;
-  for (std::size_t begin = 0; begin < profile.size();) {
-    const std::size_t end = std::min(profile.find('\n', begin), profile.size());
-    const std::string_view line = std::string_view(profile).substr(begin, end - begin);
-    begin = end + 1;
-    if (line.starts_with("# Written by `stepcast calibrate runs")) continue;
-    const bool key = !line.empty() && line.front() != ' ' && line.front() != '#';
-    if (key) inside = line.starts_with("runs:");
-    if (!inside) out += fmt::format("{}\n", line);
-  }
-  return out + section;
-}
-
 }  // namespace stepcast::report
