@@ -97,7 +97,8 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
   }
   Outcome outcome;
   const report::RunErrors errors = ErrorsOfLearned(report);
-  const bool better = report.fit.learned && errors.learned.mean < errors.forecast.mean;
+  const bool better = OneFactorOf(report) || (report.fit.learned && errors.learned.mean <
+                                                                        errors.forecast.mean);
   if (!better) {
     outcome.status = kAnswerIsNo;
     report.unwritten =

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,13 @@ struct RunErrors {
 };
 RunErrors ErrorsOfLearned(const RunsReport& report);
 RunErrors ErrorsOfHeldBack(const RunsReport& report);
+
+// Measured over forecast time that the only configuration teaches, with the range that holds 90 % of
+// its measurements. None if there are several configurations, or nothing was learned.
+struct OneFactor {
+  double factor = 1, low = 1, high = 1;
+};
+std::optional<OneFactor> OneFactorOf(const RunsReport& report);
 
 std::string RunsText(const RunsReport& report);
 // The document of `calibrate runs --json`, version 1.
