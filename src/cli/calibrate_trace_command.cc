@@ -43,6 +43,12 @@ Outcome CalibrateTrace(const CalibrateTraceOptions& options) {
   scenario::InputCache cache;
   const auto scenario = scenario::Load(options.scenario, options.set, cache);
   if (!scenario) return WrongInput(scenario.error());
+  if (scenario->calibration == nullptr) {
+    return WrongInput({{"calibrate.no-profile",
+                        {options.scenario, 0, 0},
+                        "the scenario has no calibration profile whose rates could be learned",
+                        "name the GPU in its topology, for example gpu: h100-sxm"}});
+  }
   const auto run = forecast::Simulate(*scenario);
   if (!run) return WrongInput(run.error());
   auto traced = study::ReadTracedSteps(options.traces, *run, scenario->cluster->devices());
