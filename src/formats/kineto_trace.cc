@@ -65,7 +65,8 @@ class TraceBuilder {
       trace_.steps.push_back(step);
     } else if (category == "user_annotation" && event.name.starts_with(kUpdate)) {
       trace_.updates.push_back({0, begin, end});
-    } else if (event.name.starts_with(kLoader) || event.name == kLoading) {
+    } else if (event.name == kLoading ||
+               (event.name.starts_with(kLoader) && category != "gpu_user_annotation")) {
       trace_.host.push_back({KinetoHost::kDataLoading, begin, end});
     } else if (category == "cpu_op" || category == "operator") {
       AddOperator(event, begin, end);
@@ -87,6 +88,7 @@ class TraceBuilder {
       const bool known = launch != launches_.end();
       kernel.launch = known ? launch->second.start : kernel.start;
       kernel.launched = known ? launch->second.end : kernel.start;
+      kernel.launch_known = known;
     }
     const auto by_start = [](const auto& a, const auto& b) { return a.start < b.start; };
     std::stable_sort(trace_.steps.begin(), trace_.steps.end(), by_start);

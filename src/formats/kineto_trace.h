@@ -34,7 +34,9 @@ enum class KinetoWork : std::uint8_t { kKernel, kCopy, kSet };
 // What a stream ran: a kernel, a copy or a memset.
 struct KinetoKernel {
   Moment start = 0, end = 0;
-  Moment launch = 0, launched = 0;  // of the host's call; the start if there is none
+  // Start and end of the host's call; without one, the start.
+  Moment launch = 0, launched = 0;
+  bool launch_known = false;
   std::int64_t correlation = 0;
   std::int32_t name = 0;         // index in KinetoTrace::names
   std::int32_t collective = -1;  // NCCL kernel: index in KinetoTrace::collectives

@@ -55,10 +55,13 @@ Time LaunchTime(const RankStep& step) {
   std::size_t unknown = 0;
   for (const StepEvent& event : step.events) {
     if (event.step != 0) continue;
-    launches.push_back(event.launched);
-    if (event.launched == event.begin) ++unknown;
+    if (event.launched) {
+      launches.push_back(*event.launched);
+    } else {
+      ++unknown;
+    }
   }
-  if (2 * unknown > launches.size()) return Time();
+  if (unknown > launches.size()) return Time();
   std::sort(launches.begin(), launches.end());
   std::vector<Time> gaps;
   for (std::size_t i = 1; i < launches.size(); ++i) {
@@ -140,7 +143,7 @@ std::map<std::string, std::vector<const StepEvent*>> CollectivesOf(const RankSte
   }
   for (auto& [axis, events] : by_axis) {
     std::stable_sort(events.begin(), events.end(), [](const StepEvent* a, const StepEvent* b) {
-      return a->launched < b->launched;
+      return a->launched.value_or(a->begin) < b->launched.value_or(b->begin);
     });
   }
   return by_axis;

@@ -282,9 +282,9 @@ Result<RankStep> RankStepOf(const TraceFile& file, std::int64_t number, const Na
   std::size_t known = 0, kernels = 0;
   for (const KinetoKernel& kernel : trace.kernels) {
     StepEvent event{.step = relative_step(kernel),
-                    .launched = At(kernel.launched),
                     .begin = At(kernel.start),
                     .end = At(kernel.end)};
+    if (kernel.launch_known) event.launched = At(kernel.launched);
     if (event.step < -1 || event.step > 1) continue;
     if (kernel.nccl()) {
       const KinetoCollective& collective =
@@ -366,6 +366,13 @@ Result<TracedSteps> ReadTracedSteps(const std::string& path, const forecast::Run
   if (first.trace.steps.empty()) {
     traced.notes.emplace_back("the trace has no annotation ProfilerStep#N: all of it, or what ends "
                               "with Optimizer.step, is taken as a step");
+  }
+  const bool launched = std::any_of(first.trace.kernels.begin(), first.trace.kernels.end(),
+                                    [](const KinetoKernel& kernel) { return kernel.launch_known; });
+  if (!launched) {
+    traced.notes.emplace_back(
+        "the trace has no launches, so time in which the host is late counts as remainder: trace "
+        "CPU activities too");
   }
   if (first.steps.size() == 1 && !first.of_stepcast) {
     traced.notes.emplace_back(

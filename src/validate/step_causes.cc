@@ -141,8 +141,8 @@ class Partition {
     for (const Interval& gap : left_) {
       const StepEvent* kernel =
           Next(gap.end, [](const StepEvent& event) { return IsKernel(event.activity); });
-      if (kernel == nullptr || kernel->launched <= gap.start) continue;
-      late.push_back({gap.start, std::min(kernel->launched, gap.end)});
+      if (kernel == nullptr || !kernel->launched || *kernel->launched <= gap.start) continue;
+      late.push_back({gap.start, std::min(*kernel->launched, gap.end)});
     }
     late = Union(std::move(late));
     late_ends_.reserve(late.size());
@@ -176,7 +176,7 @@ class Partition {
   void Idle() {
     for (const Interval& idle : Intervals(left_)) {
       const StepEvent* next = Next(idle.end, [](const StepEvent&) { return true; });
-      if (next == nullptr || next->launched > idle.start) continue;
+      if (next == nullptr || next->launched.value_or(idle.start) > idle.start) continue;
       if (Communicates(next->activity)) {
         const bool peer = next->activity == Activity::kMessage;
         Take({peer ? CauseKind::kPipelineBubble : CauseKind::kImbalance, ""}, {idle});
@@ -384,9 +384,9 @@ RankStep EventsOf(const forecast::Run& run, const forecast::ClassRun& own) {
   for (const program::OperationRecord& record : own.timeline.operations) {
     const program::Instruction& instruction = program.step[record.instruction];
     StepEvent event{.step = static_cast<int>(record.step) - static_cast<int>(run.first_step),
-                    .launched = record.issued,
                     .begin = record.start,
-                    .end = record.end};
+                    .end = record.end,
+                    .launched = record.issued};
     switch (instruction.opcode) {
       case Opcode::kHostTask:
         if (program.host_tasks[instruction.operand].name == "load_micro_batch") {
@@ -456,7 +456,7 @@ void MarkTransfers(std::vector<RankStep>& ranks) {
       if (Communicates(event.activity) && !event.transfer) launched.push_back(&event);
     }
     std::stable_sort(launched.begin(), launched.end(), [](const StepEvent* a, const StepEvent* b) {
-      return a->launched < b->launched;
+      return a->launched.value_or(a->begin) < b->launched.value_or(b->begin);
     });
     std::map<std::tuple<std::string, std::string, int>, std::size_t> counts;
     for (StepEvent* event : launched) {

@@ -32,8 +32,8 @@ struct StepEvent {
   std::string members{};  // of communication: the group's ranks, equal text on its ranks
   Bytes bytes{};          // of communication
   int step = 0;           // launched so many steps after the described one
-  Time launched{};        // when the host had submitted it
   Time begin{}, end{};    // of communication: from when its stream reaches it
+  std::optional<Time> launched{};  // when the host had submitted it; none: unknown, in time
   // Of communication: the last part, in which data move. Before it, it waits for other ranks. None:
   // unknown, which MarkTransfers changes.
   std::optional<Time> transfer{};

@@ -27,7 +27,7 @@ using Settings = std::vector<std::string>;
 Time Ms(std::int64_t milliseconds) { return Milliseconds(milliseconds); }
 
 StepEvent KernelEvent(Activity activity, Time launched, Time begin, Time end) {
-  return {.activity = activity, .name = "k", .launched = launched, .begin = begin, .end = end};
+  return {.activity = activity, .name = "k", .begin = begin, .end = end, .launched = launched};
 }
 
 StepEvent CommunicationEvent(Activity activity, Time begin, Time end) {
