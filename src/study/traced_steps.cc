@@ -340,7 +340,7 @@ Activity ActivityOf(std::string_view kernel) {
   if (any({"multi_tensor_apply", "multitensorapply", "adam", "sgd"})) return Activity::kOptimizer;
   // cuBLAS, CUTLASS, hipBLASLt, cuDNN's and MIOpen's convolutions.
   if (any({"gemm", "gemv", "xmma", "cutlass", "nvjet", "cijk_", "splitk", "conv", "wgrad", "dgrad",
-           "fprop", "winograd"}) &&
+           "fprop", "winograd", "scudnn"}) &&
       !any({"convert"})) {
     return Activity::kProduct;
   }
