@@ -29,7 +29,9 @@ constexpr Time kStartUp = Microseconds(10);
 bool IsKernel(Activity activity) { return activity < Activity::kCopy; }
 bool Communicates(Activity activity) { return activity > Activity::kCopy; }
 
-CauseKind KindOf(Activity activity) {
+// `kinds`: whether kernels are told apart.
+CauseKind KindOf(Activity activity, bool kinds = true) {
+  if (!kinds && IsKernel(activity)) return CauseKind::kOtherKernels;
   switch (activity) {
     case Activity::kProduct:
       return CauseKind::kProducts;
@@ -87,9 +89,7 @@ class Partition {
   }
 
  private:
-  CauseKind CauseKindOf(Activity activity) const {
-    return !kinds_ && IsKernel(activity) ? CauseKind::kOtherKernels : KindOf(activity);
-  }
+  CauseKind CauseKindOf(Activity activity) const { return KindOf(activity, kinds_); }
   static std::string AxisOf(const StepEvent& event) {
     return Communicates(event.activity) ? event.name : "";
   }
@@ -240,26 +240,55 @@ Cause& CauseOf(CauseKind kind, StepCauses& causes) {
   return added;
 }
 
-// Moves what the described rank's kernels take longer than those of the median rank of `ranks`, which
-// run the same program, to imbalance.
-void CountImbalance(const std::vector<const RankStep*>& ranks, bool kinds, StepCauses& causes) {
-  if (ranks.size() < 2) return;
-  std::map<CauseKind, std::vector<Time>> times;
-  for (const RankStep* step : ranks) {
-    const Partition own(*step, kinds);
-    for (int kind = 0; kind <= static_cast<int>(CauseKind::kOtherKernels); ++kind) {
-      times[static_cast<CauseKind>(kind)].push_back(own.TimeOf({static_cast<CauseKind>(kind), ""}));
-    }
+// The kernels of one kind that were launched in the step, in order.
+std::vector<Time> Durations(const RankStep& step, CauseKind kind, bool kinds) {
+  std::vector<std::pair<Time, Time>> by_begin;
+  for (const StepEvent& event : step.events) {
+    if (event.step != 0 || !IsKernel(event.activity)) continue;
+    if (KindOf(event.activity, kinds) != kind) continue;
+    by_begin.emplace_back(event.begin, event.end - event.begin);
   }
+  std::sort(by_begin.begin(), by_begin.end());
+  std::vector<Time> durations;
+  for (const auto& [begin, duration] : by_begin) durations.push_back(duration);
+  return durations;
+}
+
+// How many times as long the median kernel takes as the same kernel of the other rank. Kernels beside
+// a collective that waits for the slow rank take longer on the fast ones, and few are.
+double SlownessOf(const std::vector<Time>& kernels, const std::vector<Time>& others) {
+  if (kernels.empty() || kernels.size() != others.size()) return 1;
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (others[i] > Time()) ratios.push_back(kernels[i] / others[i]);
+  }
+  if (ratios.empty()) return 1;
+  const auto median = ratios.begin() + static_cast<std::ptrdiff_t>((ratios.size() - 1) / 2);
+  std::nth_element(ratios.begin(), median, ratios.end());
+  return std::max(1.0, *median);
+}
+
+// Moves what the kernels of `described` take longer than those of the median rank of `ranks`, which
+// run the same program, to imbalance.
+void CountImbalance(const std::vector<const RankStep*>& ranks, const RankStep& described,
+                    bool kinds, StepCauses& causes) {
+  if (ranks.size() < 2) return;
+  std::vector<std::pair<Time, std::size_t>> by_kernels;
+  for (std::size_t i = 0; i < ranks.size(); ++i) by_kernels.emplace_back(KernelTime(*ranks[i]), i);
+  std::sort(by_kernels.begin(), by_kernels.end());
+  const RankStep& typical = *ranks[by_kernels[(by_kernels.size() - 1) / 2].second];
+  const Partition others(typical, kinds);
   Time more;
   for (Cause& cause : causes.causes) {
     if (cause.kind > CauseKind::kOtherKernels) continue;
-    std::vector<Time>& of_ranks = times[cause.kind];
-    const auto median = of_ranks.begin() + static_cast<std::ptrdiff_t>((of_ranks.size() - 1) / 2);
-    std::nth_element(of_ranks.begin(), median, of_ranks.end());
-    if (cause.measured <= *median) continue;
-    more += cause.measured - *median;
-    cause.measured = *median;
+    const double slowness = SlownessOf(Durations(described, cause.kind, kinds),
+                                       Durations(typical, cause.kind, kinds));
+    const Time part = Picoseconds(std::llround(
+        static_cast<double>(cause.measured.picoseconds()) * (1 - 1 / slowness)));
+    const Time own = std::max(cause.measured - others.TimeOf({cause.kind, ""}), part);
+    if (own <= Time()) continue;
+    more += own;
+    cause.measured -= own;
   }
   if (more > Time()) CauseOf(CauseKind::kImbalance, causes).measured += more;
   for (const Cause& cause : causes.causes) {
@@ -527,7 +556,7 @@ StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured) {
   for (const RankStep& step : measured) {
     if (&run.class_of(step.rank) == &own) ranks.push_back(&step);
   }
-  CountImbalance(ranks, HasKinds(expected), result);
+  CountImbalance(ranks, described, HasKinds(expected), result);
   // The forecast adds these to the time of its events.
   const forecast::TimeBreakdown& time = run.forecast.time;
   result.forecast = run.forecast.step_time;

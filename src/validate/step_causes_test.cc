@@ -267,8 +267,9 @@ TEST(StepCausesTest, SlowKernels) {
   ExpectCauses(kGpt2, {{CauseKind::kProducts, SlowProducts(150)}});
 }
 
+// Kernels beside a slow link's collectives take longer, too; that is little beside this.
 TEST(StepCausesTest, SlowKernelsAndSlowLink) {
-  ExpectCauses(kGpt2, {{CauseKind::kProducts, SlowProducts(150)},
+  ExpectCauses(kGpt2, {{CauseKind::kProducts, SlowProducts(200)},
                        {CauseKind::kCommunication, Slower(MachineResource::kNetwork, 32)}});
 }
 
@@ -294,8 +295,8 @@ TEST(StepCausesTest, SlowLinkAndSlowLoader) {
 }
 
 TEST(StepCausesTest, SmallBucketsAndSlowKernels) {
-  ExpectCauses(kManyRanks, {{CauseKind::kCommunication, kSmallBuckets},
-                            {CauseKind::kProducts, SlowProducts(200)}});
+  ExpectCauses(kManyRanks, {{CauseKind::kProducts, SlowProducts(200)},
+                            {CauseKind::kCommunication, kSmallBuckets}});
 }
 
 }  // namespace
