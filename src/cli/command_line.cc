@@ -307,6 +307,7 @@ struct Request {
   CalibrateOptions calibrate;
   CalibrateImportOptions calibrate_import;
   CalibrateRunsOptions calibrate_runs;
+  CalibrateTraceOptions calibrate_trace;
   ImportAtlasOptions import_atlas;
   CollectiveOptions collective;
   ScheduleOptions schedule;
@@ -330,7 +331,8 @@ void Describe(Command app, Request& request) {
   AddRunTime(app, request.files, request.run_time);
   AddSweep(app, request.sweep);
   AddPlan(app, request.files, request.plan);
-  AddCalibrate(app, request.calibrate, request.calibrate_import, request.calibrate_runs);
+  AddCalibrate(app, request.calibrate, request.calibrate_import, request.calibrate_runs,
+               request.calibrate_trace);
   AddImportAtlas(app, request.import_atlas);
   AddCollective(app, request.collective);
   AddSchedule(app, request.schedule);
@@ -490,6 +492,7 @@ Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess&
   if (command == "calibrate import") return CalibrateImport(request.calibrate_import);
   if (command == "calibrate import atlas") return ImportAtlas(request.import_atlas);
   if (command == "calibrate runs") return CalibrateRuns(request.calibrate_runs);
+  if (command == "calibrate trace") return CalibrateTrace(request.calibrate_trace);
   if (command == "model import") return ModelImport(request.model_import);
   if (command == "execute") return hardware.execute(request.execute);
   if (command == "serve") return Serve();

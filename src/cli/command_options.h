@@ -72,7 +72,8 @@ Outcome Collective(const CollectiveOptions& options);
 struct ExplainOptions {
   std::string scenario;
   std::vector<std::string> set;
-  std::string measured;  // "5.2 s"; empty: nothing was measured
+  // "5.2 s", a trace, or a folder of traces; empty: nothing was measured.
+  std::string measured;
   bool json = false;
   std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
@@ -119,6 +120,17 @@ struct CalibrateRunsOptions {
 // Learns from measured steps the errors of forecasts, and reports how well each run is predicted
 // from the others. Writes a profile that forecasts use.
 Outcome CalibrateRuns(const CalibrateRunsOptions& options);
+
+struct CalibrateTraceOptions {
+  std::string traces;    // a trace, or a folder with one for each rank
+  std::string scenario;  // what ran
+  std::vector<std::string> set;
+  std::string output;  // empty: no profile is written
+  bool json = false;
+};
+
+// Learns rates from a traced step, and writes the scenario's profile with them.
+Outcome CalibrateTrace(const CalibrateTraceOptions& options);
 
 // Options of commands that measure, or compare forecasts with measurements.
 
@@ -182,7 +194,7 @@ void AddValidateCollectives(Command app, ValidateCollectivesOptions& options);
 void AddValidatePublished(Command app, ValidatePublishedOptions& options);
 // --backend is required, except by `import` and `runs`; RunCommandLine checks this.
 void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions& import_options,
-                  CalibrateRunsOptions& runs_options);
+                  CalibrateRunsOptions& runs_options, CalibrateTraceOptions& trace_options);
 
 // Options of commands about models and topologies.
 

@@ -1,5 +1,7 @@
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -249,6 +251,13 @@ Outcome Collective(const CollectiveOptions& options) {
 
 namespace {
 
+// Whether --measured names a trace or a folder, and not a time.
+bool IsTrace(const std::string& measured) {
+  std::error_code error;
+  return measured.ends_with(".json") || measured.ends_with(".gz") ||
+         std::filesystem::exists(measured, error);
+}
+
 // Nothing without a text.
 std::optional<Time> ReadMeasured(const std::string& text, Diagnostics& faults) {
   if (text.empty()) return std::nullopt;
@@ -258,7 +267,8 @@ std::optional<Time> ReadMeasured(const std::string& text, Diagnostics& faults) {
       {"command.wrong-use",
        {"--measured " + text, 0, 0},
        time ? "a step takes longer than nothing: " + Quoted(text) : time.error().message,
-       "write the measured time of a step, for example --measured '5.2 s'"});
+       "write the measured time of a step, for example --measured '5.2 s', or name a trace of it, "
+       "or a folder with the traces of several ranks"});
   return std::nullopt;
 }
 
@@ -269,15 +279,19 @@ Outcome Explain(const ExplainOptions& options) {
   scenario::InputCache cache;
   auto scenario = scenario::Load(options.scenario, options.set, cache);
   Diagnostics faults;
-  const std::optional<Time> time = ReadMeasured(options.measured, faults);
+  const bool traced = IsTrace(options.measured);
+  const std::optional<Time> time =
+      traced ? std::nullopt : ReadMeasured(options.measured, faults);
   if (!scenario) faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
   if (!faults.empty()) return WrongInput(faults);
   const auto explanation = forecast::Explain(*scenario);
   if (!explanation) return WrongInput(explanation.error());
   std::optional<report::MeasuredStep> measured;
-  if (time) {
-    auto explained = study::ExplainMeasured(options.scenario, options.set, *scenario,
-                                            explanation->forecast, *time, cache);
+  if (time || traced) {
+    auto explained = traced ? study::ExplainTraced(options.measured, options.scenario, options.set,
+                                                   *scenario, cache)
+                            : study::ExplainMeasured(options.scenario, options.set, *scenario,
+                                                     explanation->forecast, *time, cache);
     if (!explained) return WrongInput(explained.error());
     measured = *std::move(explained);
   }
@@ -425,9 +439,15 @@ constexpr const char* kExplainFooter =
     "and the speed at which each of them explains the difference by itself\n"
     "(docs/slower-than-forecast.md).\n"
     "\n"
+    "With a trace of PyTorch's profiler (.json, .json.gz), or a folder with one for each rank, the\n"
+    "difference is divided by cause first: kernels by kind, exposed communication by axis,\n"
+    "launches, data loading, and with several ranks imbalance. The causes and the printed\n"
+    "remainder add up to the difference (docs/traces.md).\n"
+    "\n"
     "Example:\n"
     "  stepcast explain scenarios/llama3-8b-fsdp/scenario.yaml\n"
     "  stepcast explain scenarios/llama3-8b-fsdp/scenario.yaml --measured '5.2 s'\n"
+    "  stepcast explain train.yaml --measured rank0.pt.trace.json.gz\n"
     "  stepcast explain scenarios/gpt2-ddp/scenario.yaml --set cluster.nodes=4 \\\n"
     "      --set parallelism.data=32\n"
     "\n";
@@ -535,8 +555,8 @@ void AddExplain(Command app, ScenarioFiles& files, ExplainOptions& options) {
   AddScenarioFiles(explain, files, options.set);
   explain
       .AddOption("--measured", options.measured,
-                 "The time that a step took: also show what could explain the difference")
-      .Type("TIME");
+                 "A step's time, its trace, or a folder of traces: also show what explains it")
+      .Type("TIME|TRACE");
   explain.AddFlag("--json", options.json, "Print one JSON document");
   AddFitProbability(explain, options.fit_probability);
 }

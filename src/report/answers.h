@@ -23,6 +23,10 @@ struct MeasuredStep;  // measured_step.h
 // spaces.
 std::string CalibrationYaml(const calibration::Calibration& profile);
 
+// The text of a profile with these sections: each replaces the one of its name, or is added at the
+// end. Comments before a section belong to it.
+std::string WithSections(const std::string& profile, const std::string& sections);
+
 // The content of a file that `kernels.rates` of a profile names: only products, attention and power
 // of `costs`.
 struct Rates {

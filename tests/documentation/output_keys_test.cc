@@ -313,8 +313,13 @@ TEST(OutputKeysTest, ThoseOfCompareAreDocumented) {
 }
 
 TEST(OutputKeysTest, ThoseOfExplainAreDocumented) {
+  // A step with other kernels.
+  const std::string trace = testing::TempDir() + "/explained.json";
+  AnswersOf({fmt::format("simulate {} --json --set training.attention=math --trace {}", kScenario,
+                         trace)});
   const Answers answers =
-      AnswersOf({fmt::format("explain {} --json {}", kScenario, kWarning),
+      AnswersOf({fmt::format("explain {} --json --measured {}", kScenario, trace),
+                 fmt::format("explain {} --json {}", kScenario, kWarning),
                  fmt::format("explain {} --json --measured '60 ms'", kScenario),
                  // Without a range, and with resources that no speed makes explain it.
                  "explain scenarios/bucket-sweep/scenario.yaml --json --measured '1 h'"});
@@ -341,11 +346,27 @@ TEST(OutputKeysTest, ThoseOfCollectiveAreDocumented) {
 }
 
 TEST(OutputKeysTest, ThoseOfCalibrateRunsAreDocumented) {
+  const std::string single = testing::TempDir() + "/single.csv";
+  std::ofstream(single) << "step_time\n60 ms\n";
   const Answers answers =
-      AnswersOf({"calibrate runs calibration/published/llm-foundry.yaml --json"});
+      AnswersOf({"calibrate runs calibration/published/llm-foundry.yaml --json",
+                 fmt::format("calibrate runs {} --scenario {} --json", single, kScenario)});
   // No run has these.
   EXPECT_EQ(And(Printed(answers), {"far[]", "doubtful[]"}), Documented("Output of calibrate runs"));
   ExpectSchema("calibrate-runs", answers);
+}
+
+TEST(OutputKeysTest, ThoseOfCalibrateTraceAreDocumented) {
+  const std::string trace = testing::TempDir() + "/learned.json";
+  AnswersOf({fmt::format("simulate {} --json --trace {}", kScenario, trace)});
+  const Answers answers = AnswersOf(
+      {fmt::format("calibrate trace {} --scenario {} --json", trace, kScenario),
+       // Collectives that do not match.
+       fmt::format("calibrate trace {} --scenario {} --json --set 'data_parallel.bucket_size=1 MiB' "
+                   "--output {}/learned.yaml",
+                   trace, kScenario, testing::TempDir())});
+  EXPECT_EQ(Printed(answers), Documented("Output of calibrate trace"));
+  ExpectSchema("calibrate-trace", answers);
 }
 
 // The answers in a transcript: one document below each command of this kind with --json.
