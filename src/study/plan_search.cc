@@ -110,7 +110,7 @@ class PlanSearch::Impl {
   // The inputs of bounds and forecasts, apart from the settings of plans. They include neither the
   // goal nor the set of plans.
   std::vector<planner::StoreFact> Facts(const std::string& code) const {
-    return RunFacts("plan", code, set_, files_);
+    return RunFacts("plan", code, question_.scenario, set_, files_);
   }
   // Text that must be equal on all ranks, since they refer to plans by number.
   std::string Fingerprint(const std::string& code) const {
