@@ -194,6 +194,9 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (std::string obstacle = ExpertGroupObstacle(plan, architecture->experts); !obstacle.empty()) {
     return obstacle;
   }
+  if (!plan.data_parallel.no_sync && training.gradient_accumulation > 1) {
+    return "it reduces gradients once a step: data_parallel.no_sync";
+  }
   if (plan::IsPrecisionAware(training) && LacksRemainders(training)) {
     return "its precision-aware optimizer keeps remainders beside bf16 parameters: "
            "training.master_weights";

@@ -42,6 +42,7 @@ std::vector<DataParallelSetting> Rows() {
        .type = OwnNotation<&Given::bucket_size>(),
        .uses = {Of(kReference), Of(kDdp), Of(kMegatron, "with overlap"),
                 At(kNanotron, 0, 0, "`ddp_bucket_cap_mb`")},
+       .elsewhere = "unit_blocks",
        .values =
            "bytes; `0 B`: one collective per tensor; `unit`: one per unit (reference, stage 3)",
        .default_value =
@@ -73,6 +74,18 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {At(kReference, 2, 3), Of(kFsdp1), Of(kFsdp2)},
        .values = "`true`: gradients are kept whole and communicated once a step",
        .default_value = "`false`; `true` for fsdp2 in a pipeline"},
+      {.key = "no_sync",
+       .type = Switch{&Given::no_sync, &DataParallel::no_sync},
+       .uses = {At(kReference, 0, 1), Of(kDdp), Of(kMegatron)},
+       .idle = [](const Plan& plan) -> std::string_view {
+         return plan.training.gradient_accumulation == 1 ? "with one micro-batch" : OnOneRank(plan);
+       },
+       .shown = [](const DataParallel& data_parallel) { return !data_parallel.no_sync; },
+       .elsewhere = "accumulate_unsharded",
+       .values = "`true`: gradients of micro-batches add up on each rank and are reduced once a "
+                 "step; `false`: every micro-batch reduces its gradients, as PyTorch's "
+                 "DistributedDataParallel does without `no_sync()`. Not in a pipeline",
+       .default_value = "`true`"},
       {.key = "shard_group_size",
        .type = Count{&Given::shard_group_size, &DataParallel::shard_group_size, 1, kMostRanks},
        .uses = {At(kReference, 1, 3), Of(kFsdp1), Of(kFsdp2),

@@ -113,6 +113,8 @@ struct Setting {
   std::string_view (*idle)(const Plan& plan) = nullptr;
   // Whether the resolved scenario shows it; null: whenever it has an effect.
   bool (*shown)(const Kept& kept) = nullptr;
+  // The setting of the same section that other frameworks have for this; empty: none.
+  std::string_view elsewhere = "";
   const char* values;         // for documents, in Markdown
   const char* default_value;  // for documents, in Markdown
 
