@@ -207,6 +207,7 @@ void AddList(Command app, ListOptions& options) {
       .Required()
       .OneOf({"models", "topologies", "gpus", "frameworks", "settings", "recipes"});
   list.AddFlag("--json", options.json, "Print one JSON document");
+  AddColumns(list);
 }
 
 // Adds the command that answers other programs' questions; it has no options.
@@ -373,6 +374,7 @@ Outcome RunSweep(Request& request, const RunWork& run_work) {
     };
   }
   request.files.varied = KeysOf(options.vary);
+  options.command = CommandOn("sweep", request.files, options.set);
   return RunOn(request.files, options.scenario, options.set,
                [&] { return Sweep(options, run_work); });
 }
@@ -414,14 +416,14 @@ Outcome RunSimulate(Request& request) {
   std::optional<bool> forced;
   if (request.timeline || request.no_timeline) forced = request.timeline;
   request.simulate.timeline = StdoutStyle(forced);
-  request.simulate.command = SimulateCommand(request.files, request.simulate.set);
+  request.simulate.command = CommandOn("simulate", request.files, request.simulate.set);
   const WorkNotice notice("simulating a step of " + Named(request.files));
   return RunOn(request.files, request.simulate.scenario, request.simulate.set,
                [&] { return Simulate(request.simulate); });
 }
 
 Outcome RunMemory(Request& request) {
-  request.memory.command = SimulateCommand(request.files, request.memory.set);
+  request.memory.command = CommandOn("simulate", request.files, request.memory.set);
   const WorkNotice notice("simulating a step at each ZeRO stage of " + Named(request.files));
   return RunOn(request.files, request.memory.scenario, request.memory.set,
                [&] { return Memory(request.memory); });
@@ -472,7 +474,7 @@ std::optional<Outcome> RunForecast(std::string_view command, Request& request,
   if (command == "sweep") return RunSweep(request, hardware.run_work);
   if (command == "plan") {
     request.files.for_search = true;
-    request.plan.command = SimulateCommand(request.files, request.plan.set);
+    request.plan.command = CommandOn("simulate", request.files, request.plan.set);
     return RunOn(request.files, request.plan.scenario, request.plan.set,
                  [&] { return RunPlan(request.plan, hardware.run_work); });
   }

@@ -549,6 +549,7 @@ void AddCompare(Command app, ScenarioFiles& files, CompareOptions& options) {
       .Excludes(command.At("--memory"));
   AddImport(command, files);
   command.AddFlag("--json", options.json, "Print one JSON document");
+  AddColumns(command);
 }
 
 void AddExplain(Command app, ScenarioFiles& files, ExplainOptions& options) {
@@ -587,6 +588,7 @@ void AddCollective(Command app, CollectiveOptions& options) {
   AddNetwork(command, options.network,
              "How closely it is followed: analytic, flow or message (as the scenario says)");
   AddJsonAndCsv(command, options.json, options.csv);
+  AddColumns(command);
 }
 
 }  // namespace stepcast::cli

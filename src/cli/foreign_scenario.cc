@@ -29,10 +29,10 @@ foreign::ImportRequest ImportRequestOf(const ScenarioFiles& files,
           .varied = files.varied};
 }
 
-report::CommandWords SimulateCommand(const ScenarioFiles& files,
-                                     const std::vector<std::string>& set) {
-  report::CommandWords command{{"stepcast", "simulate"}, set};
-  std::vector<std::string>& words = command.words;
+report::CommandWords CommandOn(const char* command, const ScenarioFiles& files,
+                               const std::vector<std::string>& set) {
+  report::CommandWords line{{"stepcast", command}, set};
+  std::vector<std::string>& words = line.words;
   words.insert(words.end(), files.files.begin(), files.files.end());
   const auto add = [&words](const char* option, const std::string& value) {
     if (value.empty()) return;
@@ -51,7 +51,7 @@ report::CommandWords SimulateCommand(const ScenarioFiles& files,
   count("--global-batch", files.global_batch);
   for (const std::string& variable : files.variables) add("--variable", variable);
   add("--function", files.function);
-  return command;
+  return line;
 }
 
 std::string TitleOf(const std::string& scenario) {

@@ -39,9 +39,9 @@ foreign::ImportRequest ImportRequestOf(const ScenarioFiles& files,
 Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std::string>& set,
               const std::function<Outcome()>& command);
 
-// The command that forecasts the step of `files` with these overrides, as the user would type it.
-report::CommandWords SimulateCommand(const ScenarioFiles& files,
-                                     const std::vector<std::string>& set);
+// The command for `files` with these overrides, as the user would type it.
+report::CommandWords CommandOn(const char* command, const ScenarioFiles& files,
+                               const std::vector<std::string>& set);
 
 // How to name a scenario that a command loads: its path or, if it was made from other files, the
 // title.

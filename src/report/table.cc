@@ -154,9 +154,12 @@ class Layout {
       if (TotalOf(shown) <= width_) return above + Block(Widened(shown));
     }
     for (Shown& one : shown) one.width = std::min(one.width, Least(one.column));
-    const std::string below = TakeSpare(shown);
-    if (TotalOf(shown) <= width_) return above + Block(Widened(shown)) + below;
-    return above + Blocks(shown) + below;
+    if (AllColumns()) {
+      return above + (TotalOf(shown) <= width_ ? Block(Widened(shown)) : Blocks(shown));
+    }
+    const std::string below = LeaveOut(shown);
+    Clip(shown);
+    return above + Block(Widened(shown)) + below;
   }
 
  private:
@@ -216,20 +219,41 @@ class Layout {
                         : Wrapped(fmt::format("all rows: {}\n", fmt::join(said, ", ")), width_);
   }
 
-  // Removes spare columns, last ones first, until the others fit. Returns a sentence that names
-  // them.
-  std::string TakeSpare(std::vector<Shown>& shown) const {
-    std::vector<std::string> taken;
-    if (AllColumns()) return "";
+  // Removes columns until the others fit: spare ones, then other figures, then text, last ones
+  // first. The first column and one other stay. Returns a sentence that names them.
+  std::string LeaveOut(std::vector<Shown>& shown) const {
+    std::vector<std::size_t> taken;
+    const auto spare = [](const Column& column) { return column.spare; };
+    const auto figure = [](const Column& column) { return column.align == Align::kRight; };
+    const auto any = [](const Column&) { return true; };
+    const auto take = [&](const auto& may_go) {
+      for (std::size_t i = shown.size(); i-- > 1 && shown.size() > 2 && TotalOf(shown) > width_;) {
+        const std::size_t column = shown[i].column;
+        // A column without a heading refers to notes below.
+        if (!may_go(columns_[column]) || columns_[column].heading.empty()) continue;
+        taken.push_back(column);
+        shown.erase(shown.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    };
+    take(spare);
+    take(figure);
+    take(any);
+    if (taken.empty()) return "";
+    std::sort(taken.begin(), taken.end());
+    std::vector<std::string> headings;
+    for (const std::size_t column : taken) headings.push_back(columns_[column].heading);
+    return Wrapped(
+        fmt::format("no room for: {} (--columns shows all)\n", fmt::join(headings, ", ")), width_);
+  }
+
+  // Breaks what is left into the width.
+  void Clip(std::vector<Shown>& shown) const {
     for (std::size_t i = shown.size(); i-- > 0 && TotalOf(shown) > width_;) {
-      if (!columns_[shown[i].column].spare) continue;
-      taken.insert(taken.begin(), columns_[shown[i].column].heading);
-      shown.erase(shown.begin() + static_cast<std::ptrdiff_t>(i));
+      const std::size_t others = TotalOf(shown) - shown[i].width;
+      const std::size_t least = std::max<std::size_t>(1, width_ / (2 * shown.size()));
+      shown[i].width =
+          std::min(shown[i].width, std::max(least, width_ - std::min(width_, others)));
     }
-    return taken.empty() ? ""
-                         : Wrapped(fmt::format("no room for: {} (--columns shows all)\n",
-                                               fmt::join(taken, ", ")),
-                                   width_);
   }
 
   // Distributes the remaining width, first columns first.

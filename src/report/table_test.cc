@@ -77,12 +77,38 @@ TEST(TableTest, TextIsBrokenAtBlanks) {
             "    nothing hides\n");
 }
 
+// 18 of 22 characters hold two columns of seven beside the key.
+TEST(TableTest, ColumnsWithoutAPlaceAreLeftOut) {
+  Table table({{"key", Align::kLeft}, {"first"}, {"second", Align::kRight, true}, {"third"}});
+  table.AddRow({"a", "1000000", "2000000", "3000000"});
+  table.AddRow({"b", "1000001", "2000001", "3000001"});
+  EXPECT_EQ(table.ToString(22),
+            "key    first    third\n"
+            "---------------------\n"
+            "a    1000000  3000000\n"
+            "b    1000001  3000001\n"
+            "no room for: second\n"
+            "(--columns shows all)\n");
+  EXPECT_EQ(table.ToString(14),
+            "key    first\n"
+            "------------\n"
+            "a    1000000\n"
+            "b    1000001\n"
+            "no room for:\n"
+            "second, third\n"
+            "(--columns\n"
+            "shows all)\n");
+}
+
 // Two rows have the same first cell, so numbers identify the rows of the blocks.
-TEST(TableTest, ColumnsWithoutAPlaceStandInFurtherBlocks) {
+TEST(TableTest, AllColumnsStandInFurtherBlocks) {
   Table table({{"key", Align::kLeft}, {"first"}, {"second"}, {"third"}});
   table.AddRow({"a", "1000000", "2000000", "3000000"});
   table.AddRow({"a", "1000001", "2000001", "3000001"});
-  EXPECT_EQ(table.ToString(22),
+  AllColumns() = true;
+  const std::string text = table.ToString(22);
+  AllColumns() = false;
+  EXPECT_EQ(text,
             "row  key    first\n"
             "-----------------\n"
             "  1  a    1000000\n"
