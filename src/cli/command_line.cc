@@ -95,8 +95,10 @@ void AddInit(Command app, InitOptions& options);
 namespace {
 
 constexpr const char* kInitAbout =
-    "Writes a scenario: of a model, a recipe or another scenario by name, or of what you train with\n"
-    "today, configurations of torchtitan, Megatron-LM, NeMo, DeepSpeed, accelerate, Hugging Face's\n"
+    "Writes a scenario: of a model, a recipe or another scenario by name, or of what you train "
+    "with\n"
+    "today, configurations of torchtitan, Megatron-LM, NeMo, DeepSpeed, accelerate, Hugging "
+    "Face's\n"
     "Trainer, axolotl and torchtune. A comment behind each value says where it comes from.";
 
 constexpr const char* kInitFooter =
@@ -112,7 +114,8 @@ constexpr const char* kInitFooter =
     "arguments\n"
     "are read. docs/foreign.md lists the options of each program.\n"
     "\n"
-    "simulate, memory, plan, explain, sweep and compare take the same files and options, without a\n"
+    "simulate, memory, plan, explain, sweep and compare take the same files and options, without "
+    "a\n"
     "scenario. A scenario as FILE is copied without its comments, with the values of the options.\n"
     "An existing file is replaced only with --force.\n"
     "\n"
@@ -131,9 +134,10 @@ constexpr const char* kInitFooter =
 
 void AddInit(Command app, InitOptions& options) {
   Command init = app.Add("init", kInitAbout, kInitFooter);
-  init.AddOption("FILE", options.files.files,
-                 "A model (its name, here or on the Hub, or its config.json), a recipe, a scenario, "
-                 "or configurations of other programs (docs/foreign.md)")
+  init.AddOption(
+          "FILE", options.files.files,
+          "A model (its name, here or on the Hub, or its config.json), a recipe, a scenario, "
+          "or configurations of other programs (docs/foreign.md)")
       .Required();
   AddRepeated(init, "--set", options.set, "KEY=VALUE",
               "A key of the scenario by its dotted path, in the place of what the files say, as "

@@ -277,8 +277,8 @@ void AddSchedule(Command app, ScheduleOptions& options);
 
 struct PlanOptions : study::PlanQuestion {
   report::CommandWords command;  // forecasts the step, for proposals
-  std::string why_not;  // value of `why` or `why_layout`
-  bool port = false;    // ports the scenario's plan to the topology `to`
+  std::string why_not;           // value of `why` or `why_layout`
+  bool port = false;             // ports the scenario's plan to the topology `to`
   std::string to;
   std::optional<std::int64_t> to_nodes;  // number of nodes there
   std::string store;                     // a file that keeps bounds and forecasts; empty: none

@@ -133,7 +133,8 @@ Outcome Simulate(const SimulateOptions& options) {
   if (!figures.memory.fits) {
     fitting = study::SettingsThatFit(options.scenario, set, cache);
     fitting.command = options.command;
-    if (!options.network.empty()) fitting.command.set.push_back("cluster.network=" + options.network);
+    if (!options.network.empty())
+      fitting.command.set.push_back("cluster.network=" + options.network);
   }
   Outcome outcome;
   if (options.json) {
@@ -396,7 +397,8 @@ constexpr const char* kCompareAbout =
 constexpr const char* kCompareFooter =
     "A and B are scenarios, plan.json files that --emit wrote, models, recipes or configurations\n"
     "of other programs. --cluster, --nodes, --gpus, --sequence-length and --global-batch hold for\n"
-    "both. Without B both are A: then --set-a and --set-b make them differ. Differences are B less\n"
+    "both. Without B both are A: then --set-a and --set-b make them differ. Differences are B "
+    "less\n"
     "A, per cent are of A.\n"
     "\n"
     "With --memory it shows the peak that PyTorch measured beside the forecast of A: what\n"

@@ -22,8 +22,8 @@ struct ScenarioFiles {
   std::optional<std::int64_t> nodes;
   std::string gpus;  // from --gpus
   std::optional<std::int64_t> sequence_length, global_batch;
-  std::string save;         // from --save
-  bool for_search = false;  // the command searches for a plan
+  std::string save;                 // from --save
+  bool for_search = false;          // the command searches for a plan
   std::vector<std::string> varied;  // keys to which the command itself gives values
   std::vector<std::string> variables;
   std::string function;

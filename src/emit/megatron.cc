@@ -30,8 +30,7 @@ class Arguments {
 // there are none.
 std::string UnsaidOf(const model::Architecture& a) {
   if (!a.kinds.empty()) {
-    return fmt::format("arguments for the family {} are not written here",
-                       model::FamilyName(a));
+    return fmt::format("arguments for the family {} are not written here", model::FamilyName(a));
   }
   if (a.experts.shared_gate && a.experts.exist()) {
     // --moe-shared-expert-gate is newer than the supported release.

@@ -294,8 +294,8 @@ class Importer {
 
   // Whether the key has a value, or gets one from the command.
   bool Given(std::string_view key) const {
-    return draft_.Covers(key) || std::find(request_.varied.begin(), request_.varied.end(), key) !=
-                                     request_.varied.end();
+    return draft_.Covers(key) ||
+           std::find(request_.varied.begin(), request_.varied.end(), key) != request_.varied.end();
   }
 
   void ReadGpus() {
@@ -441,14 +441,13 @@ class Importer {
       const bool of_cluster = key == "cluster" || key.starts_with("cluster.");
       // Another description of the cluster replaces the scenario's.
       const bool replaced =
-          of_cluster && (!request_.gpus.empty() ||
-                         (!request_.cluster.empty() && key.starts_with("cluster.gpu")));
+          of_cluster &&
+          (!request_.gpus.empty() || (!request_.cluster.empty() && key.starts_with("cluster.gpu")));
       if (key == "stepcast" || replaced) continue;
       ScenarioValue value = setting.value.text;
       if (setting.value.kind == Value::Kind::kNothing) continue;
       if (setting.value.kind == Value::Kind::kList) {
-        value = ScenarioValue::Yaml(
-            fmt::format("[{}]", fmt::join(setting.value.items, ", ")));
+        value = ScenarioValue::Yaml(fmt::format("[{}]", fmt::join(setting.value.items, ", ")));
       }
       const bool source = key == "model" || key == "cluster.topology" || key == "calibration";
       std::error_code error;

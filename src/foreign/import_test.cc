@@ -59,10 +59,11 @@ TEST(Import, VariedKeysGetNoDefaults) {
 
 // `init` copies a scenario with the values of the options; other commands load it themselves.
 TEST(Import, AScenarioIsCopied) {
-  const std::string file = Write("own.yaml",
-                                 "stepcast: 1\nmodel: gpt2\ncluster: {topology: dgx-a100, nodes: 1}\n"
-                                 "training: {sequence_length: 1024, precision: bf16}\n"
-                                 "name: mine\n");
+  const std::string file =
+      Write("own.yaml",
+            "stepcast: 1\nmodel: gpt2\ncluster: {topology: dgx-a100, nodes: 1}\n"
+            "training: {sequence_length: 1024, precision: bf16}\n"
+            "name: mine\n");
   const auto refused = Import({.files = {file}});
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error()[0].code, "foreign.unknown-file");

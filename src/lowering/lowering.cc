@@ -32,8 +32,8 @@ namespace stepcast::lowering {
 //    scaled by 1 / ranks. A full bucket is all-reduced on the process group's own stream. Buckets
 //    are launched strictly in order, and one communicator runs them one after the other.
 //  * Earlier micro-batches run under no_sync: gradients accumulate where they are. Without no_sync
-//    every backward reduces. Buckets then hold the mean of the earlier micro-batches, which is equal
-//    on all ranks, plus the latest gradients; the mean over ranks is the sum of the means.
+//    every backward reduces. A bucket then holds the mean of the earlier micro-batches, equal on all
+//    ranks, and the latest gradients; the mean of that over ranks is the sum of the means.
 //  * FP32 parameters with 16-bit precision run under autocast: every layer's matrices are cast
 //    before its forward, autograd keeps the copies for backward, and each gradient is cast up.
 //  * After the backward, the compute stream waits for each bucket in turn and copies its slots back

@@ -761,8 +761,8 @@ TEST(Ddp, ReducesBucketsInReadyOrder) {
                                       "all_reduce 2048"}));
 }
 
-// Three micro-batches without no_sync reduce the four buckets three times, and with it once. Stage 1
-// of megatron reduce-scatters its one bucket in each and gathers the parameters once.
+// Three micro-batches without no_sync reduce the four buckets three times, and with it once. Stage
+// 1 of megatron reduce-scatters its one bucket in each and gathers the parameters once.
 TEST(Ddp, ReducesInEveryMicroBatchWithoutNoSync) {
   const auto of = [](std::vector<std::string> overrides) {
     overrides.push_back("training.gradient_accumulation=3");

@@ -36,9 +36,9 @@ constexpr std::int64_t kBucketAlignment = 128;
 // The ranges that belong to a bucket of gradients, all with the same layout.
 struct BucketState {
   Range parameters;
-  Range optimizer;                                   // of this rank's shard
-  Pieces own;                                        // what lies in the shard
-  Range earlier;  // the shard's gradients of earlier micro-batches, where each one reduces
+  Range optimizer;  // of this rank's shard
+  Pieces own;       // what lies in the shard
+  Range earlier;    // the shard's gradients of earlier micro-batches, where each one reduces
   Index updated = kNone, gathered = kNone;           // events, distributed optimizer
   bool gather_sent = false, gather_awaited = false;  // in this step
   bool reduced = false;                              // in this step: its reduction is sent off
@@ -416,9 +416,9 @@ class Megatron final : public ShardingStrategy {
     operations_.Allocate(step_.compute(), bucket.gradients);
     if (!offload_.optimizer()) operations_.Allocate(step_.compute(), state.optimizer);
     if (distributed_ && reduces_each_ && buckets_.reduces()) {
-      state.earlier = operations_.AddShard(builder_.Named(bucket.name, "/earlier gradients"),
-                                           laid.shard, GradientType(), Category::kGradient,
-                                           laid.exact, laid.ranks);
+      state.earlier =
+          operations_.AddShard(builder_.Named(bucket.name, "/earlier gradients"), laid.shard,
+                               GradientType(), Category::kGradient, laid.exact, laid.ranks);
       operations_.Allocate(step_.compute(), state.earlier);
     }
     if (!IsGathered(buckets_.size() - 1)) return;

@@ -75,7 +75,7 @@ struct WordSetting {
   bool (*is_given)(const Given& given);
   // its index in `words`; none: not given
   void (*give)(Given& given, std::optional<std::size_t> word);
-  void (*apply)(const Given& given, Kept& kept);                // requires that it is given
+  void (*apply)(const Given& given, Kept& kept);  // requires that it is given
   std::string_view (*name)(const Kept& kept);
 };
 // A special notation. The reader and the resolved scenario handle it by key.

@@ -56,9 +56,7 @@ Bytes FullGradients(const Scenario& scenario, std::int64_t parameters) {
   if (textbook && plan.zero_stage == 1 && !plan.no_sync && training.gradient_accumulation > 1) {
     return {};
   }
-  const DataType type = textbook
-                            ? plan::WrittenGradientType(training)
-                            : training.gradient_dtype;
+  const DataType type = textbook ? plan::WrittenGradientType(training) : training.gradient_dtype;
   return BytesOf(parameters, type);
 }
 

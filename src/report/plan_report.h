@@ -113,7 +113,7 @@ struct PlanReport {
   const planner::SearchResult* result = nullptr;
   std::vector<PlanRow> best, pareto, nearest;
   std::optional<Fitting> would_fit;  // what makes the nearest plan fit, if none fits
-  std::vector<PlanRow> runners_up;  // set with --why
+  std::vector<PlanRow> runners_up;   // set with --why
   std::optional<planner::Sensitivity> sensitivity;
   std::optional<PlanRow> with_more_memory;
   std::vector<std::string> notes;          // settings without effect for some frameworks

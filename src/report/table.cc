@@ -251,8 +251,7 @@ class Layout {
     for (std::size_t i = shown.size(); i-- > 0 && TotalOf(shown) > width_;) {
       const std::size_t others = TotalOf(shown) - shown[i].width;
       const std::size_t least = std::max<std::size_t>(1, width_ / (2 * shown.size()));
-      shown[i].width =
-          std::min(shown[i].width, std::max(least, width_ - std::min(width_, others)));
+      shown[i].width = std::min(shown[i].width, std::max(least, width_ - std::min(width_, others)));
     }
   }
 

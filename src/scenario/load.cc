@@ -33,15 +33,16 @@ const YamlNode* At(const YamlTree& root, std::string_view key) {
 
 // Whether the key says how many machines of which kind there are.
 bool IsOfMachines(std::string_view key) {
-  constexpr std::string_view kKeys[] = {"cluster",       "cluster.topology", "cluster.nodes",
-                                        "cluster.gpu",   "cluster.gpus",     "cluster.devices",
-                                        "cluster.other_nodes"};
+  constexpr std::string_view kKeys[] = {
+      "cluster",      "cluster.topology", "cluster.nodes",      "cluster.gpu",
+      "cluster.gpus", "cluster.devices",  "cluster.other_nodes"};
   return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
 
 // A suffix for the title: ", with KEY=VALUE". A title such as "8B on 16 nodes" does not describe
-// overridden settings; `other_machines` is set if it need not describe the cluster either. A few settings are named, those with long values by their keys only. Empty
-// if the title itself is overridden.
+// overridden settings; `other_machines` is set if it need not describe the cluster either. A few
+// settings are named, those with long values by their keys only. Empty if the title itself is
+// overridden.
 std::string Changes(const YamlTree& before, const YamlTree& after,
                     const std::vector<std::string>& overrides, bool& other_machines) {
   constexpr std::size_t kMost = 3, kLongest = 40;

@@ -649,10 +649,9 @@ class Loader::Reading {
   }
 
   void TakeWhatPlansShare() {
-    scenario_.name =
-        (read_.name ? (other_machines_ ? WithoutMachines(*read_.name) : *read_.name)
-                    : DefaultName()) +
-        changes_;
+    scenario_.name = (read_.name ? (other_machines_ ? WithoutMachines(*read_.name) : *read_.name)
+                                 : DefaultName()) +
+                     changes_;
     scenario_.algorithm = read_.algorithm.value_or(
         scenario_.cluster->flat() ? CollectiveAlgorithm::kRing : CollectiveAlgorithm::kAuto);
     scenario_.nccl_algo = read_.nccl_algo.value_or("");

@@ -46,9 +46,10 @@ TEST(FittingSettings, MakeTheStepFit) {
   }
 }
 
-// States of 16 B for each of 8 billion parameters are 32 GB on each of four ranks, and the GPUs have
-// 25.8 GB. Moments in 8 bits leave 10 B, 20 GB, beside activations of some 7 GB, which recomputation
-// lowers to 2 GB. Without a host there is no offload, so that no setting suffices by itself.
+// States of 16 B for each of 8 billion parameters are 32 GB on each of four ranks, and the GPUs
+// have 25.8 GB. Moments in 8 bits leave 10 B, 20 GB, beside activations of some 7 GB, which
+// recomputation lowers to 2 GB. Without a host there is no offload, so that no setting suffices by
+// itself.
 TEST(FittingSettings, AreCombinedWhereNoneSuffices) {
   const scenario::MemoryDocument document("fitting.yaml", kText);
   const std::vector<std::string> set = {

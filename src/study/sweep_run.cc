@@ -85,7 +85,8 @@ Result<void> SweepRun::Prepare() {
 }
 
 std::vector<planner::StoreFact> SweepRun::Facts(const std::string& code) const {
-  std::vector<planner::StoreFact> facts = RunFacts("sweep", code, question_.scenario, question_.set, files_);
+  std::vector<planner::StoreFact> facts =
+      RunFacts("sweep", code, question_.scenario, question_.set, files_);
   std::string order;
   for (const planner::SweepAxis& axis : grid_->axes()) {
     facts.push_back({fmt::format("--vary {}", axis.key),

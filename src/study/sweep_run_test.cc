@@ -28,8 +28,7 @@ TEST(SweepRun, NamesTheKeyThatTheFrameworkHasInstead) {
   ASSERT_FALSE(ready.has_value());
   ASSERT_EQ(ready.error().size(), 1U) << Format(ready.error());
   EXPECT_EQ(ready.error().front().code, "plan.key-not-of-framework");
-  EXPECT_EQ(ready.error().front().location.file,
-            "--vary data_parallel.bucket_size=1 MiB,25 MiB");
+  EXPECT_EQ(ready.error().front().location.file, "--vary data_parallel.bucket_size=1 MiB,25 MiB");
   EXPECT_EQ(ready.error().front().hint,
             "fsdp2 has unit_blocks for this: stepcast sweep my.yaml --vary "
             "data_parallel.unit_blocks=1,2,4 --vary training.micro_batch_size=1,2");
