@@ -530,6 +530,8 @@ Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess&
   }
   auto [command, outcome] = program.Parse(arguments);
   if (command.empty()) return outcome;
+  constexpr std::size_t kAllColumns = 400;
+  if (AllColumns()) report::SetTextWidth(kAllColumns);
   if (std::optional<Outcome> done = RunForecast(command, request, hardware)) return *done;
   if (std::optional<Outcome> done = RunValidation(command, request, hardware)) return *done;
   if (command == "init") return Init(request.init);

@@ -102,9 +102,14 @@ void AddImport(Command command, ScenarioFiles& files) {
       .Type("NAME");
 }
 
+bool& AllColumns() {
+  static bool all = false;
+  return all;
+}
+
 void AddColumns(Command command) {
-  command.AddFlag("--columns", report::AllColumns(),
-                  "Show all columns of tables, also those without room on the terminal");
+  command.AddFlag("--columns", AllColumns(),
+                  "Show all columns of tables, in lines that may be wider than the terminal");
 }
 
 Option AddNetwork(Command command, std::string& network, const std::string& help) {

@@ -41,6 +41,8 @@ Option AddTraceFolder(Command command, std::string& folder);
 Option AddNetwork(Command command, std::string& network, const std::string& help);
 // --columns, for a command that prints tables.
 void AddColumns(Command command);
+// Whether it is given: one value for the process.
+bool& AllColumns();
 // --json and --csv, which exclude each other. Returns --json.
 Option AddJsonAndCsv(Command command, bool& json, bool& csv);
 // --tokens, --deadline, --price and --availability, which describe the training.

@@ -144,7 +144,7 @@ class Layout {
   Layout(std::vector<Column> columns, std::vector<Cells> rows, std::size_t width)
       : columns_(std::move(columns)), rows_(std::move(rows)), width_(width) {}
 
-  std::string Text() {
+  std::string Text() const {
     std::vector<Shown> shown = All();
     if (TotalOf(shown) <= width_) return Block(shown);
     std::string above;
@@ -154,9 +154,6 @@ class Layout {
       if (TotalOf(shown) <= width_) return above + Block(Widened(shown));
     }
     for (Shown& one : shown) one.width = std::min(one.width, Least(one.column));
-    if (AllColumns()) {
-      return above + (TotalOf(shown) <= width_ ? Block(Widened(shown)) : Blocks(shown));
-    }
     const std::string below = LeaveOut(shown);
     Clip(shown);
     return above + Block(Widened(shown)) + below;
@@ -273,65 +270,6 @@ class Layout {
     return shown;
   }
 
-  std::string Blocks(std::vector<Shown> shown) {
-    std::vector<Shown> keys = KeysOf(shown);
-    if (keys.empty()) {
-      NumberRows(shown);
-      keys = {shown.front()};
-    }
-    std::string out;
-    std::vector<Shown> block = keys;
-    const auto end = [&] {
-      out += (out.empty() ? "" : "\n") + Block(Widened(block));
-      block = keys;
-    };
-    for (std::size_t i = keys.size(); i < shown.size(); ++i) {
-      Shown one = shown[i];
-      one.width = std::min(one.width, width_ - std::min(width_ - 1, TotalOf(keys) + kGap));
-      block.push_back(one);
-      if (TotalOf(block) > width_) {
-        block.pop_back();
-        if (block.size() > keys.size()) end();
-        block.push_back(one);
-      }
-    }
-    end();
-    return out;
-  }
-
-  // The first columns that identify rows: one of any kind, or several of text. None if they do not
-  // identify rows, or would take half of each line.
-  std::vector<Shown> KeysOf(const std::vector<Shown>& shown) const {
-    std::vector<Shown> keys;
-    for (Shown one : shown) {
-      if (!keys.empty() && columns_[one.column].align == Align::kRight) break;
-      one.width = NarrowHeading(one.column);
-      keys.push_back(one);
-      if (2 * TotalOf(keys) > width_) break;
-      std::set<Cells> seen;
-      const bool apart = std::all_of(rows_.begin(), rows_.end(), [&](const Cells& row) {
-        Cells cells;
-        for (const Shown& key : keys) {
-          if (!row.empty()) cells.push_back(row[key.column]);
-        }
-        return row.empty() || seen.insert(std::move(cells)).second;
-      });
-      if (apart) return keys;
-    }
-    return {};
-  }
-
-  // Inserts a column of row numbers in front.
-  void NumberRows(std::vector<Shown>& shown) {
-    columns_.insert(columns_.begin(), {"row", Align::kRight});
-    std::size_t number = 0;
-    for (Cells& row : rows_) {
-      if (!row.empty()) row.insert(row.begin(), fmt::format("{}", ++number));
-    }
-    for (Shown& one : shown) ++one.column;
-    shown.insert(shown.begin(), {0, Natural(0)});
-  }
-
   std::string Block(const std::vector<Shown>& shown) const {
     Cells headings;
     for (const Column& column : columns_) headings.push_back(column.heading);
@@ -368,8 +306,8 @@ class Layout {
     return out;
   }
 
-  std::vector<Column> columns_;
-  std::vector<Cells> rows_;
+  const std::vector<Column> columns_;
+  const std::vector<Cells> rows_;
   const std::size_t width_;
 };
 

@@ -55,12 +55,8 @@ enum class Align : std::uint8_t { kLeft, kRight };
 struct Column {
   std::string heading;
   Align align = Align::kRight;
-  bool spare = false;  // left out first if the table is too wide, unless AllColumns is set
+  bool spare = false;  // left out first if the table is too wide
 };
-
-// Whether tables keep all columns and, if they are too wide, continue in further blocks. One value
-// per process; set it before commands run.
-bool& AllColumns();
 
 class Table {
  public:
@@ -78,8 +74,7 @@ class Table {
   // 2. Columns with equal cells in all rows are stated once above the rows.
   // 3. Text is broken between words.
   // 4. Columns are left out and named below: spare ones, then other figures, then text, last ones
-  //    first. With AllColumns they move to further blocks instead, whose rows begin with the first
-  //    columns, or with numbers if these do not identify rows.
+  //    first. The first column and one other stay.
   std::string ToString(std::size_t width = TextWidth()) const;
 
   const std::vector<Column>& columns() const { return columns_; }

@@ -100,26 +100,6 @@ TEST(TableTest, ColumnsWithoutAPlaceAreLeftOut) {
             "shows all)\n");
 }
 
-// Two rows have the same first cell, so numbers identify the rows of the blocks.
-TEST(TableTest, AllColumnsStandInFurtherBlocks) {
-  Table table({{"key", Align::kLeft}, {"first"}, {"second"}, {"third"}});
-  table.AddRow({"a", "1000000", "2000000", "3000000"});
-  table.AddRow({"a", "1000001", "2000001", "3000001"});
-  AllColumns() = true;
-  const std::string text = table.ToString(22);
-  AllColumns() = false;
-  EXPECT_EQ(text,
-            "row  key    first\n"
-            "-----------------\n"
-            "  1  a    1000000\n"
-            "  2  a    1000001\n"
-            "\n"
-            "row   second    third\n"
-            "---------------------\n"
-            "  1  2000000  3000000\n"
-            "  2  2000001  3000001\n");
-}
-
 // Figures of up to six characters in tables of up to 12 columns fit into 40 characters.
 RC_GTEST_PROP(TableTest, NoLineIsWiderThanItMayBe, ()) {
   const auto columns = *rc::gen::inRange(1, 12);
