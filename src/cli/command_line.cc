@@ -95,11 +95,9 @@ void AddInit(Command app, InitOptions& options);
 namespace {
 
 constexpr const char* kInitAbout =
-    "Writes a scenario: of a model, a recipe or another scenario by name, or of what you train "
-    "with\n"
-    "today, configurations of torchtitan, Megatron-LM, NeMo, DeepSpeed, accelerate, Hugging "
-    "Face's\n"
-    "Trainer, axolotl and torchtune. A comment behind each value says where it comes from.";
+    "Writes a scenario for a model, for a recipe, or for a configuration that you train with:\n"
+    "one of torchtitan, Megatron-LM, NeMo, DeepSpeed, accelerate, the Trainer, axolotl or\n"
+    "torchtune. A comment behind each value says where it comes from.";
 
 constexpr const char* kInitFooter =
     "Several files describe one job together: a script, its DeepSpeed JSON and the model's\n"

@@ -396,10 +396,8 @@ constexpr const char* kCompareAbout =
 
 constexpr const char* kCompareFooter =
     "A and B are scenarios, plan.json files that --emit wrote, models, recipes or configurations\n"
-    "of other programs. --cluster, --nodes, --gpus, --sequence-length and --global-batch hold for\n"
-    "both. Without B both are A: then --set-a and --set-b make them differ. Differences are B "
-    "less\n"
-    "A, per cent are of A.\n"
+    "of other programs. Options such as --nodes and --gpus describe both. Without B both are A:\n"
+    "then --set-a and --set-b make them differ. Differences are B less A, per cent are of A.\n"
     "\n"
     "With --memory it shows the peak that PyTorch measured beside the forecast of A: what\n"
     "torch.cuda.memory._dump_snapshot() wrote (a pickle, of which nothing is executed), the text "
@@ -416,7 +414,6 @@ constexpr const char* kCompareFooter =
     "\n"
     "Example:\n"
     "  stepcast compare scenarios/gpt2-ddp/scenario.yaml --set-b training.micro_batch_size=8\n"
-    "  stepcast compare plan-a/plan.json plan-b/plan.json --json\n"
     "  stepcast compare llama3.1-8b qwen3-8b --gpus '8 x h100-sxm'\n"
     "  stepcast compare main.yaml new.yaml --fail-if 'step_time>+2%' --fail-if 'memory>+1GiB'\n"
     "  stepcast compare my.yaml --memory snapshot.pickle\n"

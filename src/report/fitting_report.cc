@@ -28,8 +28,9 @@ std::string SettingsOf(const FittingSettings& one) {
 
 std::string NothingFits(const Fitting& fitting) {
   std::string text = fmt::format(
-      "None of the {} tried settings that save memory makes it fit, alone or together{}.\n",
-      fitting.forecasts, fitting.stopped ? ", and the time for trying them is over" : "");
+      "Settings that save memory do not make it fit, nor do two or three of them together ({} "
+      "forecasts{}).\n",
+      fitting.forecasts, fitting.stopped ? "; the time for more is over" : "");
   if (fitting.nearest) {
     const FittingSettings& nearest = *fitting.nearest;
     text += nearest.left < Bytes()

@@ -62,16 +62,18 @@ WorkstationHost HostOf(std::int64_t gpus) {
 }
 
 std::string WorkstationOf(const topology::Gpu& gpu, const std::string& name, std::int64_t gpus) {
+  const std::string host = fmt::format("{{memory: {} GiB, memory_bandwidth: {} GB/s}}",
+                                       HostOf(gpus).memory, HostOf(gpus).bandwidth);
   return fmt::format(
       "name: Workstation with {1} {0}\n"
       "node:\n"
       "  gpu: {0}\n"
       "  processor: amd\n"
       "  devices: {{gpu: {1}, cpu: 1}}\n"
-      "  host: {{memory: {3} GiB, memory_bandwidth: {4} GB/s}}\n"
+      "  host: {3}\n"
       "  links:\n"
       "    - {{kind: pcie, from: gpu, to: cpu, latency: 150 ns, bandwidth: {2} GB/s}}\n",
-      name, gpus, PcieBandwidthOf(gpu), HostOf(gpus).memory, HostOf(gpus).bandwidth);
+      name, gpus, PcieBandwidthOf(gpu), host);
 }
 
 }  // namespace
