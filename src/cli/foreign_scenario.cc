@@ -87,6 +87,12 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
     const auto add = [&set](const char* key, const std::string& value) {
       if (!value.empty()) set.push_back(fmt::format("{}={}", key, value));
     };
+    // Before other options of the cluster, so that two descriptions of it are a mistake.
+    if (!files.gpus.empty()) {
+      const auto cluster = foreign::ClusterOfGpus(files.gpus);
+      if (!cluster) return WrongInput(cluster.error());
+      add("cluster", *cluster);
+    }
     add("model", files.family.empty() ? files.model : OfFamily(files));
     add("cluster.topology", files.cluster);
     const auto count = [&add](const char* key, const std::optional<std::int64_t>& value) {
@@ -95,11 +101,6 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
     count("cluster.nodes", files.nodes);
     count("training.sequence_length", files.sequence_length);
     count("training.global_batch_size", files.global_batch);
-    if (!files.gpus.empty()) {
-      const auto cluster = foreign::ClusterOfGpus(files.gpus);
-      if (!cluster) return WrongInput(cluster.error());
-      add("cluster", *cluster);
-    }
     if (!files.save.empty()) {
       return WrongInput({{"command.wrong-use",
                           {"--save " + files.save, 0, 0},
