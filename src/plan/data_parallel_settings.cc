@@ -48,7 +48,7 @@ std::vector<DataParallelSetting> Rows() {
        .default_value =
            "megatron: the gradients of 40 million parameters, or of 1 million per rank if that is "
            "more; others: 25 MiB; reference at stage 3: `unit`; reference at stages 0 to 2 "
-           "without overlap: one bucket, except stage 2 with several micro-batches"},
+           "without overlap: one bucket, except if every micro-batch reduces"},
       {.key = "first_bucket_size",
        .type = OwnNotation<&Given::first_bucket_size>(),
        .uses = {Of(kReference), Of(kDdp)},
