@@ -306,14 +306,10 @@ Outcome Explain(const ExplainOptions& options) {
 
 Outcome Memory(const MemoryOptions& options) {
   const Stopwatch stopwatch;
-  const auto memory = study::MemoryOfStages(options);
+  auto memory = study::MemoryOfStages(options);
   if (!memory) return WrongInput(memory.error());
-  std::optional<report::Fitting> fitting;
-  if (!memory->own.fits) {
-    scenario::InputCache cache;
-    fitting = study::SettingsThatFit(options.scenario, options.set, cache);
-    fitting->command = options.command;
-  }
+  std::optional<report::Fitting>& fitting = memory->fitting;
+  if (fitting) fitting->command = options.command;
   Outcome outcome;
   if (options.json) {
     outcome.output = report::MemoryJson(memory->scenario, memory->report, stopwatch.Seconds(),

@@ -33,7 +33,6 @@
 #include "src/report/sweep_report.h"
 #include "src/report/table.h"
 #include "src/scenario/memory_document.h"
-#include "src/study/fitting_settings.h"
 #include "src/study/output_paths.h"
 #include "src/study/plan_port.h"
 #include "src/study/plan_search.h"
@@ -159,21 +158,14 @@ Outcome Report(const PlanOptions& options, study::PlanSearch& search,
   return outcome;
 }
 
-// If no plan fits: what makes the nearest one fit.
-void FindWhatFits(const PlanOptions& options, report::PlanReport& report) {
-  if (!report.best.empty() || report.nearest.empty() || report.interrupted) return;
-  const report::PlanRow& nearest = report.nearest.front();
-  if (nearest.outcome.fit_probability >= planner::kSafeFit) return;  // it misses the deadline
-  std::vector<std::string> set = report.set;
-  for (const auto& [key, value] : nearest.settings) set.push_back(key + "=" + value);
-  scenario::InputCache cache;
-  report.would_fit = study::SettingsThatFit(options.scenario, set, cache);
+// The command that forecasts the nearest plan.
+report::CommandWords NearestCommand(const PlanOptions& options, const report::PlanReport& report) {
   // A scenario's own settings are among those of all plans.
   const bool made = scenario::MemoryDocument::Find(options.scenario) != nullptr;
   report::CommandWords command =
       made ? options.command : report::CommandWords{{"stepcast", "simulate", options.scenario}, {}};
-  command.set.insert(command.set.end(), set.begin(), set.end());
-  report.would_fit->command = std::move(command);
+  command.set.insert(command.set.end(), report.set.begin(), report.set.end());
+  return command.With(report.nearest.front().settings);
 }
 
 // Runs at rank 0.
@@ -197,7 +189,7 @@ Outcome Work(const PlanOptions& options, study::PlanSearch& search,
     report->port = *std::move(forecasts);
   }
   if (report) {
-    FindWhatFits(options, *report);
+    if (report->would_fit) report->would_fit->command = NearestCommand(options, *report);
     report->seconds = stopwatch.Seconds();
   }
   Outcome outcome = report ? Report(options, search, *report, page) : OutcomeOf(report.error());
