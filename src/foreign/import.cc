@@ -454,6 +454,8 @@ class Importer {
       const auto beside = std::filesystem::path(folder) / setting.value.text;
       if (source && !folder.empty() && std::filesystem::exists(beside, error)) {
         value = std::filesystem::absolute(beside, error).lexically_normal().string();
+      } else if (source) {
+        value = PathOf(setting.value.text);
       }
       draft_.State(key, std::move(value), setting.location);
     }
