@@ -22,8 +22,15 @@ std::string CommandOrNothing(const Fitting& fitting, const FittingSettings& one)
   return command.words.empty() ? "" : CommandText(command);
 }
 
+// The changed settings. Keys that return to their defaults, and the batch, which stays, are only in
+// the command.
 std::string SettingsOf(const FittingSettings& one) {
-  return fmt::format("{}", fmt::join(one.set, ", "));
+  std::vector<std::string> shown;
+  for (const std::string& setting : one.set) {
+    if (setting.ends_with("=null") || setting.starts_with("training.global_batch_size=")) continue;
+    shown.push_back(setting);
+  }
+  return fmt::format("{}", fmt::join(shown, ", "));
 }
 
 std::string NothingFits(const Fitting& fitting) {
