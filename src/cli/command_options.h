@@ -12,6 +12,7 @@
 #include "src/cli/hardware_request.h"
 #include "src/cli/outcome.h"
 #include "src/cli/outputs.h"
+#include "src/report/command_text.h"
 #include "src/report/table.h"
 #include "src/report/timeline_text.h"
 #include "src/study/comparison.h"
@@ -28,6 +29,7 @@ namespace stepcast::cli {
 struct SimulateOptions {
   std::string scenario;
   std::vector<std::string> set;  // "KEY=VALUE"
+  report::CommandWords command;  // forecasts the step, for proposals
   std::string network;           // "analytic", "flow", "message"; empty: from the scenario
   bool json = false;
   std::string trace;      // file to write; empty: none
@@ -82,6 +84,7 @@ struct ExplainOptions {
 Outcome Explain(const ExplainOptions& options);
 
 struct MemoryOptions : study::MemoryQuestion {
+  report::CommandWords command;  // forecasts the step, for proposals
   bool json = false;
   std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
@@ -103,7 +106,8 @@ Outcome RunTime(const RunTimeOptions& options);
 void AddSimulate(Command app, ScenarioFiles& files, SimulateOptions& options, bool& timeline,
                  bool& no_timeline);
 void AddMemory(Command app, ScenarioFiles& files, MemoryOptions& options);
-void AddCompare(Command app, CompareOptions& options);
+// `files` holds the options that describe both plans; A and B are in `options`.
+void AddCompare(Command app, ScenarioFiles& files, CompareOptions& options);
 void AddExplain(Command app, ScenarioFiles& files, ExplainOptions& options);
 void AddCollective(Command app, CollectiveOptions& options);
 void AddRunTime(Command app, ScenarioFiles& files, RunTimeOptions& options);
@@ -284,8 +288,9 @@ void AddSchedule(Command app, ScheduleOptions& options);
 // Options of commands that forecast many plans.
 
 struct PlanOptions : study::PlanQuestion {
-  std::string why_not;  // value of `why` or `why_layout`
-  bool port = false;    // ports the scenario's plan to the topology `to`
+  report::CommandWords command;  // forecasts the step, for proposals
+  std::string why_not;           // value of `why` or `why_layout`
+  bool port = false;             // ports the scenario's plan to the topology `to`
   std::string to;
   std::optional<std::int64_t> to_nodes;  // number of nodes there
   std::string store;                     // a file that keeps bounds and forecasts; empty: none
@@ -315,7 +320,7 @@ struct SweepOptions : study::SweepQuestion {
 // mpirun all ranks work, and rank 0 keeps the store and prints (hardware_commands.h).
 Outcome Sweep(const SweepOptions& options, const RunWork& run_work);
 
-void AddSweep(Command app, SweepOptions& options);
+void AddSweep(Command app, ScenarioFiles& files, SweepOptions& options);
 void AddPlan(Command app, ScenarioFiles& files, PlanOptions& options);
 
 struct ListOptions {

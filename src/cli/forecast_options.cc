@@ -10,6 +10,7 @@
 #include "src/base/quantity.h"
 #include "src/cli/collective_words.h"
 #include "src/cli/command_options.h"
+#include "src/cli/foreign_scenario.h"
 #include "src/cli/option_parts.h"
 #include "src/cli/outcome.h"
 #include "src/cli/outputs.h"
@@ -72,6 +73,9 @@ Outcome ShowProgram(const scenario::Scenario& scenario) {
   return outcome;
 }
 
+// Below an answer, after an empty line; nothing for nothing.
+std::string OnItsOwnLines(const std::string& text) { return text.empty() ? "" : "\n" + text; }
+
 }  // namespace
 
 Outcome Simulate(const SimulateOptions& options) {
@@ -127,15 +131,20 @@ Outcome Simulate(const SimulateOptions& options) {
     }
   }
 
-  std::vector<report::FittingSettings> fitting;
-  if (!figures.memory.fits) fitting = study::SettingsThatFit(options.scenario, set, cache);
+  report::Fitting fitting;
+  if (!figures.memory.fits) {
+    fitting = study::SettingsThatFit(options.scenario, set, cache);
+    fitting.command = options.command;
+    if (!options.network.empty())
+      fitting.command.set.push_back("cluster.network=" + options.network);
+  }
   Outcome outcome;
   if (options.json) {
     outcome.output =
         report::SimulateJson(*scenario, figures, stopwatch.Seconds(), training, fitting);
   } else {
     outcome.output = report::Wrapped(report::SimulateText(*scenario, figures, training)) +
-                     report::FittingText(fitting);
+                     OnItsOwnLines(report::FittingText(fitting));
   }
   if (timeline) outcome.output += "\n" + report::TimelineText(*run, *options.timeline);
   outcome.messages = Warnings(*scenario);
@@ -196,8 +205,9 @@ Outcome Compare(const CompareOptions& options) {
   if (!both) faults.insert(faults.end(), both.error().begin(), both.error().end());
   if (!faults.empty()) return WrongInput(faults);
 
-  const report::ComparedPlan a{options.a, &both->a, &both->of_a};
-  const report::ComparedPlan b{options.b.empty() ? options.a : options.b, &both->b, &both->of_b};
+  const report::ComparedPlan a{TitleOf(options.a), &both->a, &both->of_a};
+  const report::ComparedPlan b{TitleOf(options.b.empty() ? options.a : options.b), &both->b,
+                               &both->of_b};
   std::vector<report::GuardVerdict> verdicts;
   for (const study::Guard& guard : guards) {
     verdicts.push_back(VerdictOf(guard, both->of_a, both->of_b));
@@ -310,18 +320,18 @@ Outcome Explain(const ExplainOptions& options) {
 
 Outcome Memory(const MemoryOptions& options) {
   const Stopwatch stopwatch;
-  const auto memory = study::MemoryOfStages(options);
+  auto memory = study::MemoryOfStages(options);
   if (!memory) return WrongInput(memory.error());
-  std::vector<report::FittingSettings> fitting;
-  if (!memory->own.fits && !options.json) {
-    scenario::InputCache cache;
-    fitting = study::SettingsThatFit(options.scenario, options.set, cache);
-  }
+  std::optional<report::Fitting>& fitting = memory->fitting;
+  if (fitting) fitting->command = options.command;
   Outcome outcome;
-  outcome.output = options.json
-                       ? report::MemoryJson(memory->scenario, memory->report, stopwatch.Seconds())
-                       : report::Wrapped(report::MemoryText(memory->scenario, memory->report)) +
-                             report::FittingText(fitting);
+  if (options.json) {
+    outcome.output = report::MemoryJson(memory->scenario, memory->report, stopwatch.Seconds(),
+                                        fitting ? &*fitting : nullptr);
+  } else {
+    outcome.output = report::Wrapped(report::MemoryText(memory->scenario, memory->report));
+    if (fitting) outcome.output += OnItsOwnLines(report::FittingText(*fitting));
+  }
   outcome.messages = Warnings(memory->scenario);
   AnswerFit(memory->own.verdict(), memory->own.fit_probability, options.fit_probability, outcome);
   return outcome;
@@ -395,8 +405,9 @@ constexpr const char* kCompareAbout =
     "memory lies, by phase, by collective, by category.";
 
 constexpr const char* kCompareFooter =
-    "A and B are scenarios, or plan.json files that --emit wrote. Without B both are A: then\n"
-    "--set-a and --set-b make them differ. Differences are B less A, per cent are of A.\n"
+    "A and B are scenarios, plan.json files that --emit wrote, models, recipes or configurations\n"
+    "of other programs. Options such as --nodes and --gpus describe both. Without B both are A:\n"
+    "then --set-a and --set-b make them differ. Differences are B less A, per cent are of A.\n"
     "\n"
     "With --memory it shows the peak that PyTorch measured beside the forecast of A: what\n"
     "torch.cuda.memory._dump_snapshot() wrote (a pickle, of which nothing is executed), the text "
@@ -413,7 +424,7 @@ constexpr const char* kCompareFooter =
     "\n"
     "Example:\n"
     "  stepcast compare scenarios/gpt2-ddp/scenario.yaml --set-b training.micro_batch_size=8\n"
-    "  stepcast compare plan-a/plan.json plan-b/plan.json --json\n"
+    "  stepcast compare llama3.1-8b qwen3-8b --gpus '8 x h100-sxm'\n"
     "  stepcast compare main.yaml new.yaml --fail-if 'step_time>+2%' --fail-if 'memory>+1GiB'\n"
     "  stepcast compare my.yaml --memory snapshot.pickle\n"
     "\n";
@@ -528,9 +539,13 @@ void AddMemory(Command app, ScenarioFiles& files, MemoryOptions& options) {
   AddFitProbability(memory, options.fit_probability);
 }
 
-void AddCompare(Command app, CompareOptions& options) {
+void AddCompare(Command app, ScenarioFiles& files, CompareOptions& options) {
   Command command = app.Add("compare", kCompareAbout, kCompareFooter);
-  command.AddOption("A", options.a, "Scenario or plan.json").Required();
+  command
+      .AddOption("A", options.a,
+                 "Scenario, plan.json, a model (its name, here or on the Hub, or its config.json), "
+                 "a recipe, or another program's configuration")
+      .Required();
   Option other = command.AddOption("B", options.b, "Another (the same)");
   AddRepeated(command, "--set", options.set, "KEY=VALUE",
               "Override a key of both, as often as needed; null: the key's default");
@@ -547,7 +562,9 @@ void AddCompare(Command app, CompareOptions& options) {
   AddRepeated(command, "--fail-if", options.fail_if, "GUARD",
               "Exit with 3 if a figure changes by more than this from A to B: 'step_time>+2%'")
       .Excludes(command.At("--memory"));
+  AddImport(command, files);
   command.AddFlag("--json", options.json, "Print one JSON document");
+  AddColumns(command);
 }
 
 void AddExplain(Command app, ScenarioFiles& files, ExplainOptions& options) {
@@ -586,6 +603,7 @@ void AddCollective(Command app, CollectiveOptions& options) {
   AddNetwork(command, options.network,
              "How closely it is followed: analytic, flow or message (as the scenario says)");
   AddJsonAndCsv(command, options.json, options.csv);
+  AddColumns(command);
 }
 
 }  // namespace stepcast::cli

@@ -340,6 +340,7 @@ void AddCalibrateRuns(Command calibrate, CalibrateRunsOptions& options) {
       .Type("PROFILE");
   AddOutput(runs, "--output", options.output, "Write the profile to FILE (none is written)");
   runs.AddFlag("--json", options.json, "Print one JSON document");
+  AddColumns(runs);
 }
 
 constexpr const char* kCalibrateTraceAbout =
@@ -400,6 +401,7 @@ void AddExecute(Command app, ExecuteOptions& options) {
   execute.AddFlag("--check", options.hardware.check,
                   "Compare the parameters with plain data parallelism, computed apart");
   execute.AddFlag("--json", options.json, "Print one JSON document");
+  AddColumns(execute);
   AddOutput(execute, "--trace", options.trace,
             "Also write every rank's timeline as Chrome trace JSON");
   AddTraceFolder(execute, options.trace_dir);
@@ -413,6 +415,7 @@ void AddValidate(Command app, ValidateOptions& options) {
                  "How far the step time may be off for exit status 0 (10%)")
       .Type("PERCENT");
   validate.AddFlag("--json", options.json, "Print one JSON document");
+  AddColumns(validate);
   AddOutput(validate, "--trace", options.trace,
             "Also write forecast and measured timelines as one Chrome trace JSON");
   AddReport(validate, options.report);
@@ -425,6 +428,7 @@ void AddValidateCollectives(Command app, ValidateCollectivesOptions& options) {
   Option collectives_json =
       collectives.AddFlag("--json", options.json, "Print one JSON document, every point in it");
   collectives.AddFlag("--csv", options.csv, "Print every point as CSV").Excludes(collectives_json);
+  AddColumns(collectives);
   AddUpdate(collectives, options.update);
 }
 
@@ -435,6 +439,7 @@ void AddValidatePublished(Command app, ValidatePublishedOptions& options) {
       command.AddOption("--source", options.source, "One source alone (all)").Type("NAME");
   Option json =
       command.AddFlag("--json", options.json, "Print one JSON document, every case in it");
+  AddColumns(command);
   command.AddFlag("--csv", options.csv, "Print every case as CSV").Excludes(json);
   AddOutput(command, "--report,--html", options.html,
             "Also write a page with charts, which needs no other file");
@@ -478,6 +483,7 @@ void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions
                  "End the run when no operation finishes for this long (120 s)")
       .Type("TIME");
   command.AddFlag("--json", options.json, "Print one JSON document");
+  AddColumns(command);
   AddCalibrateImport(command, import_options);
   AddCalibrateRuns(command, runs_options);
   AddCalibrateTrace(command, trace_options);

@@ -310,6 +310,7 @@ void AddTopology(Command app, TopologyShowOptions& options, TopologyImportOption
   show.AddOption("--nodes", options.nodes, "How many nodes to draw").Type("N");
   Option dot = show.AddFlag("--dot", options.dot, "Print Graphviz instead of text");
   show.AddFlag("--json", options.json, "Print one JSON document instead of text").Excludes(dot);
+  AddColumns(show);
   Option links = show.AddFlag("--links", options.links,
                               "Print what a collective over all ranks puts on each link")
                      .Excludes(dot);

@@ -12,6 +12,7 @@
 #include "src/forecast/memory_summary.h"
 #include "src/forecast/training_run.h"
 #include "src/forecast/values.h"
+#include "src/report/fitting_report.h"
 #include "src/scenario/scenario.h"
 
 namespace stepcast::report {
@@ -109,26 +110,16 @@ struct MemoryReport {
 
 std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& report);
 
-// The document of `memory --json`, version 1.
+// The document of `memory --json`, version 1. `fitting`: what makes the scenario's stage fit; it is
+// in the document only if the stage does not fit.
 std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& report,
-                       double seconds);
-
-// Settings that make a step fit that otherwise does not.
-struct FittingSettings {
-  std::vector<std::string> set;  // "KEY=VALUE", in addition to the scenario's settings
-  Time step_time;
-  Bytes left;  // free memory of the fullest device
-  double fit_probability = 0;
-};
-
-// A table of such settings for people; empty without any.
-std::string FittingText(const std::vector<FittingSettings>& fitting);
+                       double seconds, const Fitting* fitting = nullptr);
 
 // The document of `simulate --json`, version 1. All keys depend only on the input, except the last
 // one, `run`. `seconds` is the wall-clock time of the run; `target` describes the training.
 std::string SimulateJson(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          double seconds, const forecast::TrainingTarget& target = {},
-                         const std::vector<FittingSettings>& fitting = {});
+                         const Fitting& fitting = {});
 
 // The text output of `simulate`: the question, the step time and its breakdown, collectives, and
 // memory. It depends only on the input. `target` describes the training.

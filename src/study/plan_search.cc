@@ -29,6 +29,7 @@
 #include "src/planner/sweep_grid.h"
 #include "src/scenario/memory_document.h"
 #include "src/scenario/resolved_scenario.h"
+#include "src/study/fitting_settings.h"
 #include "src/study/plan_base.h"
 #include "src/study/run_facts.h"
 #include "src/study/varied.h"
@@ -114,7 +115,7 @@ class PlanSearch::Impl {
   // The inputs of bounds and forecasts, apart from the settings of plans. They include neither the
   // goal nor the set of plans.
   std::vector<planner::StoreFact> Facts(const std::string& code) const {
-    return RunFacts("plan", code, set_, files_);
+    return RunFacts("plan", code, question_.scenario, set_, files_);
   }
   // Text that must be equal on all ranks, since they refer to plans by number.
   std::string Fingerprint(const std::string& code) const {
@@ -215,6 +216,7 @@ class PlanSearch::Impl {
       report.runners_up =
           Rows(result, planner::RunnersUp(result, goal_, question_.why, source_.kind));
     }
+    if (result.best.empty()) FindWhatFits(report);
     const bool in_time = !stop_.requested() && (!within_ || !search_options.bounded_enough());
     if (!result.best.empty() && FindsSensitivity() && result.proved && in_time) {
       auto sensitivity =
@@ -402,6 +404,16 @@ class PlanSearch::Impl {
       forecaster_ = {};  // its caches may be half filled
     }
     return std::nullopt;
+  }
+
+  // What makes the nearest plan fit, if it lacks memory, unless the search was to end in time.
+  void FindWhatFits(report::PlanReport& report) {
+    if (report.nearest.empty() || within_ || stop_.requested()) return;
+    const report::PlanRow& nearest = report.nearest.front();
+    if (IsSafe(nearest.outcome)) return;  // it misses the deadline or the headroom
+    std::vector<std::string> set = set_;
+    for (const auto& [key, value] : nearest.settings) set.push_back(key + "=" + value);
+    report.would_fit = SettingsThatFit(question_.scenario, set, cache_);
   }
 
   // Adds a plan that is faster than the best one but may not fit.
