@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
@@ -395,25 +396,26 @@ PublishedTable Residuals(const PublishedAccuracy& accuracy) {
 }
 
 PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
-  PublishedTable table{.title = "What is aimed at, on check rows",
-                       .columns = {{"source", Align::kLeft},
-                                   {"what", Align::kLeft},
-                                   {"is"},
-                                   {"aim"},
-                                   {"", Align::kLeft}},
-                       .rows = {},
-                       .note = {}};
-  for (const validate::PublishedAim& aim : accuracy.Aims()) {
+  PublishedTable table{
+      .title = "Missed targets on check rows",
+      .columns = {{"source", Align::kLeft}, {"figure", Align::kLeft}, {"is"}, {"target"}},
+      .rows = {},
+      .note = {}};
+  const std::vector<validate::PublishedAim> aims = accuracy.Aims();
+  for (const validate::PublishedAim& aim : aims) {
+    if (aim.met()) continue;
     // Correlations and counts are not percentages.
     const auto number = [&](double value) {
       return aim.unit == validate::AimUnit::kPart    ? PerCent(value) + " %"
              : aim.unit == validate::AimUnit::kCount ? fmt::format("{:.0f}", value)
                                                      : fmt::format("{:.3f}", value);
     };
+    const char* const direction = aim.at_least ? "from" : "up to";
     table.rows.push_back({aim.source, aim.what, number(aim.value),
-                          fmt::format("{} {}", aim.at_least ? "from" : "up to", number(aim.limit)),
-                          aim.met() ? "met" : "missed"});
+                          fmt::format("{} {}", direction, number(aim.limit))});
   }
+  table.note =
+      fmt::format("{} of {} targets are met.", aims.size() - table.rows.size(), aims.size());
   return table;
 }
 
