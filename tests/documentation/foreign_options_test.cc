@@ -3,6 +3,7 @@
 //   bazel test //tests/documentation:foreign_options_test
 //   bazel run //tests/documentation:foreign_options_test -- --update     # rewrites them
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -22,8 +23,8 @@ constexpr const char* kDocument = "docs/foreign.md";
 bool update = false;
 
 // A row of options that share a cell is no wider than this.
-constexpr std::size_t kCellWidth = 60;
-constexpr std::size_t kLineWidth = 100;
+constexpr std::size_t kCellWidth = 90;
+constexpr std::size_t kLineWidth = 120;
 
 // "`a`, `b`, `c`." on lines of at most kLineWidth characters.
 std::string Wrapped(const std::vector<std::string>& names) {
@@ -70,26 +71,29 @@ std::string ListOfRules(const Framework& framework) {
   return "\nInterpreted together with other options:\n" + Wrapped(names);
 }
 
-// Options that stand side by side and have the same consequence share rows.
+// Options with the same consequence share rows.
 std::string TableOfGaps(const Framework& framework) {
-  std::string table;
-  std::string names;
-  std::string_view consequence;
-  const auto end_row = [&] {
-    if (!names.empty()) table += fmt::format("| {} | {} |\n", names, consequence);
-    names.clear();
+  struct Row {
+    std::string names;
+    std::string_view consequence;
   };
+  std::vector<Row> rows;
   for (const Option& option : framework.options) {
     if (option.effect != Effect::kNotModelled) continue;
     const std::string name = fmt::format("`{}`", option.name);
-    if (option.consequence != consequence || names.size() + 2 + name.size() > kCellWidth) {
-      end_row();
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& known) {
+      return known.consequence == option.consequence &&
+             known.names.size() + 2 + name.size() <= kCellWidth;
+    });
+    if (row == rows.end()) {
+      rows.push_back({name, option.consequence});
+    } else {
+      row->names += ", " + name;
     }
-    consequence = option.consequence;
-    names += (names.empty() ? "" : ", ") + name;
   }
-  end_row();
-  if (table.empty()) return "";
+  if (rows.empty()) return "";
+  std::string table;
+  for (const Row& row : rows) table += fmt::format("| {} | {} |\n", row.names, row.consequence);
   return "\n| not modelled | the forecast instead |\n|---|---|\n" + table;
 }
 
