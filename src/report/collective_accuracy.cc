@@ -137,9 +137,9 @@ std::string CollectiveAccuracyMarkdown(const CollectiveAccuracy& accuracy) {
                        SignedPerCent(row.forecast.bias), PerCent(row.law.median),
                        PerCent(row.law.p90));
   }
-  out += fmt::format("\n{}\n{}\n{}\n{}", TotalSentence(accuracy, Role::kFit),
-                     TotalSentence(accuracy, Role::kHeldBack), Choices(accuracy),
-                     Targets(accuracy));
+  out +=
+      fmt::format("\n{}\n{}\n{}\n{}", TotalSentence(accuracy, Role::kFit),
+                  TotalSentence(accuracy, Role::kHeldBack), Choices(accuracy), Targets(accuracy));
   return out;
 }
 
