@@ -371,14 +371,13 @@ void NoticeDrift(Campaign& campaign) {
       std::minmax_element(campaign.reference.begin(), campaign.reference.end());
   const double drift = *most / *least - 1;
   auto& provenance = campaign.outcome.profile.provenance;
-  provenance.emplace_back("drift",
-                          fmt::format("the same kernel took up to {:.1f} % longer in the course of "
-                                      "the calibration",
-                                      100 * drift));
+  provenance.emplace_back(
+      "drift", fmt::format("during the calibration, the same kernel took up to {:.1f} % longer",
+                           100 * drift));
   if (drift > kAllowed) {
     campaign.outcome.warnings.push_back(fmt::format(
-        "the same kernel took up to {:.0f} % longer in the course of the calibration; the machine "
-        "lowers its clocks or runs other work: repeat the calibration on a quiet machine",
+        "during the calibration, the same kernel took up to {:.0f} % longer, because the machine "
+        "lowers its clocks or runs other work. Repeat the calibration on a quiet machine",
         100 * drift));
   }
 }
@@ -419,7 +418,7 @@ Attempt<Outcome> Run(Campaign& campaign) {
   NoticeDrift(campaign);
   const std::vector<calibration::Fault> faults = calibration::Check(campaign.outcome.profile);
   if (!faults.empty()) {
-    return tl::unexpected(Failure{fmt::format("a measured figure is not possible: {}: {}",
+    return tl::unexpected(Failure{fmt::format("a measured figure is impossible: {}: {}",
                                               faults.front().field, faults.front().message),
                                   false});
   }
@@ -486,7 +485,7 @@ Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner, const Option
     if (!options.state.empty()) {
       auto before = MeasurementState::Parse(options.state);
       if (!before) {
-        told = "refused it is damaged, or is not the state of a calibration";
+        told = "refused it is damaged, or it is not the state of a calibration";
       } else if (before->binding() != state.binding()) {
         told = fmt::format("refused it was made on another machine or with other options: {}",
                            before->binding());

@@ -145,7 +145,9 @@ Session::Build ChosenOf(const std::vector<std::int64_t>& sizes,
   };
 }
 
-Failure Misunderstood() { return {"rank 0 sent what this rank does not understand", false}; }
+Failure Misunderstood() {
+  return {"rank 0 sent a message that this rank does not understand", false};
+}
 
 Time TimeOf(double seconds) { return Picoseconds(static_cast<std::int64_t>(seconds * 1e12)); }
 

@@ -579,7 +579,7 @@ TEST_F(MainTest, SweepRowsEqualSimulate) {
 TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "nothing varies"},
-      {"--vary training.precision", "a key and its values are due"},
+      {"--vary training.precision", "--vary needs a key and its values"},
       {"--vary training.precision=", "there are no values"},
       {"--vary training.precison=bf16,fp16", "did you mean 'precision'?"},
       {"--vary training.precison=bf16,fp16", "--vary training.precison=bf16: error["},
@@ -593,7 +593,7 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
       {"--vary 'training.micro_batch_size=1..10000 +1' "
        "--vary 'training.sequence_length=1..10000 +1' "
        "--vary 'training.gradient_accumulation=1..10000 +1'",
-       "1000000000000 combinations are more than the 1000000"},
+       "the sweep has 1000000000000 combinations, but one sweep can have at most 1000000"},
       {"--vary data_parallel.zero_stage=0,foo",
        "--vary data_parallel.zero_stage=foo: error[input.not-an-integer]"},
       {"--vary 'data_parallel.bucket_size=1,1 MiB'", "bytes need a unit: '1'"},

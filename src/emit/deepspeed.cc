@@ -78,14 +78,16 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
     return CannotRun("the plan's framework is not deepspeed");
   }
   if (IsQuantized(training.precision)) {
-    return CannotRun("DeepSpeed's configuration has no products in 8 or 4 bits");
+    return CannotRun(
+        "DeepSpeed's configuration cannot express matrix products in 8 or 4 bits: "
+        "training.precision");
   }
   if (training.activation_offload &&
       (training.activation_checkpointing != model::Checkpointing::kFull ||
        !training.checkpointed_blocks.all())) {
     return CannotRun(
-        "DeepSpeed moves the inputs of checkpointed blocks to the host, nothing else: "
-        "activation_offload without activation_checkpointing full of all blocks");
+        "DeepSpeed offloads only the inputs of checkpointed blocks: activation_offload needs "
+        "activation_checkpointing full for all blocks");
   }
   Mapping root;
   root.emplace_back("train_batch_size", Resolved{training.global_batch_size});
@@ -124,7 +126,7 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
 }
 
 Target LaunchDeepSpeed(const scenario::Scenario&, const model::NumericalConstants&) {
-  return "# Your training script, which takes DeepSpeed's own arguments.\n"
+  return "# TRAIN is your training script. It must accept DeepSpeed's own arguments.\n"
          "set -- \"${TRAIN:?set TRAIN to your training script}\" --deepspeed \\\n"
          "  --deepspeed_config \"$here/deepspeed.json\" \"$@\"\n";
 }

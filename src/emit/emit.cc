@@ -99,7 +99,7 @@ const char* Describe(plan::HostWaits waits) {
     case plan::HostWaits::kMicroBatch:
       return "the training loop reads a value from the device after each backward";
     case plan::HostWaits::kPhase:
-      return "the training loop synchronises after every forward, every backward and the update";
+      return "the training loop synchronizes after every forward, every backward and the update";
     case plan::HostWaits::kLaunch:
       return "CUDA_LAUNCH_BLOCKING=1 is set: the host waits for everything that it launches";
   }
@@ -113,12 +113,12 @@ std::vector<std::string> HostNotes(const plan::Training& training) {
     std::string ahead;
     if (loading->workers > 0) ahead = fmt::format(", prefetch_factor {}", loading->prefetch);
     notes.push_back(fmt::format(
-        "data come from a DataLoader with num_workers {}{}, pin_memory {}; one process makes a "
+        "data come from a DataLoader with num_workers {}{}, pin_memory {}; one process prepares a "
         "micro-batch in {}",
         loading->workers, ahead, loading->pin_memory ? "True" : "False", ExactTime(loading->time)));
   }
   if (const auto& saving = training.checkpoint_saving) {
-    notes.push_back(fmt::format("a checkpoint is saved every {} steps ({}), at {} a node",
+    notes.push_back(fmt::format("a checkpoint is saved every {} steps ({}), at {} per node",
                                 saving->every, plan::Name(saving->mode),
                                 ExactBandwidth(saving->bandwidth)));
   }
@@ -162,27 +162,26 @@ std::vector<std::string> ModelNotes(const scenario::Scenario& scenario, bool own
   const auto note = [&](std::string text) { notes.push_back(std::move(text)); };
   if (const model::Lora& lora = training.lora; lora.adapts()) {
     note(
-        fmt::format("adapters (LoRA, rank {}, beside {}, dropout {}) and frozen parameters in {} "
-                    "are part of the "
-                    "model's code, as Hugging Face's PEFT makes it",
+        fmt::format("the model's code has adapters (LoRA, rank {}, on {}, dropout {}) and frozen "
+                    "parameters in {}, like models of Hugging Face's PEFT",
                     lora.rank, model::Text(lora.targets), lora.dropout, Name(lora.frozen_dtype)));
   }
   if (training.masked_tokens > 0) {
     note(
-        fmt::format("the head predicts {} tokens of each sequence, the masked ones, which the "
-                    "model's code gathers before it",
+        fmt::format("the head predicts only the {} masked tokens of each sequence, and the model's "
+                    "code gathers them first",
                     training.masked_tokens));
   }
   if (training.document_length > 0) {
     note(
-        fmt::format("sequences are packed with documents of {} tokens, within which attention "
-                    "stays, by the code that loads data",
+        fmt::format("the code that loads data packs documents of {} tokens into sequences, and "
+                    "attention stays within a document",
                     training.document_length));
   }
   if (training.lengths) {
     note(fmt::format(
-        "samples are {}, {:.0f} tokens on average and up to {}, by the code that loads "
-        "data",
+        "the code that loads data must deliver samples that are {}; they have {:.0f} tokens on "
+        "average and at most {}",
         training.lengths->batching == plan::Batching::kPacked ? "packed"
         : training.lengths->batching == plan::Batching::kPadded
             ? "padded to the longest of a micro-batch"
@@ -191,21 +190,21 @@ std::vector<std::string> ModelNotes(const scenario::Scenario& scenario, bool own
   }
   if (own_blocks && training.activation_checkpointing != model::Checkpointing::kNone) {
     const model::Share& blocks = training.checkpointed_blocks;
-    note(fmt::format(
-        "activation checkpointing ({}, {} blocks) is part of the model's code, unless torchtitan "
-        "runs it",
-        model::Name(training.activation_checkpointing),
-        training.blocks_per_checkpoint > 1
-            ? fmt::format("checkpoints of {}", training.blocks_per_checkpoint)
-        : blocks.all()     ? std::string("all")
-        : blocks.first > 0 ? fmt::format("the {}", model::Text(blocks))
-                           : fmt::format("{} of the", model::Text(blocks))));
+    note(
+        fmt::format("the model's code does the activation checkpointing ({}, {} blocks), unless "
+                    "torchtitan trains it",
+                    model::Name(training.activation_checkpointing),
+                    training.blocks_per_checkpoint > 1
+                        ? fmt::format("checkpoints of {}", training.blocks_per_checkpoint)
+                    : blocks.all()     ? std::string("all")
+                    : blocks.first > 0 ? fmt::format("the {}", model::Text(blocks))
+                                       : fmt::format("{} of the", model::Text(blocks))));
   }
   if (own_blocks && std::holds_alternative<model::Architecture>(scenario.model->source)) {
-    note(fmt::format(
-        "attention ({}) and cross entropy ({}) are part of the model's code, unless torchtitan "
-        "runs it",
-        model::Name(training.attention), model::Name(training.loss)));
+    note(
+        fmt::format("the model's code selects attention ({}) and cross entropy ({}), unless "
+                    "torchtitan trains it",
+                    model::Name(training.attention), model::Name(training.loss)));
   }
   return notes;
 }
@@ -218,32 +217,31 @@ std::vector<std::string> DeepSpeedNotes(const scenario::Scenario& scenario) {
   const auto note = [&](std::string text) { notes.push_back(std::move(text)); };
   if (const std::string divided = Divided(scenario.plan.parallelism); !divided.empty()) {
     note(
-        fmt::format("deepspeed.json has no word for {}: the training script makes these groups and "
-                    "gives them to deepspeed.initialize (mpu, or a PipelineModule with its "
-                    "topology), which counts the batch by the data-parallel ranks alone",
+        fmt::format("deepspeed.json cannot express {}. The training script creates these groups "
+                    "and passes them to deepspeed.initialize (mpu, or a PipelineModule with its "
+                    "topology). The batch sizes in deepspeed.json count data-parallel ranks only",
                     divided));
   }
   if (const plan::Mixture& mixture = scenario.plan.mixture;
       mixture.implementation == model::ExpertImplementation::kDeepSpeed) {
     const auto& architecture = std::get<model::Architecture>(scenario.model->source);
     note(fmt::format(
-        "deepspeed.json has no word for experts: the model's code has "
+        "deepspeed.json cannot express experts. The model's code has "
         "deepspeed.moe.layer.MoE(num_experts={}, ep_size={}, k={}, capacity_factor={}, "
-        "min_capacity={}), and the optimizer gets its parameters from "
+        "min_capacity={}). The optimizer gets its parameters from "
         "deepspeed.moe.utils.split_params_into_different_moe_groups_for_optimizer",
         architecture.experts.count, scenario.plan.parallelism.expert,
         architecture.experts.per_token, *mixture.capacity_factor, mixture.min_capacity));
   }
   if (training.activation_offload) {
     note(
-        "cpu_checkpointing in deepspeed.json is for blocks that the model runs under "
-        "deepspeed.checkpointing.checkpoint; its copies are not beside kernels, as the plan has "
-        "them");
+        "cpu_checkpointing in deepspeed.json applies to blocks that the model runs under "
+        "deepspeed.checkpointing.checkpoint. In the plan, copies overlap kernels; those of "
+        "cpu_checkpointing do not");
   }
   note(
-      fmt::format("the training script makes the optimizer, {}, with a learning rate of its own, "
-                  "and gives it "
-                  "to deepspeed.initialize",
+      fmt::format("the training script creates the optimizer, {}, with its own learning rate, and "
+                  "passes it to deepspeed.initialize",
                   DeepSpeedOptimizer(training, data_parallel)));
   if (data_parallel.deepspeed.offload_optimizer == plan::OffloadDevice::kNvme ||
       data_parallel.deepspeed.offload_param == plan::OffloadDevice::kNvme) {
@@ -270,28 +268,24 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
     }
     if (training.activation_offload) {
       note(
-          "blocks run their forward in keep_on_host(block), but for the last; torch's own copies "
-          "are not beside kernels, as the plan has them");
+          "all blocks except the last run their forward in keep_on_host(block). In the plan, "
+          "copies overlap kernels; torch's copies do not");
     }
   }
   if (training.precision == DataType::kTf32) {
-    note(
-        "launch.sh allows TF32; a training started otherwise sets "
-        "torch.backends.cuda.matmul.allow_tf32");
+    note("launch.sh allows TF32; without launch.sh, set torch.backends.cuda.matmul.allow_tf32");
   }
   if (scenario.plan.software.expandable_segments) {
-    note(
-        "launch.sh asks for expandable segments; a training started otherwise sets "
-        "PYTORCH_CUDA_ALLOC_CONF");
+    note("launch.sh turns on expandable segments; without launch.sh, set PYTORCH_CUDA_ALLOC_CONF");
   }
   if (trainer.takes_deepspeed_json) {
     for (std::string& text : DeepSpeedNotes(scenario)) note(std::move(text));
   }
-  note(fmt::format("sequences have {} tokens, a step {} sequences", training.sequence_length,
-                   training.global_batch_size));
+  note(fmt::format("a sequence has {} tokens, and a step has {} sequences",
+                   training.sequence_length, training.global_batch_size));
   note(Describe(training.host_waits));
   for (std::string& text : HostNotes(training)) note(std::move(text));
-  note("learning rate, data and checkpoints are the trainer's");
+  note("learning rate, data and checkpoints are not part of the plan");
   return notes;
 }
 
@@ -299,8 +293,9 @@ std::string Readme(const scenario::Scenario& scenario, const std::vector<File>& 
                    const Emission& emission) {
   std::string text = fmt::format(
       "# {}\n\nA training plan, written by `stepcast`.\n\n"
-      "`plan.json` is the whole plan: `stepcast simulate`, `execute` and `validate` take it in the "
-      "place\nof a scenario. It was made for torch {}.{} and NCCL {}.{}.\n\n",
+      "`plan.json` is the whole plan. `stepcast simulate`, `execute` and `validate` accept it "
+      "instead of a\n"
+      "scenario. It was made for torch {}.{} and NCCL {}.{}.\n\n",
       scenario.name, scenario.plan.software.torch.major, scenario.plan.software.torch.minor,
       scenario.plan.software.nccl.major, scenario.plan.software.nccl.minor);
   const plan::Training& training = scenario.plan.training;
@@ -321,7 +316,7 @@ std::string Readme(const scenario::Scenario& scenario, const std::vector<File>& 
       text += fmt::format("- `{}`: {}\n", name, reason);
     }
   }
-  text += "\nTo know:\n\n";
+  text += "\nNotes:\n\n";
   for (const std::string& note : Notes(scenario)) text += fmt::format("- {}\n", note);
   return text;
 }
@@ -363,7 +358,7 @@ tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
       return tl::unexpected(FolderFailure{
           {{"file.exists",
             {source, 0, 0},
-            fmt::format("the scenario names a file of the same name as one that is written: {}",
+            fmt::format("a file of the scenario has the same name as a file that is written: {}",
                         Quoted(input.name)),
             "rename that file"}},
           ""});

@@ -131,10 +131,9 @@ std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
                          ""};
   }
   if (status.type() != fs::file_type::directory) {
-    return Exists(
-        path,
-        fmt::format("a file that is not a folder has this name: {}", Quoted(path, "'", PATH_MAX)),
-        "name another folder");
+    return Exists(path,
+                  fmt::format("this is a file, not a folder: {}", Quoted(path, "'", PATH_MAX)),
+                  "name another folder");
   }
   // The folder is replaced as a whole, so a shell in it would not see the new files.
   if (HoldsWorkingFolder(path)) {
@@ -207,7 +206,7 @@ class Temporary {
 tl::expected<void, FolderFailure> CheckFolder(const std::string& path, bool force) {
   if (path.empty()) {
     return tl::unexpected(
-        FolderFailure{{{"file.not-found", {"''", 0, 0}, "the name of a folder is due", ""}}, ""});
+        FolderFailure{{{"file.not-found", {"''", 0, 0}, "the folder's name is empty", ""}}, ""});
   }
   if (auto followed = FollowTrustedLinks(path); !followed) {
     return tl::unexpected(FolderFailure{{}, std::move(followed.error())});
@@ -233,7 +232,7 @@ tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
     name = TemporaryName(target.string());
     refused = ::mkdir(name.c_str(), 0777) == 0 ? 0 : errno;
   } while (refused == EEXIST);
-  if (refused != 0) return tl::unexpected(Failure("make a folder beside", path, refused));
+  if (refused != 0) return tl::unexpected(Failure("create a folder next to", path, refused));
   Temporary fresh{fs::path(name)};
   std::set<fs::path> folders = {fresh.path()};
   const auto write = [&](const File& file) -> std::optional<FolderFailure> {

@@ -30,29 +30,31 @@ class Arguments {
 // there are none.
 std::string UnsaidOf(const model::Architecture& a) {
   if (!a.kinds.empty()) {
-    return fmt::format("arguments for the family {} are not written here",
-                       model::FamilyName(a));
+    return fmt::format("stepcast does not write arguments for the family {}", model::FamilyName(a));
   }
   if (a.experts.shared_gate && a.experts.exist()) {
     // --moe-shared-expert-gate is newer than the supported release.
-    return "its shared experts have no gate: shared_expert_gate";
+    return "Megatron-LM's shared experts have no gate: shared_expert_gate";
   }
   if (a.experts.router_bias || a.experts.bias) {
-    return "its routers and grouped experts have no biases";
+    return "Megatron-LM's routers and grouped experts have no biases";
   }
-  if (a.score_cap > 0 || a.logit_cap > 0) return "it caps neither scores nor logits";
+  if (a.score_cap > 0 || a.logit_cap > 0)
+    return "Megatron-LM does not cap attention scores or logits";
   if (a.branch_norms) {
-    return "its blocks have norms before attention and feed-forward alone";
+    return "Megatron-LM's blocks have norms only before attention and feed-forward";
   }
-  if (a.scales_embeddings) return "it does not multiply embeddings by a constant";
+  if (a.scales_embeddings) return "Megatron-LM does not multiply embeddings by a constant";
   if (a.parallel_residual_norms > 0) {
-    return "its feed-forward comes behind attention: parallel_residual_norms";
+    return "Megatron-LM runs the feed-forward after attention, not in parallel: "
+           "parallel_residual_norms";
   }
-  if (a.head_bias) return "its head has no bias: lm_head_bias";
+  if (a.head_bias) return "Megatron-LM's head has no bias: lm_head_bias";
   if (a.qk_norm && a.norms_all_heads) {
-    return "its norms of queries and keys are over each head";
+    return "Megatron-LM normalizes the queries and keys of each head separately";
   }
-  if (a.attention_chunk > 0) return "it does not attend within chunks: attention_chunk_size";
+  if (a.attention_chunk > 0)
+    return "Megatron-LM has no attention within chunks: attention_chunk_size";
   return "";
 }
 
@@ -73,14 +75,15 @@ ExpertGroups GroupsOfPlan(const plan::Plan& plan) {
 
 // Reasons why Megatron-LM cannot train a model or plan, by subject; empty if it can.
 std::string ModelObstacle(const model::Architecture* architecture) {
-  if (architecture == nullptr) return "a layer list has no dimensions";
+  if (architecture == nullptr) return "the model is a layer list, which has no dimensions";
   if (model::IsEncoder(architecture->family)) {
-    return "these are arguments of its pretrain_gpt.py, which trains decoders";
+    return "Megatron-LM's pretrain_gpt.py trains decoders, but the model is an encoder";
   }
   if (std::string unsaid = UnsaidOf(*architecture); !unsaid.empty()) return unsaid;
-  if (architecture->position == model::Position::kAlibi) return "it has no ALiBi positions";
+  if (architecture->position == model::Position::kAlibi)
+    return "Megatron-LM has no ALiBi positions";
   if (architecture->projection_bias != architecture->feed_forward_bias) {
-    return "its linear layers have biases everywhere or nowhere";
+    return "Megatron-LM has biases in all linear layers or in no linear layer";
   }
   return "";
 }
@@ -88,21 +91,23 @@ std::string ModelObstacle(const model::Architecture* architecture) {
 std::string LayerObstacle(const plan::Plan& plan) {
   const plan::Training& training = plan.training;
   if (training.lora.adapts()) {
-    return "it has no adapters, which NeMo and Megatron-Bridge add to it: training.lora";
+    return "Megatron-LM has no adapters (NeMo and Megatron-Bridge add them): training.lora";
   }
   if (training.precision == DataType::kFp8 && training.fp8_scaling != model::Fp8Scaling::kDelayed &&
       training.fp8_scaling != model::Fp8Scaling::kCurrent) {
-    return "its layers in FP8 are Transformer Engine's: training.fp8_scaling";
+    return "Megatron-LM's FP8 layers are those of Transformer Engine: training.fp8_scaling";
   }
   if (training.tp_only_amax_red) {
-    return "its command line does not confine the scales' agreement: training.tp_only_amax_red";
+    return "Megatron-LM's command line has no option for training.tp_only_amax_red";
   }
   if (plan.mixture.dispatch_dtype == DataType::kFp8) {
-    return "its dispatchers send rows in 16 bits: experts.dispatch_dtype";
+    return "Megatron-LM's dispatchers send rows in 16 bits: experts.dispatch_dtype";
   }
-  if (training.compile) return "it does not compile blocks with torch.compile: training.compile";
+  if (training.compile)
+    return "Megatron-LM does not compile blocks with torch.compile: training.compile";
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
-    return "its recomputation is full, or of the attention core: activation_checkpointing";
+    return "Megatron-LM recomputes whole blocks or modules, not single operators: "
+           "training.activation_checkpointing";
   }
   return "";
 }
@@ -112,11 +117,11 @@ std::string ExpertGroupObstacle(const plan::Plan& plan, const model::Experts& ex
   if (limited.count == 0) return "";
   const ExpertGroups own = GroupsOfModel(experts);
   if (own.count > 0 && own != limited) {
-    return "its routers choose among groups of experts of one kind, and the model has its own: "
-           "experts.node_limit";
+    return "Megatron-LM's routers choose among the model's groups of experts or among nodes, not "
+           "both: experts.node_limit";
   }
   if (own.count == 0 && !model::SendsTokensOnce(plan.mixture.dispatcher)) {
-    return "its dispatchers that send a row for each expert do not know nodes: "
+    return "Megatron-LM limits nodes only with a dispatcher that sends a token once per node: "
            "experts.node_limit";
   }
   return "";
@@ -132,23 +137,24 @@ std::string MainGradientObstacle(const plan::Plan& plan) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (data_parallel.copy_main_gradients) return "";
   if (!data_parallel.optimizer_cpu_offload && LacksRemainders(plan.training)) {
-    return "the optimizer that takes 16-bit gradients as they are keeps remainders beside bf16 "
-           "parameters: training.master_weights";
+    return "Megatron-LM's optimizer that reads 16-bit gradients without a copy keeps remainders of "
+           "bf16 parameters: training.master_weights";
   }
   if (data_parallel.zero_stage == 0) {
-    return "only its distributed optimizer takes 16-bit gradients as they are: "
-           "copy_main_gradients";
+    return "only Megatron-LM's distributed optimizer reads 16-bit gradients without a copy: "
+           "data_parallel.copy_main_gradients";
   }
   return "";
 }
 
 std::string MessageObstacle(const plan::DataParallel& data_parallel) {
   if (data_parallel.scatter_gather_tensors_in_pipeline) {
-    return "since 2023 each rank sends whole tensors: "
+    return "Megatron-LM's ranks have sent whole tensors since 2023: "
            "data_parallel.scatter_gather_tensors_in_pipeline";
   }
   if (!data_parallel.batch_p2p_sync) {
-    return "no argument turns the waiting after messages off: data_parallel.batch_p2p_sync";
+    return "Megatron-LM has no argument that turns off waiting after messages: "
+           "data_parallel.batch_p2p_sync";
   }
   return "";
 }
@@ -157,7 +163,7 @@ std::string CheckpointedBlocksObstacle(const plan::Training& training) {
   const model::Share& blocks = training.checkpointed_blocks;
   if (training.activation_checkpointing != model::Checkpointing::kNone && !blocks.all() &&
       (blocks.first == 0 || training.activation_checkpointing != model::Checkpointing::kFull)) {
-    return "of a part of the blocks it recomputes the first ones, as a whole: "
+    return "Megatron-LM can select only the first blocks, and recomputes them as a whole: "
            "training.checkpointed_blocks";
   }
   return "";
@@ -172,12 +178,12 @@ std::string RotaryObstacle(const model::Architecture& architecture,
     model::RotaryScaling known;
     known.factor = scaling->factor;
     if (*scaling != known) {
-      return "it scales rotary positions by the rule of Llama 3.1 alone: rope_scaling";
+      return "Megatron-LM scales rotary positions only by the rule of Llama 3.1: rope_scaling";
     }
   }
   if (architecture.position == model::Position::kRotary &&
       constants.rotary_base != std::floor(constants.rotary_base)) {
-    return "its --rotary-base is a whole number: rope_theta";
+    return "Megatron-LM's --rotary-base must be an integer: rope_theta";
   }
   return "";
 }
@@ -195,15 +201,16 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
     return obstacle;
   }
   if (plan::IsPrecisionAware(training) && LacksRemainders(training)) {
-    return "its precision-aware optimizer keeps remainders beside bf16 parameters: "
+    return "Megatron-LM's precision-aware optimizer keeps remainders of bf16 parameters: "
            "training.master_weights";
   }
   if (training.activation_checkpointing == model::Checkpointing::kFull &&
       training.checkpoint_early_stop) {
-    return "its recomputation runs to the end of a block: training.checkpoint_early_stop";
+    return "Megatron-LM always recomputes to the end of a block: training.checkpoint_early_stop";
   }
   if (training.optimizer_implementation != plan::OptimizerImplementation::kFused) {
-    return "its optimizers update all tensors in one kernel: training.optimizer_implementation";
+    return "Megatron-LM's optimizers update all tensors in one kernel: "
+           "training.optimizer_implementation";
   }
   if (std::string obstacle = MainGradientObstacle(plan); !obstacle.empty()) return obstacle;
   if (std::string obstacle = MessageObstacle(plan.data_parallel); !obstacle.empty()) {
@@ -218,12 +225,14 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   // megatron/core/transformer/transformer_config.py refuses both together.
   if (training.activation_offload &&
       training.activation_checkpointing != model::Checkpointing::kNone) {
-    return "it cannot recompute and move activations to the host: training.activation_offload";
+    return "Megatron-LM cannot both recompute and offload activations: training.activation_offload";
   }
-  if (training.attention == model::Attention::kFlash1) return "its flash attention is a later one";
-  if (training.attention == model::Attention::kFlex) return "it does not run FlexAttention";
+  if (training.attention == model::Attention::kFlash1)
+    return "Megatron-LM uses later versions of FlashAttention: training.attention";
+  if (training.attention == model::Attention::kFlex)
+    return "Megatron-LM does not run FlexAttention: training.attention";
   if (training.loss != model::Loss::kInPlace && training.loss != model::Loss::kFused) {
-    return "its cross entropy is in_place or fused";
+    return "Megatron-LM's cross entropy is in_place or fused: training.loss";
   }
   return "";
 }
@@ -587,8 +596,8 @@ Target LaunchMegatron(const scenario::Scenario& scenario,
   // Megatron-LM's NullTokenizer adds one token for the end of a document.
   return fmt::format("VOCABULARY={}\n",
                      std::get<model::Architecture>(scenario.model->source).vocabulary - 1) +
-         "# Data, tokenizer and learning rate are yours: give them as arguments. Without any it\n"
-         "# trains on made-up data, for timing.\n"
+         "# Give your data, tokenizer and learning rate as arguments. Without arguments it\n"
+         "# trains on mock data, for timing.\n"
          "if [ $# -eq 0 ]; then\n"
          "  set -- --mock-data --tokenizer-type NullTokenizer --vocab-size \"$VOCABULARY\" \\\n"
          "    --train-iters 20 --lr 1e-4\n"

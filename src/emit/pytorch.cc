@@ -75,8 +75,9 @@ std::string OptimizerText(const plan::Plan& plan) {
       settings = "{\"scale_parameter\": False, \"relative_step\": False}";
       break;
     case plan::Optimizer::kMuon:
-      name = distributed ? "\"Muon\"  # dion; blocks' matrices, AdamW has everything else"
-                         : "\"Muon\"  # torch.optim; blocks' matrices, AdamW has everything else";
+      name = distributed
+                 ? "\"Muon\"  # dion, for the matrices of blocks; AdamW for the rest"
+                 : "\"Muon\"  # torch.optim, for the matrices of blocks; AdamW for the rest";
       break;
   }
   std::string text = fmt::format("OPTIMIZER = {}\nOPTIMIZER_SETTINGS = {}\n", name, settings);
@@ -85,8 +86,7 @@ std::string OptimizerText(const plan::Plan& plan) {
         fmt::format("ADAMW_SETTINGS = {}\n", OptimizerSettings(training.optimizer_implementation));
   }
   if (training.optimizer_in_backward) {
-    text +=
-        "OPTIMIZER_IN_BACKWARD = True  # each parameter's step is its post-accumulate-grad hook\n";
+    text += "OPTIMIZER_IN_BACKWARD = True  # a post-accumulate-grad hook updates each parameter\n";
   }
   return text;
 }
@@ -121,8 +121,8 @@ std::string Training(const scenario::Scenario& scenario) {
                           blocks.part, blocks.of);
     if (training.blocks_per_checkpoint > 1) {
       text += fmt::format(
-          "BLOCKS_PER_CHECKPOINT = {}  # blocks under one checkpoint, reentrant as "
-          "torch.utils.checkpoint.checkpoint_sequential's\n",
+          "BLOCKS_PER_CHECKPOINT = {}  # blocks under one reentrant checkpoint, as in "
+          "torch.utils.checkpoint.checkpoint_sequential\n",
           training.blocks_per_checkpoint);
     }
   }
@@ -145,7 +145,7 @@ std::string Functions(const plan::Plan& plan) {
   std::string text = "\n\n";
   text +=
       "def clip_gradients(model):\n"
-      "    \"\"\"To be called after the last backward of a step, before the update.\"\"\"\n"
+      "    \"\"\"Call this after the last backward of a step, before the update.\"\"\"\n"
       "    if GRADIENT_CLIPPING is None:\n"
       "        return\n";
   if (plan::TraitsOf(plan.data_parallel.framework).clipping == plan::ClippingKernels::kFsdp1) {
@@ -160,8 +160,7 @@ std::string Functions(const plan::Plan& plan) {
     text +=
         "\n\n"
         "def recomputes(block):\n"
-        "    \"\"\"Whether ACTIVATION_CHECKPOINTING holds for the block of this number, from "
-        "0.\"\"\"\n";
+        "    \"\"\"Whether the block with this number, from 0, is checkpointed.\"\"\"\n";
     if (training.checkpointed_blocks.first > 0) {
       text += "    return block < CHECKPOINTED_BLOCKS\n";
     } else {
@@ -179,12 +178,12 @@ std::string Functions(const plan::Plan& plan) {
     text += fmt::format(
         "\n\n"
         "def keep_on_host(block):\n"
-        "    \"\"\"The context for a block's forward, but not the last one's.\n"
+        "    \"\"\"The context for the forward of each block except the last.\n"
         "\n"
-        "    What the block keeps for backward, but for its parameters, waits in the host's "
-        "memory. "
-        "The\n"
-        "    plan copies it beside the next block's kernels; torch does so between kernels.\n"
+        "    The tensors that the block saves for backward, except parameters, stay in host "
+        "memory. In the\n"
+        "    plan, their copies overlap the next block's kernels. torch copies them between "
+        "kernels.\n"
         "    \"\"\"\n"
         "    import torch\n"
         "\n"
@@ -212,8 +211,11 @@ constexpr const char* kSetTf32 = "    torch.backends.cuda.matmul.allow_tf32 = AL
 
 std::string Head(const char* what) {
   return fmt::format(
-      "\"\"\"{}\n\nWritten by `stepcast`; plan.json beside it is the whole plan. Constants are the "
-      "plan, functions\napply them; the training loop is yours.\n\"\"\"\n\n",
+      "\"\"\"{}\n\n"
+      "Written by `stepcast`. plan.json in this folder is the whole plan. The constants are the "
+      "plan, and\n"
+      "the functions apply them. You write the training loop.\n"
+      "\"\"\"\n\n",
       what);
 }
 
@@ -264,9 +266,11 @@ std::string FullyShardedFunctions(const plan::DataParallel& data_parallel) {
   const bool whole = data_parallel.units == plan::WrappedUnits::kModel;
   std::string text =
       layers  ? "def parallelize(model, block_classes, embedding, head):\n"
-                "    \"\"\"The model with a unit for each block of these classes, for the "
-                "embedding and for the\n"
-                "    head (not if they share a tensor), and one for the rest.\"\"\"\n"
+                "    \"\"\"The model with a unit for each block of these classes and one for the "
+                "rest.\n"
+                "\n"
+                "    The embedding and the head are units too, unless they share a tensor.\n"
+                "    \"\"\"\n"
       : whole ? "def parallelize(model, block_classes):\n"
                 "    \"\"\"The model as one unit.\"\"\"\n"
               : "def parallelize(model, block_classes):\n"
@@ -344,10 +348,11 @@ std::string FullyShardFunctions(const plan::Plan& plan) {
                                                             : "torch.distributed._composable.fsdp";
   std::string text =
       layers  ? "def parallelize(model, embedding, blocks, head):\n"
-                "    \"\"\"Shards the model in place: a unit for the embedding, for each block in "
-                "order and for the\n"
-                "    head (the first and the last not if they share a tensor), one for the "
-                "rest.\"\"\"\n"
+                "    \"\"\"Shards the model in place: a unit for each block in order, one for the "
+                "rest.\n"
+                "\n"
+                "    The embedding and the head are units too, unless they share a tensor.\n"
+                "    \"\"\"\n"
       : whole ? "def parallelize(model, blocks):\n"
                 "    \"\"\"Shards the model in place, as one unit.\"\"\"\n"
       : several
@@ -408,7 +413,7 @@ std::string FullyShardFunctions(const plan::Plan& plan) {
       "\n"
       "\n"
       "def begin_micro_batch(model, index):\n"
-      "    \"\"\"To be called before the forward of micro-batch `index` of a step.\"\"\"\n"
+      "    \"\"\"Call this before the forward of micro-batch `index` of a step.\"\"\"\n"
       "    last = index == GRADIENT_ACCUMULATION - 1\n"
       "    model.set_requires_gradient_sync(last or not ACCUMULATE_UNSHARDED)\n"
       "    model.set_is_last_backward(last)\n";
@@ -428,11 +433,11 @@ Target DdpModule(const scenario::Scenario& scenario) {
   bool give_first = first != kDefaultFirstBucket;
   if (one_size) {
     if (give_size && first != bucket) {
-      return CannotRun(fmt::format(
-          "torch {}.{} has one size for the first and all other buckets where it is not 25 MiB: "
-          "first_bucket_size {}, bucket_size {}",
-          plan.software.torch.major, plan.software.torch.minor, ExactBytes(first),
-          ExactBytes(bucket)));
+      return CannotRun(
+          fmt::format("torch {}.{} uses one size for all buckets unless it is 25 MiB: "
+                      "first_bucket_size is {}, and bucket_size is {}",
+                      plan.software.torch.major, plan.software.torch.minor, ExactBytes(first),
+                      ExactBytes(bucket)));
     }
     if (first == bucket) {
       give_size = true;
@@ -453,7 +458,8 @@ Target DdpModule(const scenario::Scenario& scenario) {
                       Boolean(data_parallel.find_unused_parameters));
   text += "    \"static_graph\": False,\n}\n";
   const bool powersgd = data_parallel.comm_hook == plan::CommHook::kPowerSgd;
-  text += "# Of torch.distributed.algorithms.ddp_comm_hooks; None: gradients are all-reduced.\n";
+  text +=
+      "# A hook of torch.distributed.algorithms.ddp_comm_hooks. None: gradients are all-reduced.\n";
   text += data_parallel.comm_hook == plan::CommHook::kNone
               ? "COMM_HOOK = None\n"
               : fmt::format("COMM_HOOK = \"{}_hook\"\n", plan::Name(data_parallel.comm_hook));
@@ -468,8 +474,9 @@ Target DdpModule(const scenario::Scenario& scenario) {
         Boolean(state.error_feedback), Boolean(state.warm_start));
   }
   text += fmt::format(
-      "# Of torch.distributed, a private name that its own code tells users to set; None: as it "
-      "is.\nFIRST_BUCKET_BYTES = {}\n\n\n",
+      "# For torch.distributed._DEFAULT_FIRST_BUCKET_BYTES, which its code tells users to set.\n"
+      "# None: leave it unchanged.\n"
+      "FIRST_BUCKET_BYTES = {}\n\n\n",
       give_first ? std::to_string(first.count()) : "None");
   text += DdpFunctions(data_parallel);
   text += Functions(plan);
@@ -482,17 +489,17 @@ Target FullyShardedModule(const scenario::Scenario& scenario) {
   const bool hybrid = data_parallel.shard_group_size < plan.parallelism.data;
   const bool full = data_parallel.zero_stage == 3;
   if (hybrid && plan.software.torch < Version{2, 0}) {
-    return CannotRun("hybrid sharding came with torch 2.0");
+    return CannotRun("hybrid sharding needs torch 2.0 or later");
   }
   if (hybrid && !scenario.cluster->flat() &&
       data_parallel.shard_group_size != scenario.cluster->gpus_per_node() &&
       plan.software.torch < Version{2, 2}) {
     return CannotRun(
-        "hybrid sharding over groups other than a node's GPUs needs a device mesh, which came "
-        "with torch 2.2");
+        "hybrid sharding over groups other than a node's GPUs needs a device mesh: torch 2.2 or "
+        "later");
   }
   if (data_parallel.use_orig_params && plan.software.torch < Version{2, 0}) {
-    return CannotRun("use_orig_params came with torch 2.0");
+    return CannotRun("use_orig_params needs torch 2.0 or later");
   }
   const char* strategy = hybrid ? (full ? "HYBRID_SHARD" : "_HYBRID_SHARD_ZERO2")
                                 : (full ? "FULL_SHARD" : "SHARD_GRAD_OP");
@@ -502,8 +509,8 @@ Target FullyShardedModule(const scenario::Scenario& scenario) {
                                                                          : "None";
   if (data_parallel.unit_blocks > 1) {
     return CannotRun(
-        "what is wrapped is a module, and which one has several blocks is the model's code: "
-        "unit_blocks");
+        "FSDP wraps modules, and only the model's code says which module has several blocks: "
+        "data_parallel.unit_blocks");
   }
   std::string text = Head("FullyShardedDataParallel as planned.");
   text += Training(scenario);
@@ -540,7 +547,7 @@ Target FullyShardModule(const scenario::Scenario& scenario) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (data_parallel.prefetch == 0) {
     return CannotRun(
-        "fully_shard cannot be kept from gathering the next unit of backward: prefetch 0");
+        "fully_shard always gathers the next unit of backward: data_parallel.prefetch is 0");
   }
   std::string reshard;
   if (const auto* ranks = std::get_if<std::int64_t>(&data_parallel.reshard_after_forward)) {
@@ -551,7 +558,8 @@ Target FullyShardModule(const scenario::Scenario& scenario) {
   const bool several = data_parallel.unit_blocks > 1;
   // torch/distributed/_composable/fsdp/fully_shard.py: accepts lists of modules since 2.5.
   if (several && plan.software.torch < Version{2, 5}) {
-    return CannotRun("fully_shard takes several blocks since torch 2.5: unit_blocks");
+    return CannotRun(
+        "fully_shard accepts several blocks only since torch 2.5: data_parallel.unit_blocks");
   }
   std::string text = Head("FSDP2 (fully_shard) as planned.");
   text += Training(scenario);
@@ -562,11 +570,10 @@ Target FullyShardModule(const scenario::Scenario& scenario) {
   text += fmt::format("MIXED_PRECISION = {{\"param_dtype\": \"{}\", \"reduce_dtype\": \"{}\"}}\n",
                       TorchType(plan::ComputeType(plan.training.precision)),
                       TorchType(plan.training.reduce_dtype));
-  text += fmt::format("PREFETCH = {}  # units gathered ahead; 1 is what fully_shard does itself\n",
+  text += fmt::format("PREFETCH = {}  # units gathered ahead; 1 is fully_shard's own behavior\n",
                       data_parallel.prefetch);
   if (several) {
-    text +=
-        fmt::format("UNIT_BLOCKS = {}  # blocks that are one unit\n", data_parallel.unit_blocks);
+    text += fmt::format("UNIT_BLOCKS = {}  # blocks per unit\n", data_parallel.unit_blocks);
   }
   text += AccumulateUnsharded(data_parallel);
   text += FullyShardFunctions(plan);
@@ -576,24 +583,24 @@ Target FullyShardModule(const scenario::Scenario& scenario) {
 
 Target PytorchSettings(const scenario::Scenario& scenario) {
   if (IsQuantized(scenario.plan.training.precision)) {
-    return CannotRun("the module multiplies in 16 or 32 bits: training.precision");
+    return CannotRun("the module multiplies only in 16 or 32 bits: training.precision");
   }
   const plan::Training& training = scenario.plan.training;
   const bool of_torch =
       training.optimizer == plan::Optimizer::kAdamW || training.optimizer == plan::Optimizer::kSgd;
   if (of_torch && (plan::KeepsMasterWeights(training) || !plan::HasStatesOfUpdatedType(training))) {
     return CannotRun(
-        "torch.optim's optimizers keep no master weights, and moments in the parameters' type: "
-        "training.master_weights, optimizer_state_dtype");
+        "torch.optim keeps no master weights, and keeps moments in the parameters' type: "
+        "training.master_weights, training.optimizer_state_dtype");
   }
   if (scenario.plan.parallelism.pipeline > 1) {
     return CannotRun("the module has no pipeline stages: parallelism.pipeline");
   }
   if (scenario.plan.parallelism.tensor > 1) {
-    return CannotRun("the module shards over data-parallel ranks alone: parallelism.tensor");
+    return CannotRun("the module shards only over data-parallel ranks: parallelism.tensor");
   }
   if (scenario.plan.parallelism.context > 1) {
-    return CannotRun("the module's ranks have whole sequences: parallelism.context");
+    return CannotRun("the module does not divide sequences: parallelism.context");
   }
   if (const auto module = TrainerOf(scenario.plan).module) return module(scenario);
   return CannotRun("the plan's framework is not ddp, fsdp1 or fsdp2");
@@ -604,14 +611,14 @@ Target LaunchPytorch(const scenario::Scenario& scenario,
   if (TorchtitanConfig(scenario, constants)) {
     return "if [ -n \"${TRAIN:-}\" ]; then\n"
            "  set -- \"$TRAIN\" \"$@\"\n"
-           "else  # torchtitan must be installed, or be the working directory\n"
+           "else  # torchtitan must be installed, or its checkout must be the working directory\n"
            "  set -- -m torchtitan.train --job.config_file \"$here/torchtitan.toml\" \"$@\"\n"
            "fi\n";
   }
   if (const Target settings = PytorchSettings(scenario); !settings) {
     return CannotRun(settings.error());
   }
-  return "# Your training script; it imports the settings beside this file.\n"
+  return "# TRAIN is your training script. It imports the settings in this folder.\n"
          "export PYTHONPATH=\"$here${PYTHONPATH:+:$PYTHONPATH}\"\n"
          "set -- \"${TRAIN:?set TRAIN to your training script}\" \"$@\"\n";
 }

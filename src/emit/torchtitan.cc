@@ -30,11 +30,12 @@ constexpr double kNormEpsilon = 1e-5;
 // The flavor's name, or why no flavor is this model.
 Target FlavorOf(const model::Model& model, const model::NumericalConstants& constants) {
   const auto* architecture = std::get_if<model::Architecture>(&model.source);
-  if (architecture == nullptr) return CannotRun("a layer list has no dimensions");
+  if (architecture == nullptr)
+    return CannotRun("the model is a layer list, which has no dimensions");
   const model::Architecture& a = *architecture;
   if (a.family != model::Family::kLlama || a.attention_bias || a.projection_bias ||
       a.feed_forward_bias || a.tie_embeddings || a.dropout || a.attention_dropout) {
-    return CannotRun("its model llama3 has no biases, no tied embeddings and no dropout");
+    return CannotRun("torchtitan's llama3 has no biases, no tied embeddings and no dropout");
   }
   for (const Flavor& flavor : kFlavors) {
     if (a.layers != flavor.layers || a.hidden != flavor.hidden || a.heads != flavor.heads ||
@@ -42,8 +43,8 @@ Target FlavorOf(const model::Model& model, const model::NumericalConstants& cons
       continue;
     }
     const auto differs = [&](const char* what, auto its, auto planned) {
-      return CannotRun(fmt::format("its llama3 {} has {} {}, the plan's model {}", flavor.name,
-                                   what, its, planned));
+      return CannotRun(fmt::format("torchtitan's llama3 {} has {} {}, but the plan's model has {}",
+                                   flavor.name, what, its, planned));
     };
     if (a.feed_forward != flavor.feed_forward) {
       return differs("a feed-forward width of", flavor.feed_forward, a.feed_forward);
@@ -56,11 +57,12 @@ Target FlavorOf(const model::Model& model, const model::NumericalConstants& cons
       return differs("a norm epsilon of", kNormEpsilon, constants.norm_epsilon);
     }
     if (constants.rotary_scaling && *constants.rotary_scaling != model::RotaryScaling()) {
-      return CannotRun("it scales rotary positions as Llama 3.1 does, or not at all: rope_scaling");
+      return CannotRun(
+          "torchtitan scales rotary positions as Llama 3.1 does, or not at all: rope_scaling");
     }
     return std::string(flavor.name);
   }
-  return CannotRun("it has no model of these dimensions");
+  return CannotRun("torchtitan has no llama3 of these dimensions");
 }
 
 // Classes of torch.distributed.pipelining by our names; nullptr if there is none.
@@ -117,7 +119,7 @@ std::string PipelineObstacle(plan::Framework framework, const plan::Parallelism&
       axes.virtual_stages == DefaultChunks(axes) || (blocks + 2 + most - 1) / most == chunks;
   if (!makes_chunks ||
       axes.stage_layers != plan::StageLayersOf(request, {.count = blocks}, chunks)) {
-    return "it shares out layers by a rule of its own: parallelism.stage_layers";
+    return "torchtitan divides layers among stages by another rule: parallelism.stage_layers";
   }
   return "";
 }
@@ -127,73 +129,79 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   const plan::Training& training = plan.training;
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (!TrainerOf(plan).takes_torchtitan_toml) {
-    return "the plan's framework is not fsdp2 (torchtitan's DDP has buckets of its own size)";
+    return "the plan's framework is not fsdp2 (torchtitan's DDP sets its own bucket size)";
   }
-  if (training.lora.adapts()) return "it has no adapters: training.lora";
+  if (training.lora.adapts()) return "torchtitan has no adapters: training.lora";
   if (training.parameter_dtype != DataType::kFp32) {
-    return "it keeps parameters in FP32: training.parameter_dtype";
+    return "torchtitan keeps parameters in FP32: training.parameter_dtype";
   }
   if (training.reduce_dtype != DataType::kFp32) {
-    return "its mixed_precision_reduce is float32 alone: training.reduce_dtype";
+    return "torchtitan's mixed_precision_reduce can only be float32: training.reduce_dtype";
   }
-  if (training.precision == DataType::kFp16) return "it does not compute in FP16";
+  if (training.precision == DataType::kFp16)
+    return "torchtitan does not compute in FP16: training.precision";
   if (IsQuantized(training.precision) && training.precision != DataType::kFp8) {
-    return "its products in MXFP8 and NVFP4 are not written: training.precision";
+    return "stepcast does not write torchtitan's settings for MXFP8 and NVFP4: training.precision";
   }
   if (training.precision == DataType::kFp8 && training.fp8_scaling != model::Fp8Scaling::kTorchao &&
       training.fp8_scaling != model::Fp8Scaling::kTorchaoRowwise) {
-    return "its layers in FP8 are torchao's: training.fp8_scaling";
+    return "torchtitan's FP8 layers are those of torchao: training.fp8_scaling";
   }
   if (!training.gradient_clipping) {
-    return "it clips gradients in every step: training.gradient_clipping none";
+    return "torchtitan clips gradients in every step: training.gradient_clipping";
   }
   if (training.activation_offload) {
-    return "it does not move activations to the host: training.activation_offload";
+    return "torchtitan does not offload activations: training.activation_offload";
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&
       !training.checkpointed_blocks.all()) {
-    return "of a part of the blocks it recomputes others: training.checkpointed_blocks";
+    return "torchtitan selects other blocks if it recomputes only some: "
+           "training.checkpointed_blocks";
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&
       !training.checkpoint_early_stop) {
-    return "its recomputation ends when all is there: training.checkpoint_early_stop";
+    return "torchtitan stops recomputation early: training.checkpoint_early_stop is false";
   }
   if (data_parallel.units != plan::WrappedUnits::kBlock) {
-    return "it wraps each block and no other layer: units";
+    return "torchtitan wraps each block and no other layer: data_parallel.units";
   }
-  if (data_parallel.unit_blocks != 1) return "each of its blocks is a unit: unit_blocks";
+  if (data_parallel.unit_blocks != 1)
+    return "torchtitan makes each block a unit: data_parallel.unit_blocks";
   if (training.attention != model::Attention::kFlash &&
       training.attention != model::Attention::kCudnn) {
-    return "its attention is what PyTorch runs, flash or cudnn";
+    return "torchtitan runs PyTorch's attention, flash or cudnn: training.attention";
   }
-  if (training.optimizer != plan::Optimizer::kAdamW) return "its optimizer is AdamW: optimizer";
+  if (training.optimizer != plan::Optimizer::kAdamW)
+    return "torchtitan's optimizer is AdamW: training.optimizer";
   if (!plan::HasStatesOfUpdatedType(training)) {
     return "torch.optim's AdamW keeps moments in the parameters' type: "
            "training.optimizer_state_dtype";
   }
   if (plan.mixture.implementation == model::ExpertImplementation::kTransformers) {
-    return "its experts are its own: experts.implementation";
+    return "torchtitan has its own expert layers: experts.implementation";
   }
   if (training.activation_checkpointing == model::Checkpointing::kSelective) {
-    return "it cannot recompute the attention core alone: activation_checkpointing selective";
+    return "torchtitan cannot recompute only the attention core: training.activation_checkpointing "
+           "is selective";
   }
   if (std::holds_alternative<std::int64_t>(data_parallel.reshard_after_forward)) {
-    return "its fsdp_reshard_after_forward is always or never, not a number of ranks";
+    return "torchtitan's fsdp_reshard_after_forward is always or never, not a number of ranks";
   }
   if (data_parallel.shard_group_size == 1 && plan.parallelism.data > 1 &&
       plan.parallelism.context == 1) {
-    return "without shards it runs DDP: shard_group_size";
+    return "torchtitan runs DDP if nothing is sharded: data_parallel.shard_group_size is 1";
   }
-  if (data_parallel.prefetch != 1) return "it gathers one unit ahead: prefetch";
+  if (data_parallel.prefetch != 1)
+    return "torchtitan gathers one unit ahead: data_parallel.prefetch";
   if (plan.parallelism.tensor > 1 && !plan.parallelism.sequence_parallel) {
-    return "its tensor parallelism divides the tokens between layers, too: "
-           "parallelism.sequence_parallel";
+    return "torchtitan's tensor parallelism includes sequence parallelism: "
+           "parallelism.sequence_parallel is false";
   }
   if (plan.parallelism.pipeline > 1) {
     return PipelineObstacle(data_parallel.framework, plan.parallelism, blocks);
   }
   if (data_parallel.accumulate_unsharded && training.gradient_accumulation > 1) {
-    return "it reduces gradients in every micro-batch: accumulate_unsharded";
+    return "torchtitan reduces gradients in every micro-batch: data_parallel.accumulate_unsharded";
   }
   return "";
 }
@@ -223,8 +231,8 @@ Target TorchtitanConfig(const scenario::Scenario& scenario,
   const Target flavor = FlavorOf(*scenario.model, constants);
   if (!flavor) return CannotRun(flavor.error());
   std::string text =
-      "# torchtitan's job configuration; keys of pytorch/torchtitan@000204a4.\n"
-      "# Written by `stepcast`; plan.json beside it is the whole plan.\n\n[model]\n";
+      "# torchtitan's job configuration, with the keys of pytorch/torchtitan@000204a4.\n"
+      "# Written by `stepcast`. plan.json in this folder is the whole plan.\n\n[model]\n";
   text += fmt::format("name = \"llama3\"\nflavor = \"{}\"\n", *flavor);
   if (training.precision == DataType::kFp8) text += "converters = [\"float8\"]\n";
   text += fmt::format(

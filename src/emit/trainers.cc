@@ -5,9 +5,9 @@ namespace {
 
 Target LaunchNothing(const scenario::Scenario& scenario, const model::NumericalConstants&) {
   if (plan::TraitsOf(scenario.plan.data_parallel.framework).textbook) {
-    return CannotRun("framework reference is the textbook's, and no program runs it");
+    return CannotRun("framework reference is a textbook model that no program runs");
   }
-  return CannotRun("nanotron's own configuration is not written");
+  return CannotRun("stepcast does not write nanotron's configuration");
 }
 
 }  // namespace

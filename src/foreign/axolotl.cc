@@ -21,7 +21,7 @@ constexpr Option kOptions[] = {
     Rule("fp16"),
     Rule("fp8"),
     NotModelled("fp8_enable_fsdp_float8_all_gather", "false",
-                "parameters are gathered in 16 bits: their gathers take up to twice as long"),
+                "parameters are gathered in 16 bits, so gathers take up to twice as long"),
     Rule("tf32"),
     Rule("float32"),
     Rule("optimizer", "adamw_torch_fused"),
@@ -29,30 +29,31 @@ constexpr Option kOptions[] = {
     Rule("gradient_checkpointing", "false"),
     Rule("activation_offloading"),
     Rule("torch_compile"),
-    NotModelled("torch_compile_backend", "inductor", "blocks are compiled as by inductor"),
+    NotModelled("torch_compile_backend", "inductor", "inductor compiles the blocks"),
     Rule("attn_implementation"),
     Rule("flash_attention"),
     Rule("sdp_attention"),
     Rule("eager_attention"),
-    NotModelled("xformers_attention", "false", "attention is what PyTorch runs"),
-    NotModelled("flex_attention", "false", "attention is what PyTorch runs"),
-    NotModelled("flash_attn_fuse_mlp", "false", "the feed-forward is kernel by kernel"),
-    NotModelled("flash_attn_fuse_qkv", "false", "queries, keys and values are three products"),
+    NotModelled("xformers_attention", "false", "attention is the kernel that PyTorch chooses"),
+    NotModelled("flex_attention", "false", "attention is the kernel that PyTorch chooses"),
+    NotModelled("flash_attn_fuse_mlp", "false", "the feed-forward runs as separate kernels"),
+    NotModelled("flash_attn_fuse_qkv", "false",
+                "queries, keys and values are three matrix products"),
     Rule("flash_attn_cross_entropy"),
     Rule("flash_attn_rms_norm"),
     NotModelled("s2_attention", "false", "attention sees the whole sequence"),
     Rule("sample_packing"),
     Rule("pad_to_sequence_len"),
-    NotModelled("tiled_mlp", "false", "the feed-forward computes whole sequences"),
+    NotModelled("tiled_mlp", "false", "the feed-forward computes whole sequences at once"),
     Rule("adapter"),
     Rule("lora_r"),
     Rule("lora_target_modules"),
     Rule("lora_target_linear"),
     Rule("lora_dropout"),
-    NotModelled("lora_mlp_kernel", "false", "adapters are linear layers of their own"),
-    NotModelled("lora_qkv_kernel", "false", "adapters are linear layers of their own"),
-    NotModelled("lora_o_kernel", "false", "adapters are linear layers of their own"),
-    NotModelled("peft_use_dora", "false", "adapters are LoRA's"),
+    NotModelled("lora_mlp_kernel", "false", "adapters are separate linear layers"),
+    NotModelled("lora_qkv_kernel", "false", "adapters are separate linear layers"),
+    NotModelled("lora_o_kernel", "false", "adapters are separate linear layers"),
+    NotModelled("peft_use_dora", "false", "adapters are those of LoRA"),
     NotModelled("load_in_4bit", "false", "frozen parameters have 16 bits"),
     NotModelled("load_in_8bit", "false", "frozen parameters have 16 bits"),
     NotModelled("unfrozen_parameters", "", "all parameters are trained"),
@@ -93,12 +94,12 @@ constexpr Option kOptions[] = {
     Rule("liger_fused_linear_cross_entropy"),
     Rule("cut_cross_entropy"),
     NotModelled("chunked_cross_entropy", "false",
-                "all logits have an FP32 copy at once: the forecast of memory is too high"),
+                "all logits have an FP32 copy at once, so the memory forecast is too high"),
     Sets("experts_implementation", "experts.products", "",
          "grouped_mm=grouped scattermoe=grouped sonicmoe=grouped eager=looped"),
-    NotModelled("quantize_moe_experts", "false", "experts have 16 bits"),
-    NotModelled("rl", "", "a step of supervised training"),
-    NotModelled("train_on_inputs", "false true", "the loss is of all tokens"),
+    NotModelled("quantize_moe_experts", "false", "the weights of experts have 16 bits"),
+    NotModelled("rl", "", "supervised training"),
+    NotModelled("train_on_inputs", "false true", "the loss covers all tokens"),
     Rule("group_by_length"),
     NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
 };
@@ -136,11 +137,11 @@ void ReadTypes(Reading& reading) {
 void ReadSharding(Reading& reading) {
   if (const Setting* named = reading.Stated("deepspeed")) {
     if (!named->value.text.empty() && !reading.has_file_of("DeepSpeed")) {
-      reading.Wrong(
-          "deepspeed",
-          fmt::format("this names a configuration of DeepSpeed: {}", Quoted(named->value.Shown())),
-          fmt::format("give it, too: stepcast init {} {}", reading.document().file,
-                      named->value.text));
+      reading.Wrong("deepspeed",
+                    fmt::format("this names a DeepSpeed configuration that was not given: {}",
+                                Quoted(named->value.Shown())),
+                    fmt::format("give both files: stepcast init {} {}", reading.document().file,
+                                named->value.text));
       return;
     }
   }
@@ -154,7 +155,7 @@ void ReadSharding(Reading& reading) {
     reading.draft().Assume("data_parallel.framework", "ddp", "axolotl without DeepSpeed and FSDP");
     reading.draft().Assume("data_parallel.zero_stage", "0", "DistributedDataParallel");
     reading.draft().Assume("training.parameter_dtype", "bf16",
-                           "axolotl loads the model in the type of its bf16");
+                           "axolotl loads the model in the type that its option bf16 sets");
     return;
   }
   // An option may have the prefix of accelerate's file, or not.
@@ -234,7 +235,7 @@ void ReadRecomputation(Reading& reading) {
   const bool by_mode = mode == "offload" || mode == "offload_disk" || mode == "unsloth";
   const bool offloads = by_mode || stated;
   if (!by_mode && !Value::Text(mode).Boolean()) {
-    reading.Omit(option, "blocks are not recomputed: say training.activation_checkpointing");
+    reading.Omit(option, "no block is recomputed; set training.activation_checkpointing");
   }
   if (reading.draft().Find("training.activation_checkpointing") == nullptr) {
     reading.Set("training.activation_checkpointing",

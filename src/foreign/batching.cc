@@ -15,16 +15,15 @@ void ReadBatching(Reading& reading, std::string_view batching, std::string_view 
       reading.Set("training.lengths.batching", std::string(batching), because_of);
     } else {
       draft.Assume("training.lengths.batching", std::string(batching),
-                   fmt::format("{} without other words", reading.document().file));
+                   fmt::format("not set in {}", reading.document().file));
     }
     return;
   }
   if (draft.Covers("training.lengths")) return;
   reading.Omit(
       because_of,
-      fmt::format("{}: the step is too long; say the tokens of samples and how many have "
-                  "them, near their distribution: --set "
-                  "'training.lengths.histogram=[[512, 70], [2048, 30]]'{}",
+      fmt::format("{}, so the step is too long. Give the lengths of your samples as [tokens, "
+                  "samples] pairs: --set 'training.lengths.histogram=[[512, 70], [2048, 30]]'{}",
                   packed ? "attention sees whole sequences" : "every sequence has the full length",
                   packed ? ", or --set training.document_length=512" : ""));
 }

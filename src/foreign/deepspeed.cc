@@ -27,7 +27,7 @@ constexpr Option kOptions[] = {
     Rule("zero_optimization.stage", "0"),
     Rule("zero_optimization.overlap_comm"),
     NotModelled("zero_optimization.contiguous_gradients", "true",
-                "gradients are in one buffer: the forecast fragments less"),
+                "gradients are in one buffer, so the forecast has less fragmentation"),
     Rule("zero_optimization.reduce_bucket_size"),
     Rule("zero_optimization.reduce_scatter"),
     Rule("zero_optimization.round_robin_gradients"),
@@ -42,38 +42,40 @@ constexpr Option kOptions[] = {
     Rule("zero_optimization.offload_optimizer"),
     Rule("zero_optimization.offload_optimizer.device"),
     NotModelled("zero_optimization.offload_optimizer.ratio", "1 1.0",
-                "all states are in the host's memory"),
+                "all states are in host memory"),
     NotModelled("zero_optimization.offload_optimizer.pin_memory", "true",
-                "copies to the host go through pinned memory"),
+                "copies to the host use pinned memory"),
     Rule("zero_optimization.offload_param"),
     Rule("zero_optimization.offload_param.device"),
     NotModelled("zero_optimization.offload_param.pin_memory", "true",
-                "copies to the host go through pinned memory"),
+                "copies to the host use pinned memory"),
     NotModelled("zero_optimization.mics_shard_size", "-1 0", "states are sharded over all ranks"),
     Rule("tensor_parallel.autotp_size"),
     NotModelled("tensor_parallel.tp_overlap_comm", "false",
-                "collectives of divided layers run beside kernels that do not need them"),
+                "collectives of tensor parallelism overlap kernels that do not need their results"),
     Rule("sequence_parallel_size"),
     // AutoEP (deepspeed/module_inject/auto_ep_config.py @ 0067b11e).
     Rule("expert_parallel.enabled", "false"),
     Rule("expert_parallel.autoep_size", "1"),
     Rule("expert_parallel.use_grouped_mm", "true"),
     NotModelled("expert_parallel.expert_tensor_parallel_size", "1", "each rank has whole experts"),
-    NotModelled("expert_parallel.comm_backend", "comm", "rows are exchanged by NCCL's all-to-all"),
+    NotModelled("expert_parallel.comm_backend", "comm", "NCCL's all-to-all exchanges the rows"),
     NotModelled("expert_parallel.async_split_plan", "false",
-                "the host waits for the counts before rows are packed"),
-    NotModelled("expert_parallel.score_apply", "auto post", "weights multiply the returned rows"),
+                "the host waits for the row counts before rows are packed"),
+    NotModelled("expert_parallel.score_apply", "auto post",
+                "the returned rows are multiplied by their weights"),
     NotModelled("expert_parallel.combine_impl", "auto weighted_sum",
                 "returned rows are weighted and summed"),
-    NotModelled("expert_parallel.gate_up_impl", "separate", "three grouped products an expert"),
+    NotModelled("expert_parallel.gate_up_impl", "separate",
+                "each expert has three grouped matrix products"),
     Rule("activation_checkpointing.cpu_checkpointing"),
     NotModelled("activation_checkpointing.partition_activations", "false",
-                "inputs of blocks are kept whole"),
+                "each rank keeps the whole inputs of blocks"),
     Rule("compile.disable"),
-    NotModelled("compile.deepcompile", "false", "gathers are placed by hooks"),
+    NotModelled("compile.deepcompile", "false", "hooks start the gathers"),
     NotModelled("compression_training", "", "weights are not compressed"),
-    NotModelled("curriculum_learning.enabled", "false", "sequences are equally long"),
-    NotModelled("data_efficiency.enabled", "false", "sequences are equally long"),
+    NotModelled("curriculum_learning.enabled", "false", "all sequences have the same length"),
+    NotModelled("data_efficiency.enabled", "false", "all sequences have the same length"),
     NotModelled("progressive_layer_drop.enabled", "false", "all layers run in every step"),
     // Written by `--emit` beside DeepSpeed's own keys: settings of the scenario.
     Rule("stepcast_settings.*"),
@@ -161,10 +163,10 @@ void ReadNumber(Reading& reading, std::string_view option, std::string_view key)
   if (const auto number = value->Integer()) {
     reading.Set(key, fmt::format("{}", *number), option);
   } else {
-    reading.Wrong(
-        option,
-        fmt::format("{} is a whole number or auto, not {}", Quoted(option), Quoted(value->Shown())),
-        fmt::format("say what holds: --set {}=1", key));
+    reading.Wrong(option,
+                  fmt::format("{} must be an integer or auto, not {}", Quoted(option),
+                              Quoted(value->Shown())),
+                  fmt::format("set the value: --set {}=1", key));
   }
 }
 
@@ -226,7 +228,7 @@ void ReadExperts(Reading& reading) {
   if (!reading.IsOn(enabled)) return;
   if (reading.Integer("zero_optimization.stage").value_or(0) == 3) {
     reading.Omit(enabled,
-                 "every rank has all experts, in parts: AutoEP with ZeRO-3 is not modelled");
+                 "AutoEP with ZeRO-3 is not modelled: ZeRO-3 shards all experts over all ranks");
     return;
   }
   reading.Set("experts.implementation", "autoep", enabled);
@@ -258,8 +260,8 @@ void ReadOwn(Reading& reading) {
     if (setting.value.kind == Value::Kind::kList) value = NumbersOf(setting.value);
     if (!value) {
       reading.Wrong(setting.name,
-                    fmt::format("{} is a value that --emit does not write: {}",
-                                Quoted(setting.name), Quoted(setting.value.Shown())),
+                    fmt::format("--emit does not write this value of {}: {}", Quoted(setting.name),
+                                Quoted(setting.value.Shown())),
                     "write the file again with --emit, or remove the key");
       continue;
     }

@@ -38,9 +38,9 @@ void Draft::State(std::string_view key, ScenarioValue value, const Location& loc
   }
   if (known->value == entry.value) return;
   Report({"foreign.conflict", location,
-          fmt::format("{} is {} here, and {} in {}", Quoted(key), entry.value.text,
+          fmt::format("{} is {} here, but {} in {}", Quoted(key), entry.value.text,
                       known->value.text, known->origin),
-          fmt::format("say which of the two holds: --set {}={}", key, entry.value.text)});
+          fmt::format("choose one of the two values: --set {}={}", key, entry.value.text)});
 }
 
 void Draft::Assume(std::string_view key, ScenarioValue value, std::string origin) {
@@ -76,8 +76,8 @@ void Draft::AskForVariable(const std::string& name, const std::string& subject,
   if (std::find(asked_.begin(), asked_.end(), name) != asked_.end()) return;
   asked_.push_back(name);
   const bool argument = name.find_first_not_of("0123456789") == std::string::npos;
-  std::string hint =
-      fmt::format("say it: --variable {}={}", name, words.empty() ? "VALUE" : words.front());
+  std::string hint = fmt::format("give the value: --variable {}={}", name,
+                                 words.empty() ? "VALUE" : words.front());
   const auto set_by = set_by_.find(name);
   const bool by_loop = set_by != set_by_.end() && set_by->second == "a loop";
   if (words.size() > 1) {
@@ -87,10 +87,8 @@ void Draft::AskForVariable(const std::string& name, const std::string& subject,
   const std::string what =
       argument ? fmt::format("argument {} of the script", name)
       : set_by != set_by_.end()
-          ? fmt::format(
-                "a variable that {} of the script sets, which is not "
-                "followed: {}",
-                set_by->second, Quoted(name))
+          ? fmt::format("a variable that {} of the script sets, which stepcast does not follow: {}",
+                        set_by->second, Quoted(name))
           : fmt::format("a variable that the file does not set: {}", Quoted(name));
   Report({"foreign.missing", location, fmt::format("{} depends on {}", subject, what),
           std::move(hint)});

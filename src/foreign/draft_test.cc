@@ -37,7 +37,8 @@ TEST(Draft, SentencesStayOnOneLine) {
   ASSERT_EQ(draft.mistakes().size(), 1u);
   EXPECT_EQ(draft.mistakes()[0].message.find('\n'), std::string::npos);
   EXPECT_EQ(draft.mistakes()[0].hint,
-            "say which of the two holds: --set training.micro_batch_size=4\\n5");
+            "choose one of the two values: --set training.micro_batch_size=4\\n"
+            "5");
 }
 
 TEST(Draft, DegreesAreCountedWithAsWhatTheyCanBe) {

@@ -89,8 +89,8 @@ void Reading::ReadRow(const Option& option, const Setting& setting) {
   if (value.kind == Value::Kind::kExpression && option.effect != Effect::kNone) {
     return Omit(setting.name,
                 option.key.empty()
-                    ? "the value is computed by the program, and not read"
-                    : fmt::format("the value is computed by the program: say {}", option.key));
+                    ? "the program computes the value, so stepcast cannot read it"
+                    : fmt::format("the program computes the value; set {}", option.key));
   }
   switch (option.effect) {
     case Effect::kNone:
@@ -110,15 +110,16 @@ void Reading::ReadRow(const Option& option, const Setting& setting) {
       draft_.State(option.key, *on ? "true" : "false", setting.location);
     } else {
       Wrong(setting.name,
-            fmt::format("{} is true or false, not {}", Quoted(setting.name), Quoted(value.Shown())),
-            fmt::format("say what holds: --set {}=true", option.key));
+            fmt::format("{} must be true or false, not {}", Quoted(setting.name),
+                        Quoted(value.Shown())),
+            fmt::format("set the value: --set {}=true", option.key));
     }
     return;
   }
   if (!option.words.empty()) {
     const auto word = WordFor(option.words, value.text);
     if (!word) {
-      Omit(setting.name, fmt::format("the scenario's {} has no such value", option.key));
+      Omit(setting.name, fmt::format("{} of a scenario cannot have this value", option.key));
     } else if (!word->empty()) {
       draft_.State(option.key, std::string(*word), setting.location);
     }

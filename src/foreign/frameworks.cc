@@ -50,7 +50,7 @@ constexpr Option kOptions[] = {
     Rule("deepspeed_config.offload_param_device"),
     Sets("deepspeed_config.gradient_accumulation_steps", "training.gradient_accumulation"),
     Rule("deepspeed_config.gradient_clipping"),
-    NotModelled("megatron_lm_config", "", "Megatron-LM is read from its own arguments"),
+    NotModelled("megatron_lm_config", "", "stepcast reads only Megatron-LM's own arguments"),
     Rule("megatron_lm_config.megatron_lm_tp_degree"),
     Rule("megatron_lm_config.megatron_lm_pp_degree"),
     NotModelled("fp8_config.backend", "", "products run in the type of mixed_precision"),
@@ -66,11 +66,11 @@ constexpr std::string_view kWithoutEffect =
 void ReadDeepSpeed(Reading& reading) {
   const Setting* file = reading.Stated("deepspeed_config.deepspeed_config_file");
   if (file != nullptr && !reading.has_file_of("DeepSpeed")) {
-    reading.Wrong(
-        file->name,
-        fmt::format("this names a configuration of DeepSpeed: {}", Quoted(file->value.Shown())),
-        fmt::format("give it, too: stepcast init {} {}", reading.document().file,
-                    file->value.text));
+    reading.Wrong(file->name,
+                  fmt::format("this names a DeepSpeed configuration that was not given: {}",
+                              Quoted(file->value.Shown())),
+                  fmt::format("give both files: stepcast init {} {}", reading.document().file,
+                              file->value.text));
     return;
   }
   reading.Set("data_parallel.framework", "deepspeed", "distributed_type");
@@ -99,7 +99,7 @@ void ReadProcesses(Reading& reading) {
   if (*processes < *devices) {
     reading.Set("cluster.devices", fmt::format("{}", *processes), "num_processes");
   } else if (*processes > *devices) {
-    reading.draft().Note(fmt::format("{} starts {} processes; the cluster has {} GPUs",
+    reading.draft().Note(fmt::format("{} starts {} processes, but the cluster has {} GPUs",
                                      reading.document().file, *processes, *devices));
   }
 }
@@ -127,7 +127,7 @@ void Rules(Reading& reading) {
     reading.Set("data_parallel.framework", "ddp", "distributed_type");
     reading.Set("data_parallel.zero_stage", "0", "distributed_type");
   } else {
-    reading.Omit("distributed_type", "say which framework trains");
+    reading.Omit("distributed_type", "set data_parallel.framework");
   }
   ReadDegrees(reading, {.shard = "parallelism_config.parallelism_config_dp_shard_size",
                         .replicate = "parallelism_config.parallelism_config_dp_replicate_size",
@@ -171,26 +171,26 @@ struct KindOfFile {
 
 // Unsupported programs whose files are recognized by a key.
 constexpr KindOfFile kOthers[] = {
-    {"added_tokens_decoder", "a tokenizer's configuration of Hugging Face"},
-    {"do_sample", "a generation_config.json of Hugging Face"},
-    {"pipe-parallel-size", "a configuration of GPT-NeoX"},
-    {"pipe_parallel_size", "a configuration of GPT-NeoX"},
-    {"model.d_model", "a configuration of OLMo"},
-    {"trainer.mp", "a configuration of Levanter"},
-    {"data.class_path", "a configuration of LitGPT or Lightning"},
-    {"train.data_parallel_mode", "a configuration of VeOmni"},
-    {"base_emb_dim", "a configuration of MaxText"},
-    {"base_num_decoder_layers", "a configuration of MaxText"},
-    {"model._component_", "a configuration of torchtune that trains nothing"},
+    {"added_tokens_decoder", "a Hugging Face tokenizer configuration"},
+    {"do_sample", "a Hugging Face generation_config.json"},
+    {"pipe-parallel-size", "a GPT-NeoX configuration"},
+    {"pipe_parallel_size", "a GPT-NeoX configuration"},
+    {"model.d_model", "an OLMo configuration"},
+    {"trainer.mp", "a Levanter configuration"},
+    {"data.class_path", "a LitGPT or Lightning configuration"},
+    {"train.data_parallel_mode", "a VeOmni configuration"},
+    {"base_emb_dim", "a MaxText configuration"},
+    {"base_num_decoder_layers", "a MaxText configuration"},
+    {"model._component_", "a torchtune configuration without training"},
     {"max_duration", "a configuration of MosaicML's Composer"},
     {"device_train_microbatch_size", "a configuration of MosaicML's Composer"},
-    {"actor_rollout_ref", "a configuration of verl, whose generation is not modelled"},
-    {"policy.model_name", "a configuration of NeMo RL, whose generation is not modelled"},
-    {"services", "a file of Docker Compose"},
-    {"apiVersion", "a manifest of Kubernetes"},
-    {"provenance", "a calibration profile of stepcast"},
-    {"node.devices", "a topology of stepcast"},
-    {"kind", "a model or a topology of stepcast"},
+    {"actor_rollout_ref", "a verl configuration, whose generation is not modelled"},
+    {"policy.model_name", "a NeMo RL configuration, whose generation is not modelled"},
+    {"services", "a Docker Compose file"},
+    {"apiVersion", "a Kubernetes manifest"},
+    {"provenance", "a stepcast calibration profile"},
+    {"node.devices", "a stepcast topology"},
+    {"kind", "a stepcast model or topology"},
 };
 
 constexpr const Framework* kFrameworks[] = {&kTorchtitan, &kTorchtitanPython, &kMegatron,

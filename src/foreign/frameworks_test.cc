@@ -57,8 +57,8 @@ TEST(Frameworks, ArgumentsOfMegatronAreNamedAsOnItsCommandLine) {
 }
 
 TEST(Frameworks, FilesOfProgramsThatAreNotReadHaveNames) {
-  EXPECT_EQ(OtherProgramOf(With({"pipe-parallel-size"})), "a configuration of GPT-NeoX");
-  EXPECT_EQ(OtherProgramOf(With({"base_emb_dim"})), "a configuration of MaxText");
+  EXPECT_EQ(OtherProgramOf(With({"pipe-parallel-size"})), "a GPT-NeoX configuration");
+  EXPECT_EQ(OtherProgramOf(With({"base_emb_dim"})), "a MaxText configuration");
   EXPECT_EQ(OtherProgramOf(With({"whatever"})), "");
 }
 

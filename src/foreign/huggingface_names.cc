@@ -208,14 +208,14 @@ void ReadHubOptimizer(Reading& reading, std::string_view option) {
                           name == "adamw_torch_8bit" || name == "paged_adamw_8bit";
   if (adamw_8bit && !reading.has_file_of("DeepSpeed")) {
     reading.Set(key, "adamw_8bit", option);
-    if (name.starts_with("paged")) reading.Omit(option, "states stay on the device");
+    if (name.starts_with("paged")) reading.Omit(option, "optimizer states stay on the device");
     return;
   }
   reading.Set(key, "adamw", option);
   if (name.find("8bit") != std::string::npos || name.find("4bit") != std::string::npos) {
-    reading.Omit(option, "moments are kept in FP32: the forecast of memory is too high");
+    reading.Omit(option, "moments are kept in FP32, so the memory forecast is too high");
   } else if (name.find("paged") != std::string::npos) {
-    reading.Omit(option, "states stay on the device");
+    reading.Omit(option, "optimizer states stay on the device");
   } else if (!name.starts_with("adam")) {
     reading.Omit(option, "the optimizer is AdamW");
   } else if (name == "adamw_torch_fused" || name == "adamw_apex_fused") {
@@ -234,7 +234,7 @@ void ReadHubKernels(Reading& reading, std::string_view attention, bool liger,
   if (!name.empty()) {
     const auto word = WordFor(kAttention, name);
     if (!word) {
-      reading.Omit(attention, "attention is what PyTorch runs");
+      reading.Omit(attention, "attention is the kernel that PyTorch chooses");
     } else if (!word->empty()) {
       reading.Set("training.attention", std::string(*word), attention);
     }
@@ -259,8 +259,9 @@ void ReadHubExperts(Reading& reading) {
 
 void ReadHubChunkedLoss(Reading& reading, std::string_view because_of, std::string_view loss) {
   if (reading.draft().Degree("parallelism.tensor") > 1) {
-    reading.Omit(because_of,
-                 "the logits of a micro-batch are in memory as a whole: too much memory");
+    reading.Omit(
+        because_of,
+        "all logits of a micro-batch are in memory at once, so the memory forecast is too high");
     return;
   }
   reading.Set("training.loss", std::string(loss), because_of);

@@ -231,7 +231,7 @@ class Importer {
     Imported imported;
     const std::string files = fmt::format("{}", fmt::join(request_.files, ", "));
     imported.scenario =
-        WriteScenario(draft_, fmt::format("A scenario of stepcast, made of {}.", files));
+        WriteScenario(draft_, fmt::format("A stepcast scenario, made from {}.", files));
     // A name without a folder: paths in the scenario are relative to the working directory.
     imported.title = fmt::format("scenario of {}",
                                  std::filesystem::path(request_.files.front()).filename().string());
@@ -248,7 +248,7 @@ class Importer {
       if (sign == std::string::npos || sign == 0) {
         draft_.Report({"input.bad-override",
                        {"--set " + option, 0, 0},
-                       "an override is a key, = and a value: " + Quoted(option),
+                       "--set needs KEY=VALUE: " + Quoted(option),
                        "write --set training.micro_batch_size=2"});
         continue;
       }
@@ -259,7 +259,7 @@ class Importer {
       if (sign == std::string::npos || sign == 0) {
         draft_.Report({"command.wrong-use",
                        {"--variable " + option, 0, 0},
-                       "a variable is a name, = and a value: " + Quoted(option),
+                       "--variable needs NAME=VALUE: " + Quoted(option),
                        "write --variable TP=4"});
         continue;
       }
@@ -289,7 +289,7 @@ class Importer {
     if (asked.type.empty() || asked.count < 1) {
       draft_.Report({"command.wrong-use",
                      {"--gpus", 0, 0},
-                     "GPUs are a number and a type: " + Quoted(request_.gpus),
+                     "--gpus needs a number and a type of GPU: " + Quoted(request_.gpus),
                      "write --gpus '8 x h100-sxm'"});
       return;
     }
@@ -352,11 +352,11 @@ class Importer {
       return;
     }
     if (text->size() > kLargestConfiguration) {
-      return draft_.Report({"file.too-large",
-                            {file, 0, 0},
-                            fmt::format("larger than {} MiB, the most a configuration may have",
-                                        kLargestConfiguration >> 20),
-                            "check that this is the right file"});
+      return draft_.Report(
+          {"file.too-large",
+           {file, 0, 0},
+           fmt::format("a configuration can have at most {} MiB", kLargestConfiguration >> 20),
+           "check that this is the right file"});
     }
     switch (SyntaxOf(file, *text)) {
       case Syntax::kToml:
@@ -380,7 +380,7 @@ class Importer {
         draft_.AskForVariable(name, "a part of the command", place, words->second);
       } else if (name != "@") {
         draft_.Note(fmt::format(
-            "{}: what {} adds to the command is taken as nothing; say it with --variable '{}=...'",
+            "{}: the value of {} is unknown and taken as empty; give it with --variable '{}=...'",
             Origin(place), name, name));
       }
     }
@@ -391,15 +391,14 @@ class Importer {
       recognised = Offer(*std::move(document)) || recognised;
     }
     if (recognised) return;
-    draft_.Report(
-        {"foreign.unknown-file",
-         {file, 0, 0},
-         "this script starts no program that is known by its options",
-         script.scripts.empty()
-             ? fmt::format("read are {}", fmt::join(Forms(), ", "))
-             : fmt::format("it starts {}: give that, with --variable NAME=VALUE for what this one "
-                           "sets",
-                           fmt::join(script.scripts, ", "))});
+    draft_.Report({"foreign.unknown-file",
+                   {file, 0, 0},
+                   "this script starts no training program that stepcast knows",
+                   script.scripts.empty()
+                       ? fmt::format("stepcast reads {}", fmt::join(Forms(), ", "))
+                       : fmt::format("it starts {}: give that script, and --variable NAME=VALUE "
+                                     "for each variable that this one sets",
+                                     fmt::join(script.scripts, ", "))});
   }
 
   // Adds a document that is a file of its own.
@@ -424,9 +423,9 @@ class Importer {
     if (document.too_large) {
       draft_.Report(
           {"file.too-large", *document.too_large,
-           fmt::format("a configuration has at most {} settings, with names of at most {} "
-                       "characters",
-                       kMost, Document::kLongestName),
+           fmt::format(
+               "a configuration can have at most {} settings, with names of at most {} characters",
+               kMost, Document::kLongestName),
            "check that this is the right file"});
       return true;
     }
@@ -460,16 +459,16 @@ class Importer {
     if (IsScenario(document)) {
       draft_.Report({"foreign.unknown-file",
                      {document.file, 0, 0},
-                     "this is a scenario already",
+                     "this is already a scenario",
                      fmt::format("forecast it: stepcast simulate {}", document.file)});
       return;
     }
     const std::string_view what = OtherProgramOf(document);
     draft_.Report({"foreign.unknown-file",
                    {document.file, 0, 0},
-                   what.empty() ? "no program is known whose configuration this is"
-                                : fmt::format("this is {}, which is not read", what),
-                   fmt::format("read are {}", fmt::join(Forms(), ", "))});
+                   what.empty() ? "this is not a configuration of a program that stepcast knows"
+                                : fmt::format("this is {}, which stepcast does not read", what),
+                   fmt::format("stepcast reads {}", fmt::join(Forms(), ", "))});
   }
 
   void Translate() {
@@ -527,7 +526,7 @@ class Importer {
     const auto assume = [this](const char* key, const Version& newest) {
       // Quoted, since some programs read 2.30 without quotes as the number 2.3.
       draft_.Assume(key, ScenarioValue::Yaml(fmt::format("\"{}.{}\"", newest.major, newest.minor)),
-                    "assumed: the newest that is modelled");
+                    "assumed: the newest release that is modelled");
     };
     assume("software.torch", plan::kNewestTorch);
     assume("software.nccl", plan::kNewestNccl);
@@ -589,22 +588,22 @@ class Importer {
     };
     constexpr Need kNeeds[] = {
         {"model", "which model is trained",
-         "name its config.json, or one that stepcast list models names: --model config.json"},
-        {"cluster.topology", "on which cluster it runs",
-         "name one that stepcast list topologies names, or a file: --cluster dgx-h100 --nodes N; "
-         "or "
-         "GPUs: --gpus '8 x h100-sxm'"},
+         "give its config.json, or a name from stepcast list models: --model config.json"},
+        {"cluster.topology", "which cluster it runs on",
+         "give a name from stepcast list topologies, or a file: --cluster dgx-h100 --nodes N. Or "
+         "give GPUs: --gpus '8 x h100-sxm'"},
         {"training.sequence_length", "how long sequences are",
-         "say so: --set training.sequence_length=4096"},
+         "set it: --set training.sequence_length=4096"},
         {"training.micro_batch_size", "how many sequences a GPU computes at a time",
-         "say so: --set training.micro_batch_size=1"},
-        {"training.precision", "in which type the model computes",
-         "say so: --set training.precision=bf16"},
-        {"training.optimizer", "which optimizer it has", "say so: --set training.optimizer=adamw"},
+         "set it: --set training.micro_batch_size=1"},
+        {"training.precision", "in which precision the model computes",
+         "set it: --set training.precision=bf16"},
+        {"training.optimizer", "which optimizer trains the model",
+         "set it: --set training.optimizer=adamw"},
         {"data_parallel.framework", "which framework trains",
-         "say so: --set data_parallel.framework=fsdp2 --set data_parallel.zero_stage=3"},
+         "set it: --set data_parallel.framework=fsdp2 --set data_parallel.zero_stage=3"},
         {"data_parallel.zero_stage", "what is sharded over data-parallel ranks",
-         "say so: --set data_parallel.zero_stage=1"},
+         "set it: --set data_parallel.zero_stage=1"},
     };
     const std::string file = request_.files.empty() ? "command line" : request_.files.front();
     for (const Need& need : kNeeds) {
@@ -619,7 +618,7 @@ class Importer {
       if (need.key == std::string_view("model") && !draft_.named_model().empty()) {
         draft_.Report({"foreign.missing",
                        {file, 0, 0},
-                       fmt::format("the dimensions of the model are not in the file: {}",
+                       fmt::format("the file does not contain the dimensions of the model: {}",
                                    Quoted(draft_.named_model())),
                        need.hint});
         continue;
@@ -636,8 +635,8 @@ class Importer {
                      {file, 0, 0},
                      "nothing says how many micro-batches a step has: "
                      "'training.gradient_accumulation'",
-                     "say so: --set training.gradient_accumulation=1, or "
-                     "--set training.global_batch_size=256"});
+                     "set it: --set training.gradient_accumulation=1, or --set "
+                     "training.global_batch_size=256"});
     }
   }
 

@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "src/base/diagnostic.h"
 #include "src/foreign/import_cases.h"
+#include "src/foreign/recipes.h"
 #include "src/scenario/yaml_tree.h"
 
 namespace stepcast::foreign {
@@ -573,6 +574,14 @@ TEST(Import, TheHubsNameIsAModelOfTheCommandLine) {
       {.files = {Write("hub.toml", kTitan)}, .model = "Qwen/Qwen3-8B", .cluster = "dgx-h100"});
   ASSERT_TRUE(imported.has_value()) << Format(imported.error());
   EXPECT_NE(imported->scenario.text.find("model: qwen3-8b "), std::string::npos);
+}
+
+// "qwen3-8b" is a file in models/, and "qwen3_8b" Megatron-Bridge's recipe for it.
+TEST(Import, AModelsNameWinsOverARecipes) {
+  EXPECT_TRUE(IsModelName("qwen3-8b"));
+  EXPECT_FALSE(IsRecipe("qwen3-8b"));
+  EXPECT_TRUE(IsRecipe("qwen3_8b"));
+  EXPECT_FALSE(IsModelName("qwen3_8b"));
 }
 
 // axolotl's words for recomputation with inputs offloaded to the host.

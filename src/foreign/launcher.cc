@@ -48,8 +48,8 @@ void ReadLauncher(Reading& reading) {
       reading.Set("cluster.devices", fmt::format("{}", of_job), processes->name,
                   fmt::format("{} processes on each of {} nodes", of_node, started_on));
     } else if (of_job > *devices) {
-      reading.draft().Note(
-          fmt::format("the script starts {} processes; the cluster has {} GPUs", of_job, *devices));
+      reading.draft().Note(fmt::format(
+          "the script starts {} processes, but the cluster has {} GPUs", of_job, *devices));
     }
   }
   const std::string allocator = reading.Text("env.PYTORCH_CUDA_ALLOC_CONF");

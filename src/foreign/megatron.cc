@@ -33,7 +33,7 @@ constexpr Option kOptions[] = {
     Rule("use-rope-scaling"),
     Rule("rope-scaling-factor", "8.0"),
     NotModelled("rotary-percent", "1 1.0",
-                "the whole head is rotated: elementwise work is too high"),
+                "the whole head is rotated, so elementwise work is too high"),
     Rule("normalization", "LayerNorm"),
     Rule("norm-epsilon", "1e-5"),
     Rule("apply-layernorm-1p"),
@@ -46,7 +46,8 @@ constexpr Option kOptions[] = {
     Rule("padded-vocab-size"),
     Rule("pad-vocab-size-to"),
     NotModelled("embed-layernorm", "false", "the embedding has no norm"),
-    NotModelled("pp-partition-method", "", "stages have equal parts; set parallelism.stage_layers"),
+    NotModelled("pp-partition-method", "",
+                "stages have equal numbers of blocks; set parallelism.stage_layers"),
     Rule("hidden-dropout", "0.1"),
     Rule("attention-dropout", "0.1"),
     Rule("window-size"),
@@ -111,7 +112,7 @@ constexpr Option kOptions[] = {
     Rule("accumulate-allreduce-grads-in-fp32"),
     Rule("grad-reduce-in-bf16"),
     Rule("main-grads-dtype", "fp32"),
-    NotModelled("main-params-dtype", "fp32", "the FP32 value of a parameter is kept"),
+    NotModelled("main-params-dtype", "fp32", "the FP32 values of parameters are kept"),
     Rule("exp-avg-dtype", "fp32"),
     Rule("exp-avg-sq-dtype", "fp32"),
     Sets("optimizer", "training.optimizer", "adam", "adam=adamw sgd=sgd muon=muon"),
@@ -124,12 +125,12 @@ constexpr Option kOptions[] = {
     Rule("attention-softmax-in-fp32"),
     Rule("no-masked-softmax-fusion"),
     Sets("cross-entropy-loss-fusion", "training.loss", "", "true=fused false=in_place"),
-    NotModelled("transformer-impl", "transformer_engine", "layers are Transformer Engine's"),
+    NotModelled("transformer-impl", "transformer_engine", "layers are those of Transformer Engine"),
     NotModelled("no-bias-swiglu-fusion", "false", "SwiGLU is one kernel"),
     NotModelled("no-bias-gelu-fusion", "false", "bias and GELU are one kernel"),
     NotModelled("no-bias-dropout-fusion", "false", "bias, dropout and residual are one kernel"),
     NotModelled("no-rope-fusion", "false", "rotary positions are one kernel"),
-    NotModelled("no-persist-layer-norm", "false", "norms are the persistent kernels"),
+    NotModelled("no-persist-layer-norm", "false", "norms run the persistent kernels"),
     NotModelled("enable-cuda-graph", "false", "the host launches every kernel"),
     NotModelled("external-cuda-graph", "false", "the host launches every kernel"),
     NotModelled("cuda-graph-scope", "full", "the host launches every kernel"),
@@ -142,7 +143,8 @@ constexpr Option kOptions[] = {
     Rule("recompute-num-layers", "1"),
     Rule("recompute-modules"),
     NotModelled("distribute-saved-activations", "false",
-                "inputs of recomputed blocks are kept whole: memory is too high"),
+                "each rank keeps the whole inputs of recomputed blocks, so the memory forecast is "
+                "too high"),
     Rule("cpu-offloading"),
     Rule("cpu-offloading-num-layers"),
 
@@ -161,7 +163,7 @@ constexpr Option kOptions[] = {
     Rule("microbatch-group-size-per-virtual-pipeline-stage"),
     Rule("no-overlap-p2p-communication"),
     NotModelled("defer-embedding-wgrad-compute", "false",
-                "the head's weight gradient is computed in its backward"),
+                "the head's backward computes its weight gradient"),
     Rule("pipeline-model-parallel-layout"),
     Rule("decoder-first-pipeline-num-layers"),
     Rule("decoder-last-pipeline-num-layers"),
@@ -173,11 +175,11 @@ constexpr Option kOptions[] = {
 
     // Data parallelism.
     Rule("use-distributed-optimizer", "false"),
-    NotModelled("use-megatron-fsdp", "false", "parameters are whole on every rank"),
-    NotModelled("use-custom-fsdp", "false", "parameters are whole on every rank"),
-    NotModelled("use-torch-fsdp2", "false", "parameters are whole on every rank"),
+    NotModelled("use-megatron-fsdp", "false", "every rank has whole parameters"),
+    NotModelled("use-custom-fsdp", "false", "every rank has whole parameters"),
+    NotModelled("use-torch-fsdp2", "false", "every rank has whole parameters"),
     NotModelled("data-parallel-sharding-strategy", "no_shard optim",
-                "only the distributed optimizer shards"),
+                "only the distributed optimizer shards its states"),
     Rule("overlap-grad-reduce", "false"),
     Rule("overlap-param-gather", "false"),
     Rule("overlap-param-gather-with-optimizer-step", "false"),
@@ -186,9 +188,9 @@ constexpr Option kOptions[] = {
     Rule("ddp-bucket-size"),
     NotModelled("ddp-num-buckets", "", "buckets have the default size"),
     NotModelled("ddp-bucket-cap-mb", "", "buckets have the default size"),
-    NotModelled("grad-sync-dtype", "fp32", "gradients are reduced in the type that they have"),
+    NotModelled("grad-sync-dtype", "fp32", "gradients are reduced in their own type"),
     NotModelled("ddp-reduce-scatter-with-fp32-accumulation", "false",
-                "gradients are reduced in the type that they have"),
+                "gradients are reduced in their own type"),
     Rule("num-distributed-optimizer-instances", "1"),
     Rule("no-gradient-accumulation-fusion"),
     Rule("use-precision-aware-optimizer"),
@@ -201,7 +203,7 @@ constexpr Option kOptions[] = {
     Rule("deepspeed-config"),
     Rule("zero-stage"),
     Rule("checkpoint-activations"),
-    NotModelled("cpu-optimizer", "false", "the configuration of DeepSpeed says what is offloaded"),
+    NotModelled("cpu-optimizer", "false", "DeepSpeed's configuration sets what is offloaded"),
     Rule("moe-expert-parallel-size"),
     NotModelled("moe-train-capacity-factor", "", "no token is dropped"),
 
@@ -217,13 +219,15 @@ constexpr Option kOptions[] = {
 
     Rule("patch-tokenizer-type"),
     // Options of Primus.
-    NotModelled("use-turbo-attention", "false", "attention is training.attention"),
-    NotModelled("use-turbo-grouped-mlp", "false", "experts' products are experts.products"),
-    NotModelled("use-turbo-parallel-linear", "false", "linear layers are Transformer Engine's"),
-    NotModelled("use-turbo-rms-norm", "false", "norms are training.norm"),
+    NotModelled("use-turbo-attention", "false", "attention runs the kernels of training.attention"),
+    NotModelled("use-turbo-grouped-mlp", "false",
+                "experts' matrix products run as experts.products sets"),
+    NotModelled("use-turbo-parallel-linear", "false",
+                "linear layers are those of Transformer Engine"),
+    NotModelled("use-turbo-rms-norm", "false", "norms run the kernels of training.norm"),
     Rule("use-turbo-deepep"),
     NotModelled("turbo-sync-free-moe-stage", "0",
-                "the host waits for the counts before rows are packed"),
+                "the host waits for the row counts before rows are packed"),
     NotModelled("moe-use-fused-router-with-aux-score", "false", "set experts.fused_router"),
     NotModelled("moe-paged-stash", "false", "activations stay on the device"),
 };
@@ -312,8 +316,9 @@ void ReadVocabulary(Reading& reading) {
   }
   if (reading.draft().Has(key)) return;
   reading.Wrong("tokenizer-type",
-                "the size of the vocabulary is the tokenizer's: 'model.vocab_size'",
-                "say so: --set model.vocab_size=128256, or --model config.json");
+                "the file does not contain the size of the vocabulary, which the tokenizer sets: "
+                "'model.vocab_size'",
+                "set it: --set model.vocab_size=128256, or --model config.json");
 }
 
 void ReadFamily(Reading& reading) {
@@ -348,7 +353,7 @@ void ReadFamily(Reading& reading) {
               squared ? "squared-relu" : "swiglu");
   const std::string kind = reading.Text("position-embedding-type");
   if (kind == "alibi" || kind == "relative" || kind == "none") {
-    reading.Omit("position-embedding-type", "positions are learned ones");
+    reading.Omit("position-embedding-type", "positions are learned");
   }
   if (rms && !llama && !latent) reading.Set("model.norm_bias", "false", "normalization");
   const bool biases = !Has(reading, "disable-bias-linear");
@@ -451,7 +456,7 @@ void ReadPrecision(Reading& reading) {
   const std::string recipe = reading.Text("fp8-recipe");
   if (quantised && Has(reading, "fp8-param-gather")) {
     reading.Omit("fp8-param-gather",
-                 "parameters are gathered in 16 bits: their gathers take up to twice as long");
+                 "parameters are gathered in 16 bits, so gathers take up to twice as long");
   }
   if (!reading.Text("fp4-format").empty()) {
     reading.Set(key, "nvfp4", "fp4-format");
@@ -461,7 +466,7 @@ void ReadPrecision(Reading& reading) {
     reading.Set(key, "fp8", reading.Stated("fp8-format") != nullptr ? "fp8-format" : "fp8-hybrid");
     reading.Set("training.fp8_scaling", recipe == "delayed" ? "delayed" : "current", "fp8-recipe");
     if (recipe != "delayed" && recipe != "tensorwise") {
-      reading.Omit("fp8-recipe", "each tensor has one scale, of its own numbers");
+      reading.Omit("fp8-recipe", "each tensor has one scale, computed from its own values");
     }
   } else if (Has(reading, "bf16")) {
     reading.Set(key, "bf16", "bf16");
@@ -500,7 +505,7 @@ void ReadAttention(Reading& reading) {
   } else if (Has(reading, "use-flash-attn")) {
     // megatron/core ignores it (NVIDIA/Megatron-LM @ d98e8a64ddf3; megatron/legacy did not):
     // Transformer Engine chooses its kernel.
-    reading.Omit("use-flash-attn", "Transformer Engine chooses the kernel: --attention-backend");
+    reading.Omit("use-flash-attn", "Transformer Engine chooses the kernel by --attention-backend");
   }
 }
 
@@ -517,7 +522,7 @@ void ReadModules(Reading& reading) {
     others = others || !modelled;
     if (modelled) known += (known.empty() ? "" : " ") + name;
   }
-  if (others) reading.Omit("recompute-modules", "other modules than those keep their activations");
+  if (others) reading.Omit("recompute-modules", "the other modules keep their activations");
   if (known.empty()) {
     reading.Set("training.activation_checkpointing", "none", "recompute-modules");
     return;
@@ -565,7 +570,7 @@ void ReadOffloading(Reading& reading) {
   const auto layers = reading.Integer("num-layers");
   if (!offloaded || *offloaded == 0) return;
   if (layers && *offloaded + 1 < *layers) {
-    reading.Omit(option, "activations of all blocks go to the host");
+    reading.Omit(option, "activations of all blocks are offloaded");
   }
   reading.Set("training.activation_offload", "true", option);
 }
@@ -618,7 +623,7 @@ void ReadUnevenStages(Reading& reading, std::int64_t stages) {
   const std::int64_t between = counted(layers) - counted(first) - counted(last);
   if (!layers || stages <= ends || between % (stages - ends) != 0 ||
       reading.draft().Integer("parallelism.virtual_stages").value_or(1) > 1) {
-    reading.Omit(option, "stages have equal parts; set parallelism.stage_layers");
+    reading.Omit(option, "stages have equal numbers of blocks; set parallelism.stage_layers");
     return;
   }
   std::vector<std::int64_t> parts(static_cast<std::size_t>(stages), between / (stages - ends));
@@ -699,7 +704,7 @@ void ReadPrecisionAware(Reading& reading) {
     reading.Set("data_parallel.optimizer_cpu_offload", "true", "optimizer-cpu-offload");
     const auto fraction = reading.Get("optimizer-offload-fraction");
     if (fraction && fraction->Number().value_or(1) < 1) {
-      reading.Omit("optimizer-offload-fraction", "all states are in the host's memory");
+      reading.Omit("optimizer-offload-fraction", "all states are in host memory");
     }
     if (Has(reading, "overlap-cpu-optimizer-d2h-h2d")) {
       reading.Set("data_parallel.overlap_cpu_optimizer_d2h_h2d", "true",
@@ -727,11 +732,11 @@ void ReadByDeepSpeed(Reading& reading) {
   if (reading.has_file_of("DeepSpeed")) return;
   const Setting* file = reading.Stated("deepspeed-config");
   if (file != nullptr) {
-    reading.Wrong(
-        "deepspeed-config",
-        fmt::format("this names a configuration of DeepSpeed: {}", Quoted(file->value.Shown())),
-        fmt::format("give it, too: stepcast init {} {}", reading.document().file,
-                    file->value.Shown()));
+    reading.Wrong("deepspeed-config",
+                  fmt::format("this names a DeepSpeed configuration that was not given: {}",
+                              Quoted(file->value.Shown())),
+                  fmt::format("give both files: stepcast init {} {}", reading.document().file,
+                              file->value.Shown()));
     return;
   }
   reading.Set("data_parallel.framework", "deepspeed", "deepspeed");
@@ -777,8 +782,9 @@ void ReadSharding(Reading& reading) {
     others *= reading.draft().Degree(axis);
   }
   if (!reading.devices() || *reading.devices() % others != 0) {
-    reading.Wrong(instances, "the ranks that share one copy follow from the number of GPUs",
-                  "say on which cluster: --cluster NAME --nodes N");
+    reading.Wrong(instances,
+                  "the number of ranks that share one copy depends on the number of GPUs",
+                  "give the cluster: --cluster NAME --nodes N");
     return;
   }
   reading.Set("data_parallel.shard_group_size", fmt::format("{}", *reading.devices() / others),
@@ -792,8 +798,8 @@ void ReadRecipe(Reading& reading) {
     for (const Recipe& recipe : Recipes()) names.push_back(recipe.name);
     reading.Wrong(
         "recipe",
-        fmt::format("there is no table of what this recipe sets: '{}'", unknown->value.text),
-        fmt::format("known are those of {}: {}", kRecipeRelease, fmt::join(names, ", ")));
+        fmt::format("the settings of this recipe are not known: '{}'", unknown->value.text),
+        fmt::format("recipes of {} that are known: {}", kRecipeRelease, fmt::join(names, ", ")));
   }
   const std::string model = reading.Text("recipe.model");
   if (model.empty() || reading.draft().Has("model")) return;
@@ -805,7 +811,7 @@ void ReadRecipe(Reading& reading) {
   // A file gives the model's dimensions.
   for (const char* option : {"num-layers", "hidden-size", "ffn-hidden-size", "num-attention-heads",
                              "num-query-groups", "kv-channels", "vocab-size", "num-experts"}) {
-    reading.Omit(option, "the model is the recipe's: name another with --model");
+    reading.Omit(option, "the model is that of the recipe; choose another with --model");
   }
 }
 
@@ -899,7 +905,7 @@ std::string HubNameOf(std::string name) {
 
 // Megatron-LM's arguments in a file of Primus: below `overrides` of the module that trains.
 std::optional<Document> PrimusDocument(const Document& document) {
-  constexpr std::string_view kFramework = "framework";
+  static constexpr std::string_view kFramework = "framework";
   const auto framework =
       std::find_if(document.settings.begin(), document.settings.end(), [](const Setting& setting) {
         return setting.name.starts_with("modules.") && setting.name.ends_with(kFramework) &&

@@ -151,7 +151,7 @@ void ReadDispatcher(Reading& reading) {
   } else if (type == "allgather") {
     reading.Set(key, "all_gather", option);
   } else {
-    reading.Omit(option, "tokens go to experts by NCCL's all-to-all");
+    reading.Omit(option, "tokens reach experts through NCCL's all-to-all");
   }
 }
 
@@ -221,7 +221,7 @@ void ReadHowExpertsRun(Reading& reading) {
   if (reading.IsOn(shared) &&
       (unknown || reading.Stated("moe-shared-expert-intermediate-size") != nullptr)) {
     if (reading.Integer("tensor-model-parallel-size").value_or(1) > 1) {
-      reading.Omit(shared, "shared experts of divided layers compute before the router");
+      reading.Omit(shared, "tensor-parallel shared experts run before the router");
     } else {
       reading.Set("experts.overlap_shared_experts", "true", shared);
     }

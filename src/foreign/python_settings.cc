@@ -711,7 +711,7 @@ Result<Document> ParsePythonSettings(std::string_view text, const std::string& f
     return Diagnostics{
         {"file.too-large",
          {file, line, 0},
-         fmt::format("this configuration stands for more than {} values", kMostPythonValues),
+         fmt::format("this configuration has more than {} values", kMostPythonValues),
          "check that this is the right file"}};
   };
   if (program.too_large()) return tl::make_unexpected(too_large(0));
@@ -726,9 +726,9 @@ Result<Document> ParsePythonSettings(std::string_view text, const std::string& f
         {"foreign.missing",
          {file, 0, 0},
          what,
-         names.empty() ? "name a file whose functions return calls with keyword arguments"
-                       : fmt::format("say which one: --function {}; there are {}", names.front(),
-                                     fmt::join(names, ", "))}});
+         names.empty() ? "give a file with a function that returns a call with keyword arguments"
+                       : fmt::format("choose one with --function {}; the file has {}",
+                                     names.front(), fmt::join(names, ", "))}});
   }
   Document document{.file = file};
   const std::optional<Node> returned = program.Returned(chosen);

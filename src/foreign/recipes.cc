@@ -39,7 +39,8 @@ Syntax SyntaxOf(const std::string& file, std::string_view text) {
 
 bool IsRecipe(const std::string& name) {
   std::error_code error;
-  return RecipeOf(name) != nullptr && !std::filesystem::exists(name, error);
+  return RecipeOf(name) != nullptr && !std::filesystem::exists(name, error) &&
+         !scenario::FindSource(name, "", scenario::SourceKind::kModel).has_value();
 }
 
 bool IsModelName(const std::string& name) {
@@ -133,7 +134,7 @@ constexpr Recipe kRecipes[] = {
     {"deepseek_v3", "deepseek-v3",
      "model.seq_length=4096 train.global_batch_size=4096 model.tensor_model_parallel_size=2 "
      "model.pipeline_model_parallel_size=16 model.expert_model_parallel_size=64 "
-     "model.sequence_parallel=true model.mtp_num_layers=1 "
+     "model.expert_tensor_parallel_size=1 model.sequence_parallel=true model.mtp_num_layers=1 "
      "model.pipeline_model_parallel_layout=Etttt|(tttt|)*14tmL "
      "model.moe_token_dispatcher_type=alltoall model.moe_grouped_gemm=true "
      "model.moe_permute_fusion=true model.moe_shared_expert_overlap=true "

@@ -117,8 +117,10 @@ std::string OmissionText(const Draft& draft, const std::string& prefix) {
   }
   std::string text;
   if (!modelled.empty()) {
-    text += fmt::format("{}Not modelled; below each setting stands what the forecast does:\n{}",
-                        prefix, modelled);
+    text += fmt::format(
+        "{}Not modelled. Below each setting is what the forecast assumes instead:\n"
+        "{}",
+        prefix, modelled);
   }
   if (!unknown.empty()) {
     text += fmt::format(
@@ -135,7 +137,7 @@ ScenarioText WriteScenario(const Draft& draft, const std::string& title) {
                    [](const Entry& a, const Entry& b) { return PlaceOf(a.key) < PlaceOf(b.key); });
   Writer writer;
   writer.Line("# " + Printable(title));
-  writer.Line("# Behind each value: where it comes from.");
+  writer.Line("# The comment after each value names its source.");
   writer.Line("stepcast: 1");
   for (const Entry& entry : entries) writer.Put(entry);
   std::string omitted = OmissionText(draft, "# ");

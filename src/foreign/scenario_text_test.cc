@@ -17,7 +17,7 @@ TEST(WriteScenario, PutsKeysInTheirSectionsAndSaysWhereTheyAreFrom) {
   const ScenarioText text = WriteScenario(Example(), "A title.");
   EXPECT_EQ(text.text,
             "# A title.\n"
-            "# Behind each value: where it comes from.\n"
+            "# The comment after each value names its source.\n"
             "stepcast: 1\n"
             "model: llama3.1-8b                            # assumed\n"
             "training:\n"

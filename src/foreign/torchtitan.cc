@@ -35,14 +35,15 @@ constexpr Option kOptions[] = {
     Rule("training.compile"),
     Rule("compile.enable", "false"),
     Rule("compile.components"),
-    NotModelled("compile.backend", "inductor", "blocks are compiled as by inductor"),
+    NotModelled("compile.backend", "inductor", "inductor compiles the blocks"),
     Rule("parallelism.data_parallel_replicate_degree", "1"),
     Rule("parallelism.data_parallel_shard_degree", "-1"),
     Rule("parallelism.fsdp_reshard_after_forward", "default"),
     Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
     Rule("parallelism.enable_async_tensor_parallel", "false"),
-    NotModelled("parallelism.disable_loss_parallel", "false",
-                "the loss is computed on divided logits: a rank's memory is too low"),
+    NotModelled(
+        "parallelism.disable_loss_parallel", "false",
+        "the loss is computed on divided logits, so the memory forecast of a rank is too low"),
     NotModelled("parallelism.enable_compiled_autograd", "false",
                 "backward is compiled block by block"),
     Sets("parallelism.pipeline_parallel_degree", "parallelism.pipeline", "1"),
@@ -50,9 +51,9 @@ constexpr Option kOptions[] = {
     Rule("parallelism.pipeline_parallel_microbatch_size", "1"),
     Rule("parallelism.pipeline_parallel_layers_per_stage"),
     NotModelled("parallelism.pipeline_parallel_split_points", "",
-                "stages have equal parts; set parallelism.stage_layers"),
+                "stages have equal numbers of blocks; set parallelism.stage_layers"),
     NotModelled("parallelism.module_fqns_per_model_part", "",
-                "stages have equal parts; set parallelism.stage_layers"),
+                "stages have equal numbers of blocks; set parallelism.stage_layers"),
     NotModelled("parallelism.pipeline_parallel_schedule_csv", "",
                 "set parallelism.schedule to the file"),
     Sets("parallelism.pipeline_parallel_first_stage_less_layers",
@@ -66,7 +67,7 @@ constexpr Option kOptions[] = {
     Rule("parallelism.expert_parallel_degree", "1"),
     Rule("parallelism.expert_tensor_parallel_degree", "1"),
     NotModelled("parallelism.expert_parallel_comm_backend", "standard",
-                "tokens go to experts by NCCL's all-to-all"),
+                "tokens reach experts through NCCL's all-to-all"),
     Rule("activation_checkpoint.mode", "selective"),
     Rule("activation_checkpoint.selective_ac_option", "2"),
     Rule("activation_checkpoint.early_stop", "false"),
@@ -78,11 +79,11 @@ constexpr Option kOptions[] = {
     Rule("quantize.linear.float8.recipe_name"),
     Rule("quantize.dense.float8.recipe_name"),
     NotModelled("float8.enable_fsdp_float8_all_gather", "false",
-                "parameters are gathered in 16 bits: their gathers take up to twice as long"),
+                "parameters are gathered in 16 bits, so gathers take up to twice as long"),
     NotModelled("quantize.linear.float8.enable_fsdp_float8_all_gather", "false",
-                "parameters are gathered in 16 bits: their gathers take up to twice as long"),
+                "parameters are gathered in 16 bits, so gathers take up to twice as long"),
     NotModelled("quantize.dense.float8.enable_fsdp_float8_all_gather", "false",
-                "parameters are gathered in 16 bits: their gathers take up to twice as long"),
+                "parameters are gathered in 16 bits, so gathers take up to twice as long"),
     // The head stays in 16 bits in the forecast too; routers of experts are small.
     NotModelled("quantize.moe.float8.fqns", "", "experts multiply in 16 bits"),
     NotModelled("quantize.moe.mx.fqns", "", "experts multiply in 16 bits"),
@@ -108,15 +109,16 @@ constexpr Option kPythonOptions[] = {
     Rule("model_spec"),
     Rule("model_spec.0"),
     Rule("model_spec.flavor"),
-    NotModelled("model_spec.attn_backend", "sdpa", "attention is `training.attention`"),
+    NotModelled("model_spec.attn_backend", "sdpa",
+                "attention runs the kernels of training.attention"),
     NotModelled("model_spec.moe_comm_backend", "standard",
-                "tokens go to experts by NCCL's all-to-all"),
+                "tokens reach experts through NCCL's all-to-all"),
     Rule("model_spec.converters"),
     // The option's name until 2026.
     Rule("model_converters.converters"),
     Rule("model_converters.converters.0.recipe_name"),
     NotModelled("model_converters.converters.0.enable_fsdp_float8_all_gather", "false",
-                "parameters are gathered in 16 bits: their gathers take up to twice as long"),
+                "parameters are gathered in 16 bits, so gathers take up to twice as long"),
     Rule("loss"),
     Rule("loss.num_chunks", "8"),
     Rule("optimizer", "default_adamw"),
@@ -132,17 +134,18 @@ constexpr Option kPythonOptions[] = {
     Sets("training.mixed_precision_reduce", "training.reduce_dtype", "float32", kTypes),
     Switch("training.enable_cpu_offload", "data_parallel.cpu_offload"),
     NotModelled("training.disable_cuda_graphs", "true",
-                "the host launches every kernel: short steps take less time than forecast"),
+                "the host launches every kernel, so the forecast of short steps is too long"),
     Rule("compile", ""),
     Rule("compile.enable"),
     Rule("compile.components"),
     Rule("compile.enable_async_tensor_parallel", "false"),
-    NotModelled("compile.backend", "inductor", "blocks are compiled as by inductor"),
+    NotModelled("compile.backend", "inductor", "inductor compiles the blocks"),
     Rule("parallelism.enable_async_tensor_parallel"),
-    NotModelled("parallelism.disable_loss_parallel", "false",
-                "the loss is computed on divided logits: a rank's memory is too low"),
+    NotModelled(
+        "parallelism.disable_loss_parallel", "false",
+        "the loss is computed on divided logits, so the memory forecast of a rank is too low"),
     NotModelled("parallelism.enable_fsdp_symm_mem", "false", "collectives are NCCL's own kernels"),
-    NotModelled("parallelism.full_dtensor", "false", "the host's work is that of FSDP2"),
+    NotModelled("parallelism.full_dtensor", "false", "the host does the work of FSDP2"),
     Rule("parallelism.data_parallel_replicate_degree", "1"),
     Rule("parallelism.data_parallel_shard_degree", "-1"),
     Rule("parallelism.fsdp_reshard_after_forward", "default"),
@@ -155,7 +158,7 @@ constexpr Option kPythonOptions[] = {
     Rule("parallelism.num_pp_microbatches", "1"),
     Rule("parallelism.pipeline_parallel_layers_per_stage"),
     NotModelled("parallelism.pipeline_parallel_module_fqns_per_model_part", "None",
-                "stages have equal parts; set parallelism.stage_layers"),
+                "stages have equal numbers of blocks; set parallelism.stage_layers"),
     Sets("parallelism.pipeline_parallel_first_stage_less_layers",
          "parallelism.account_for_embedding_in_pipeline_split", "", "0=false 1=true"),
     Sets("parallelism.pipeline_parallel_last_stage_less_layers",
@@ -238,12 +241,12 @@ void ReadDataParallel(Reading& reading) {
     others *= reading.draft().Degree(axis);
   }
   if (!reading.devices() || *reading.devices() % others != 0) {
-    reading.Wrong(kShard, "the ranks that share one copy follow from the number of GPUs",
-                  "say on which cluster: --cluster NAME --nodes N");
+    reading.Wrong(kShard, "the number of ranks that share one copy depends on the number of GPUs",
+                  "give the cluster: --cluster NAME --nodes N");
     return;
   }
   reading.Set("data_parallel.shard_group_size", fmt::format("{}", *reading.devices() / others),
-              kShard, "the GPUs over the other axes");
+              kShard, "the GPUs divided by the other axes");
 }
 
 void ReadTensorParallel(Reading& reading, std::string_view asynchronous) {
@@ -261,7 +264,7 @@ void ReadExperts(Reading& reading) {
   if (degree > 1) reading.Set("parallelism.expert", fmt::format("{}", degree), option);
   const std::string_view parts = "parallelism.expert_tensor_parallel_degree";
   if (reading.Integer(parts).value_or(1) > 1) {
-    reading.Omit(parts, "experts are whole on the ranks that divide the other layers");
+    reading.Omit(parts, "tensor-parallel ranks have whole experts");
   }
 }
 
@@ -291,7 +294,7 @@ void ReadSchedule(Reading& reading) {
   if (chunks > 0 && chunks % stages == 0) {
     reading.Set("parallelism.virtual_stages", fmt::format("{}", chunks / stages), per_stage);
   } else {
-    reading.Omit(per_stage, "state parallelism.virtual_stages, or parallelism.stage_layers");
+    reading.Omit(per_stage, "set parallelism.virtual_stages, or parallelism.stage_layers");
   }
 }
 
@@ -316,7 +319,9 @@ void ReadClipping(Reading& reading) {
 void ReadChunkedLoss(Reading& reading, std::string_view option, std::optional<std::int64_t> parts) {
   Draft& draft = reading.draft();
   if (draft.Degree("parallelism.tensor") > 1) {
-    reading.Omit(option, "the logits of a micro-batch are in memory as a whole: too much memory");
+    reading.Omit(
+        option,
+        "all logits of a micro-batch are in memory at once, so the memory forecast is too high");
     return;
   }
   reading.Set("training.loss", "chunked", option);
@@ -358,7 +363,7 @@ void ReadPrecision(Reading& reading, bool float8, std::string_view because_of) {
     reading.Set("training.fp8_scaling", name == "tensorwise" ? "torchao" : "torchao_rowwise",
                 recipe);
     if (name != "tensorwise" && name != "rowwise") {
-      reading.Omit(recipe, "products of weights' gradients run in 8 bits, too");
+      reading.Omit(recipe, "products of weight gradients also run in 8 bits");
     }
   }
 }
@@ -378,7 +383,7 @@ void ReadCheckpointing(Reading& reading) {
     return;
   }
   if (mode != "selective") {
-    reading.Omit(option, "everything is kept: memory is too high, the step too short");
+    reading.Omit(option, "all activations are kept, so memory is too high and the step too short");
     reading.Set(key, "none", option);
     return;
   }
@@ -477,11 +482,10 @@ void ReadTokens(Reading& reading) {
   const std::int64_t length = reading.Integer("training.max_context_length").value_or(2048);
   if (length < 1 || in_micro_batch % length != 0) {
     reading.Wrong(tokens,
-                  fmt::format("a micro-batch of {} tokens holds no whole number of "
-                              "sequences of {}",
+                  fmt::format("a micro-batch of {} tokens does not divide into sequences of {}",
                               in_micro_batch, length),
-                  "say how many sequences a micro-batch has: --set training.micro_batch_size=1 "
-                  "--set training.sequence_length=TOKENS");
+                  "set the sequences of a micro-batch: --set training.micro_batch_size=1 --set "
+                  "training.sequence_length=TOKENS");
     return;
   }
   const std::int64_t sequences = in_micro_batch / length;
@@ -517,7 +521,7 @@ void ReadCheckpointingClass(Reading& reading) {
     reading.Set(key, "full", option);
   } else {
     reading.Set(key, "none", option);
-    if (!name.empty() && name != "None") reading.Omit(option, "everything is kept");
+    if (!name.empty() && name != "None") reading.Omit(option, "all activations are kept");
   }
 }
 
@@ -532,7 +536,7 @@ void ReadConverters(Reading& reading) {
     for (const std::string& converter : stated->value.items) {
       const bool own = converter.starts_with("Float8Linear");
       float8 = float8 || own;
-      if (!own) reading.Omit(option, "products run in 16 bits: say training.precision");
+      if (!own) reading.Omit(option, "products run in 16 bits; set training.precision");
     }
   }
   ReadPrecision(reading, float8, option);

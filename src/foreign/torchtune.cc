@@ -24,8 +24,8 @@ constexpr Option kOptions[] = {
     NotModelled("model.apply_lora_to_output", "false", "the head has no adapter"),
     Rule("model.lora_dropout"),
     NotModelled("model.quantize_base", "false", "frozen parameters have 16 bits"),
-    NotModelled("model.use_dora", "false", "adapters are LoRA's"),
-    NotModelled("model.*", "", "the model has the dimensions of its name"),
+    NotModelled("model.use_dora", "false", "adapters are those of LoRA"),
+    NotModelled("model.*", "", "the model has the dimensions that its name implies"),
 
     // Batch and samples.
     Sets("tokenizer.max_seq_len", "training.sequence_length"),
@@ -56,10 +56,10 @@ constexpr Option kOptions[] = {
     // Kernels.
     Rule("compile"),
     Rule("compile.model"),
-    NotModelled("compile.loss", "", "the loss is that of training.loss"),
-    NotModelled("compile.optimizer_step", "false", "the update is the optimizer's own kernels"),
+    NotModelled("compile.loss", "", "the loss runs the kernels of training.loss"),
+    NotModelled("compile.optimizer_step", "false", "the update runs the optimizer's own kernels"),
     Rule("loss._component_"),
-    NotModelled("loss.num_output_chunks", "8", "the parts of the loss have their default size"),
+    NotModelled("loss.num_output_chunks", "8", "the chunks of the loss have their default size"),
     NotModelled("loss.*", "", "the loss is the cross entropy of all tokens"),
 
     // The optimizer.
@@ -68,7 +68,7 @@ constexpr Option kOptions[] = {
     Rule("clip_grad_norm"),
 
     // Other recipes.
-    NotModelled("teacher_model*", "", "a step of supervised training"),
+    NotModelled("teacher_model*", "", "supervised training"),
 };
 
 constexpr std::string_view kWithoutEffect =
@@ -153,7 +153,7 @@ void ReadRecomputation(Reading& reading) {
   const std::string_view option = "enable_activation_checkpointing";
   reading.Set("training.activation_checkpointing", reading.IsOn(option) ? "full" : "none", option);
   if (reading.IsOn(option) || reading.Text("ac_mode").empty()) return;
-  reading.Omit("ac_mode", "blocks are not recomputed: say training.activation_checkpointing");
+  reading.Omit("ac_mode", "no block is recomputed; set training.activation_checkpointing");
 }
 
 // A recipe for one device shards nothing. No file states its recipe.
@@ -175,7 +175,8 @@ void ReadSharding(Reading& reading) {
     draft.TakeOut(key);
   }
   if (reading.IsOn("optimizer_in_bwd")) {
-    reading.Omit("optimizer_in_bwd", "gradients are there until the update: memory is too high");
+    reading.Omit("optimizer_in_bwd",
+                 "gradients stay until the update, so the memory forecast is too high");
   }
 }
 
@@ -188,11 +189,11 @@ void ReadOptimizer(Reading& reading) {
     reading.Set(key, "sgd", option);
   } else if (name.find("8bit") != std::string::npos) {
     reading.Set(key, "adamw_8bit", option);
-    if (name.starts_with("Paged")) reading.Omit(option, "states stay on the device");
+    if (name.starts_with("Paged")) reading.Omit(option, "optimizer states stay on the device");
   } else {
     reading.Set(key, "adamw", option);
     if (name.starts_with("Paged")) {
-      reading.Omit(option, "states stay on the device");
+      reading.Omit(option, "optimizer states stay on the device");
     } else if (name != "AdamW" && name != "Adam") {
       reading.Omit(option, "the optimizer is AdamW");
     } else if (reading.IsOn("optimizer.fused")) {
@@ -215,8 +216,8 @@ void ReadLoss(Reading& reading) {
   } else if (component.find("Chunked") != std::string::npos ||
              component.find("LinearCrossEntropy") != std::string::npos) {
     reading.Omit(option,
-                 "the FP32 copies of all logits are there at once: the forecast of memory is too "
-                 "high; its lower bound is that of training.loss=chunked");
+                 "all logits have an FP32 copy at once, so the memory forecast is too high. "
+                 "training.loss=chunked gives the lower bound");
   }
 }
 

@@ -30,10 +30,10 @@ constexpr Option kOptions[] = {
     Rule("disable_gradient_checkpointing", "false"),
     NotModelled("activation_offloading", "false", "activations stay on the device"),
     Rule("optim", "adamw_torch_fused"),
-    NotModelled("optim_target_modules", "", "the optimizer is AdamW on all parameters"),
+    NotModelled("optim_target_modules", "", "the optimizer is AdamW for all parameters"),
     Rule("max_grad_norm", "1.0"),
     Switch("torch_compile", "training.compile", "false"),
-    NotModelled("torch_compile_backend", "inductor", "blocks are compiled as by inductor"),
+    NotModelled("torch_compile_backend", "inductor", "inductor compiles the blocks"),
     Rule("attn_implementation"),
     Rule("flash_attn"),
     Rule("use_flash_attention_2"),
@@ -52,7 +52,7 @@ constexpr Option kOptions[] = {
     Rule("neat_packing"),
     Rule("group_by_length"),
     Rule("train_sampling_strategy"),
-    NotModelled("assistant_only_loss", "false", "the loss is of all tokens"),
+    NotModelled("assistant_only_loss", "false", "the loss covers all tokens"),
     Rule("loss_type", "nll"),
     NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
     Rule("use_peft"),
@@ -62,8 +62,8 @@ constexpr Option kOptions[] = {
     Rule("lora_target_modules"),
     Rule("lora_target"),
     Rule("lora_dropout"),
-    NotModelled("use_dora", "false", "adapters are LoRA's"),
-    NotModelled("use_rslora", "false true", "adapters are LoRA's"),
+    NotModelled("use_dora", "false", "adapters are those of LoRA"),
+    NotModelled("use_rslora", "false true", "adapters are those of LoRA"),
     NotModelled("load_in_4bit", "false", "frozen parameters have 16 bits"),
     NotModelled("load_in_8bit", "false", "frozen parameters have 16 bits"),
     NotModelled("quantization_bit", "", "frozen parameters have 16 bits"),
@@ -89,7 +89,7 @@ constexpr Option kOptions[] = {
     NotModelled("n_gpu", "1", "each process has one GPU"),
     NotModelled("auto_find_batch_size", "false", "the batch is per_device_train_batch_size"),
     NotModelled("torch_empty_cache_steps", "", "the allocator's cache is never emptied"),
-    NotModelled("stage", "sft pt", "a step of supervised training"),
+    NotModelled("stage", "sft pt", "supervised training"),
     Rule("launcher.config_file"),
     Rule("launcher.nnodes"),
     Rule("launcher.num_machines"),
@@ -138,7 +138,7 @@ void ReadTypes(Reading& reading) {
     reading.Set("training.parameter_dtype", std::string(*word), type);
   } else {
     reading.draft().Assume("training.parameter_dtype", "fp32",
-                           "assumed: parameters are loaded in FP32, and computed with by autocast");
+                           "assumed: parameters are loaded in FP32, and autocast casts them");
   }
 }
 
@@ -186,7 +186,7 @@ void ReadSharding(Reading& reading) {
     reading.Set("data_parallel.cpu_offload", "true", "fsdp");
   }
   if (named.find("shard_grad_op") != std::string::npos) {
-    reading.Omit("fsdp", "parameters are freed after forward: state data_parallel.zero_stage");
+    reading.Omit("fsdp", "parameters are freed after forward; set data_parallel.zero_stage");
   }
 }
 
@@ -195,17 +195,19 @@ void AskForFiles(Reading& reading) {
   const std::string_view launcher = "launcher.config_file";
   if (reading.Stated(launcher) != nullptr && !reading.has_file_of("accelerate")) {
     const std::string file = reading.Text(launcher);
-    reading.Wrong(launcher,
-                  fmt::format("this names a configuration of accelerate: {}", Quoted(file)),
-                  fmt::format("give it, too: stepcast init {} {}", reading.document().file, file));
+    reading.Wrong(
+        launcher,
+        fmt::format("this names an accelerate configuration that was not given: {}", Quoted(file)),
+        fmt::format("give both files: stepcast init {} {}", reading.document().file, file));
   }
 
   const Setting* named = reading.Stated("deepspeed");
   if (named == nullptr || named->value.text.empty() || reading.has_file_of("DeepSpeed")) return;
-  reading.Wrong(
-      "deepspeed",
-      fmt::format("this names a configuration of DeepSpeed: {}", Quoted(named->value.Shown())),
-      fmt::format("give it, too: stepcast init {} {}", reading.document().file, named->value.text));
+  reading.Wrong("deepspeed",
+                fmt::format("this names a DeepSpeed configuration that was not given: {}",
+                            Quoted(named->value.Shown())),
+                fmt::format("give both files: stepcast init {} {}", reading.document().file,
+                            named->value.text));
 }
 
 // Whether the file belongs to LLaMA-Factory, which has keys beside the Trainer's, and other

@@ -572,7 +572,7 @@ std::shared_ptr<const DescribedFamily> DescribeFamily(
   for (const auto& [field, text] : family->texts) {
     const auto* const found =
         std::find_if(std::begin(kFields), std::end(kFields),
-                     [&field](const NamedField& named) { return named.name == field; });
+                     [&field = field](const NamedField& named) { return named.name == field; });
     if (found == std::end(kFields)) {
       if (unknown != nullptr) *unknown = field;
       return nullptr;
@@ -585,7 +585,7 @@ std::shared_ptr<const DescribedFamily> DescribeFamily(
     if (!text.empty()) continue;
     const auto* const found =
         std::find_if(std::begin(kFields), std::end(kFields),
-                     [&field](const NamedField& named) { return named.name == field; });
+                     [&field = field](const NamedField& named) { return named.name == field; });
     general.*(found->field) = "";
   }
   family->names = general;

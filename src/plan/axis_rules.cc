@@ -38,7 +38,8 @@ class AxisRules : public Rules {
     const std::int64_t ranks = request_.tensor.value_or(1);
     if (ranks == 1 || !request_.sequence_parallel.value_or(false)) {
       refuse(
-          fmt::format("{} overlaps the collectives of sequence parallelism, but this plan has none",
+          fmt::format("{} overlaps collectives of sequence parallelism, but this plan has no "
+                      "sequence parallelism",
                       model::Name(overlap)),
           "write sequence_parallel: true and a parallelism.tensor of 2 or more, or tensor_overlap: "
           "none");
@@ -106,8 +107,8 @@ class AxisRules : public Rules {
     }
     if (request_.sequence_parallel.value_or(false) && facts_.norms_behind) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
-          "with sequence parallelism, a block whose norms come after attention and feed-forward "
-          "would have to gather its input: sequence_parallel is true",
+          "with sequence parallelism, blocks with norms after attention and feed-forward must "
+          "gather their input, which is not modelled: sequence_parallel is true",
           "write sequence_parallel: false");
     }
     if (request_.sequence_parallel.value_or(false) && request_.sequence_length &&
@@ -136,8 +137,8 @@ class AxisRules : public Rules {
     if (request_.reshard_after_forward &&
         std::holds_alternative<std::int64_t>(*request_.reshard_after_forward)) {
       Add("data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-          fmt::format("a pipeline would keep partial parameters of several micro-batches: "
-                      "reshard_after_forward is {}",
+          fmt::format("keeping parameters sharded over only some ranks is not supported in a "
+                      "pipeline: reshard_after_forward is {}",
                       std::get<std::int64_t>(*request_.reshard_after_forward)),
           "write true or false, or parallelism.pipeline: 1");
     }
@@ -177,9 +178,8 @@ class AxisRules : public Rules {
           "leave it out, or write schedule: interleaved_1f1b");
     } else if (given && *given < stages) {
       Add("parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
-          fmt::format(
-              "a group needs at least as many micro-batches as the pipeline has stages, {}: {}",
-              stages, *given),
+          fmt::format("a group needs at least {} micro-batches, one per pipeline stage, but has {}",
+                      stages, *given),
           "write a larger number, or leave it out");
       return;
     }

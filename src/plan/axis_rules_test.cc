@@ -19,7 +19,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor_overlap = model::TensorOverlap::kUserBuffers;
        },
        "training.tensor_overlap", "plan.tensor-overlap",
-       "user_buffers overlaps the collectives of sequence parallelism, but this plan has none"},
+       "user_buffers overlaps collectives of sequence parallelism, but this plan has no sequence "
+       "parallelism"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
          r.zero_stage = 3;
@@ -77,7 +78,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.microbatch_group_size_per_vp_stage = 2;
        },
        "parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
-       "a group needs at least as many micro-batches as the pipeline has stages, 4: 2"},
+       "a group needs at least 4 micro-batches, one per pipeline stage, but has 2"},
       {[](Request& r) {
          r.pipeline = 2;
          r.microbatch_group_size_per_vp_stage = 4;
@@ -109,7 +110,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 3;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "PyTorch's 1f1b needs as many micro-batches as stages, 8, and there are 4"},
+       "PyTorch's 1f1b needs at least 8 micro-batches, one per stage, but a step has 4"},
       {[](Request& r) {
          r.pipeline = 2;
          r.framework = Framework::kFsdp2;
@@ -117,7 +118,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.schedule = "zb_h1";
        },
        "parallelism.schedule", "plan.schedule-not-of-framework",
-       "torch.distributed.pipelining parts backward in zb_v and dualpipe_v alone, and schedule is "
+       "torch.distributed.pipelining splits backward only in zb_v and dualpipe_v, but schedule is "
        "zb_h1"},
       {[](Request& r) {
          r.pipeline = 2;
@@ -126,7 +127,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.accumulate_unsharded = false;
        },
        "data_parallel.accumulate_unsharded", "plan.axis-not-of-framework",
-       "torch.distributed.pipelining reduces gradients behind the last micro-batch, and "
+       "torch.distributed.pipelining reduces gradients only after the last micro-batch, but "
        "accumulate_unsharded is false"},
       {[](Request& r) {
          r.pipeline = 2;
@@ -134,7 +135,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 2;
        },
        "parallelism.schedule", "plan.axis-not-supported-with",
-       "a backward in two passes goes with zero_stage 0 and 1, and it is 2"},
+       "schedules that split backward are supported only at zero_stage 0 and 1, but zero_stage is "
+       "2"},
       {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "zb_h1";
@@ -150,7 +152,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.schedule = "zb_h2";
        },
        "parallelism.schedule", "plan.schedule-not-of-framework",
-       "torch.distributed.pipelining parts backward in zb_v and dualpipe_v alone, and schedule is "
+       "torch.distributed.pipelining splits backward only in zb_v and dualpipe_v, but schedule is "
        "zb_h2"},
       {[](Request& r) {
          r.pipeline = 4;
@@ -172,7 +174,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.framework = Framework::kMegatron;
        },
        "parallelism.schedule", "plan.schedule-not-of-framework",
-       "megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule is zb_h1"},
+       "without virtual stages, megatron runs only 1f1b, but schedule is zb_h1"},
       {[](Request& r) { r.data = 7; }, "parallelism.data", "plan.device-count",
        "data 7 x tensor 1 x pipeline 1 x context 1 = 7 ranks, but the cluster has 8 "
        "devices"},
@@ -182,8 +184,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.overlap_p2p_comm = true;
        },
        "data_parallel.overlap_p2p_comm", "plan.overlap",
-       "megatron overlaps messages with virtual stages alone, overlap_p2p_comm is true and "
-       "virtual_stages is 1"},
+       "megatron overlaps messages only with virtual stages, but virtual_stages is 1"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.pipeline = 2;
@@ -191,7 +192,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.overlap_p2p_comm = false;
        },
        "data_parallel.overlap_p2p_comm", "plan.overlap",
-       "megatron interleaves two stages with overlapping messages alone, and overlap_p2p_comm is "
+       "megatron interleaves two stages only with overlapping messages, but overlap_p2p_comm is "
        "false"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
@@ -200,7 +201,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.scatter_gather_tensors_in_pipeline = true;
        },
        "data_parallel.scatter_gather_tensors_in_pipeline", "plan.overlap",
-       "versions of megatron that overlap messages send them whole, and "
+       "versions of megatron that overlap messages send whole tensors, but "
        "scatter_gather_tensors_in_pipeline is true"},
       {[](Request& r) {
          r.framework = Framework::kDeepSpeed;
@@ -208,27 +209,27 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 2;
        },
        "data_parallel.zero_stage", "plan.axis-not-of-framework",
-       "ZeRO-2 and ZeRO-3 are incompatible with deepspeed's pipelines, and zero_stage is 2"},
+       "DeepSpeed's pipelines do not support ZeRO-2 and ZeRO-3, but zero_stage is 2"},
       {[](Request& r) {
          r.framework = Framework::kNanotron;
          r.pipeline = 2;
          r.virtual_stages = 2;
        },
        "parallelism.schedule", "plan.schedule-not-of-framework",
-       "nanotron's engines are 1f1b and gpipe (afab), and schedule is interleaved_1f1b"},
+       "nanotron runs only 1f1b and gpipe (afab), but schedule is interleaved_1f1b"},
       {[](Request& r) {
          r.framework = Framework::kNanotron;
          r.pipeline = 8;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "nanotron's 1f1b needs 7 micro-batches, one fewer than stages, and there are 4"},
+       "nanotron's 1f1b needs at least 7 micro-batches, one fewer than stages, but a step has 4"},
       {[](Request& r) {
          r.framework = Framework::kDeepSpeed;
          r.pipeline = 2;
          r.virtual_stages = 2;
        },
        "parallelism.schedule", "plan.schedule-not-of-framework",
-       "deepspeed runs 1f1b, and schedule is interleaved_1f1b"},
+       "DeepSpeed's pipelines run only 1f1b, but schedule is interleaved_1f1b"},
       {[](Request& r) {
          r.framework = Framework::kDeepSpeed;
          r.zero_stage = 1;
@@ -236,14 +237,15 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.overlap = true;
        },
        "data_parallel.overlap", "plan.overlap",
-       "deepspeed's pipelines reduce gradients after the last backward, and overlap is true"},
+       "DeepSpeed's pipelines reduce gradients only after the last backward, but overlap is true"},
       {[](Request& r) {
          r.framework = Framework::kDeepSpeed;
          r.tensor = 2;
          r.sequence_parallel = true;
        },
        "parallelism.sequence_parallel", "plan.axis-not-of-framework",
-       "Megatron-DeepSpeed's layers have no sequence parallelism over tensor-parallel ranks"},
+       "Megatron-DeepSpeed has no sequence parallelism over tensor-parallel ranks, but "
+       "sequence_parallel is true"},
   };
   ExpectEach(cases);
 }

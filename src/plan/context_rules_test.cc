@@ -62,8 +62,8 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.attention = model::Attention::kMath;
        },
        "training.attention", "plan.context",
-       "context parallelism combines partial results by the row statistics of fused attention: "
-       "attention is math"},
+       "context parallelism needs the row statistics of fused attention to combine partial "
+       "results: attention is math"},
   };
   ExpectEach(cases);
 }

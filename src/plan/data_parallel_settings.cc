@@ -96,17 +96,16 @@ std::vector<DataParallelSetting> Rows() {
        },
        .values =
            "`true`: all stages reduce the gradients of a virtual stage at the same time, when the "
-           "last stage of the pipeline has them; without virtual stages, only the first stage "
+           "last stage of the pipeline has them. Without virtual stages, only the first stage "
            "reduces bucket by bucket. `false`: each stage reduces gradients as soon as it has them",
        .default_value = "`true`"},
       {.key = "align_param_gather",
        .type = Switch{&Given::align_param_gather, &DataParallel::align_param_gather},
        .uses = {At(kMegatron, 1, 1, "with virtual stages and `overlap_param_gather`")},
        .idle = WithoutVirtualStages,
-       .values =
-           "`true`: all stages gather the parameters of a virtual stage at the same time, when "
-           "the previous virtual stage begins on the last stage of the pipeline; `false`: each "
-           "stage gathers when its forward begins",
+       .values = "`true`: all stages gather the parameters of a virtual stage at the same time, "
+                 "when the previous virtual stage begins on the last stage of the pipeline. "
+                 "`false`: each stage gathers when its forward begins",
        .default_value = "`true`"},
       {.key = "overlap_param_gather_with_optimizer_step",
        .type = Switch{&Given::overlap_param_gather_with_optimizer_step,
@@ -133,8 +132,8 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {Of(kMegatron)},
        .idle = [](const Plan& plan) -> std::string_view {
          return plan.training.gradient_dtype == DataType::kFp32
-                    ? "with training.gradient_dtype fp32: the optimizer takes such gradients as "
-                      "they are"
+                    ? "with training.gradient_dtype fp32, because the optimizer reads FP32 "
+                      "gradients without a copy"
                     : "";
        },
        .shown =
@@ -240,10 +239,9 @@ std::vector<DataParallelSetting> Rows() {
        .type = Words<&Given::units, &DataParallel::units, WrappedUnits::kBlock,
                      WrappedUnits::kLayer, WrappedUnits::kModel>(),
        .uses = {TakenByReference(), Of(kFsdp1), Of(kFsdp2)},
-       .values =
-           "what is wrapped: `block` (each block; the rest is the root), `layer` (also the "
-           "embedding and the head, each by itself unless they share a tensor) or `model` (the "
-           "whole model is one unit)",
+       .values = "the modules that are wrapped: `block` (each block; the rest is the root), "
+                 "`layer` (also the embedding and the head, each by itself unless they share a "
+                 "tensor) or `model` (the whole model is one unit)",
        .default_value = "`block`"},
       {.key = "unit_blocks",
        .type = Count{&Given::unit_blocks, &DataParallel::unit_blocks, 1, kMostUnits},
@@ -272,7 +270,7 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {Of(kFsdp1)},
        .idle = [](const Plan& plan) -> std::string_view {
          return SizeOf(plan.training.parameter_dtype) < SizeOf(DataType::kFp32)
-                    ? "with parameters of 16 bits, which nobody casts"
+                    ? "with 16-bit parameters, which need no cast"
                     : "";
        },
        .values =

@@ -138,34 +138,35 @@ TEST(ExpertRules, DeepSpeedsLayersHaveDeepSpeedsConditions) {
   };
   const Refused refused[] = {
       {[](Request& r) { r.zero_stage = 3; }, "data_parallel.zero_stage",
-       "DeepSpeed's own layer of experts does not go with ZeRO-3 ('MoE not supported with Stage "
-       "3'), and zero_stage is 3"},
+       "DeepSpeed's own layer of experts does not support ZeRO-3 ('MoE not supported with Stage "
+       "3'), but zero_stage is 3"},
       {[](Request& r) {
          r.zero_stage = 3;
          r.expert_implementation = ExpertImplementation::kAutoEp;
        },
-       "data_parallel.zero_stage", "AutoEP with ZeRO-3 is not modelled, and zero_stage is 3"},
+       "data_parallel.zero_stage", "AutoEP with ZeRO-3 is not modelled, but zero_stage is 3"},
       {[](Request& r) { r.expert_implementation = ExpertImplementation::kTransformers; },
-       "parallelism.expert", "ranks have all experts of transformers' layers, and expert is 4"},
+       "parallelism.expert",
+       "with transformers' layers, every rank has all experts, but expert is 4"},
       {[](Request& r) { r.expert_implementation = ExpertImplementation::kTorchtitan; },
        "experts.implementation",
-       "torchtitan's layers are sharded by fsdp2, and implementation is torchtitan"},
+       "only fsdp2 shards torchtitan's layers, but implementation is torchtitan"},
       {[](Request& r) {
          r.expert_implementation = ExpertImplementation::kAutoEp;
          r.min_capacity = 4;
        },
        "experts.implementation",
-       "DeepSpeed's own layer has capacities, and min_capacity is given for autoep"},
+       "only DeepSpeed's own layer has an expert capacity, but min_capacity is given for autoep"},
       {[](Request& r) { r.expert_products = model::ExpertProducts::kGrouped; }, "experts.products",
-       "DeepSpeed's own layer runs one expert after the other, and products is grouped"},
+       "DeepSpeed's own layer runs one expert after another, but products is grouped"},
       {[](Request& r) { r.router_dtype = DataType::kBf16; }, "experts.router_dtype",
-       "the gate of DeepSpeed's own layer computes in fp32, and router_dtype is bf16"},
+       "the gate of DeepSpeed's own layer computes in fp32, but router_dtype is bf16"},
       {[](Request& r) {
          r.deepspeed = DeepSpeedRequest();
          r.deepspeed->reduce_scatter = false;
        },
        "data_parallel.deepspeed.reduce_scatter",
-       "ZeRO-1 and ZeRO-2 with groups of experts need reduce_scatter, which is false"},
+       "ZeRO-1 and ZeRO-2 with expert groups need reduce_scatter, but reduce_scatter is false"},
       {[](Request& r) {
          r.zero_stage = 1;
          r.tensor = 2;
@@ -185,8 +186,9 @@ TEST(ExpertRules, DeepSpeedsLayersHaveDeepSpeedsConditions) {
   Request fsdp2 = DeepSpeed();
   fsdp2.framework = Framework::kFsdp2;
   fsdp2.expert_implementation = ExpertImplementation::kAutoEp;
-  EXPECT_EQ(Check(fsdp2, EightExperts()).front().message,
-            "fsdp2 shards torchtitan's layers or transformers', and implementation is autoep");
+  EXPECT_EQ(
+      Check(fsdp2, EightExperts()).front().message,
+      "fsdp2 shards only the layers of torchtitan and transformers, but implementation is autoep");
 }
 
 Request Overlapping() {

@@ -33,9 +33,8 @@ Sentences IdleOf(const Request& request) {
 TEST(IdleSettings, SaysWhyARowIsIdle) {
   Request request = RequestOf(Framework::kReference, 0);
   request.host_waits = HostWaits::kStep;
-  EXPECT_EQ(IdleOf(request),
-            Sentences{"training.host_waits has no effect with framework reference, which leaves "
-                      "the host out"});
+  EXPECT_EQ(IdleOf(request), Sentences{"training.host_waits has no effect with framework "
+                                       "reference, which does not model the host"});
   request.host_waits = HostWaits::kLaunch;  // nothing overlaps
   EXPECT_EQ(IdleOf(request), Sentences());
   request.host_waits = HostWaits::kNever;  // the default
@@ -54,9 +53,8 @@ TEST(IdleSettings, NothingIsSentOrBesideOnOneGpu) {
   EXPECT_EQ(IdleOf(request), Sentences());
   request = RequestOf(Framework::kReference, 0);
   request.host_waits = HostWaits::kLaunch;
-  EXPECT_EQ(idle(request),
-            Sentences{"training.host_waits has no effect with framework reference on one GPU, "
-                      "where nothing runs beside anything else"});
+  EXPECT_EQ(idle(request), Sentences{"training.host_waits has no effect with framework reference "
+                                     "on one GPU, where nothing runs concurrently"});
 }
 
 TEST(IdleSettings, ComparesTheKernelsOfLayers) {

@@ -246,7 +246,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.torch = Version{1, 13};
        },
        "data_parallel.shard_group_size", "plan.version-without-setting",
-       "shard_group_size of fsdp1 came with torch 2.0, not yet in 1.13"},
+       "fsdp1's shard_group_size was introduced in torch 2.0 and is not in 1.13"},
       {[](Request& r) {
          r.framework = Framework::kFsdp1;
          r.zero_stage = 3;
@@ -254,7 +254,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.torch = Version{1, 12};
        },
        "data_parallel.limit_all_gathers", "plan.version-without-setting",
-       "limit_all_gathers of fsdp1 came with torch 1.13, not yet in 1.12"},
+       "fsdp1's limit_all_gathers was introduced in torch 1.13 and is not in 1.12"},
       {[](Request& r) { r.sequence_length = 1025; }, "training.sequence_length",
        "plan.sequence-too-long", "the model has 1024 positions, but sequence_length is 1025"},
       {[](Request& r) { r.micro_batch_size = 16'385; }, "training.micro_batch_size",
@@ -335,8 +335,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.reduce_dtype = DataType::kBf16;
        },
        "training.reduce_dtype", "plan.dtype-not-of-framework",
-       "megatron reduces its main gradients as they are, gradient_dtype is fp32 and reduce_dtype "
-       "is bf16"},
+       "megatron reduces main gradients in their own type, fp32, but reduce_dtype is bf16"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.zero_stage = 1;
@@ -344,8 +343,8 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.overlap_param_gather = true;
        },
        "data_parallel.overlap_param_gather", "plan.overlap",
-       "megatron gathers parameters in the next forward only where gradients are reduced during "
-       "backward, overlap is false and overlap_param_gather is true"},
+       "overlap_param_gather needs gradients that are reduced during backward, but overlap is "
+       "false"},
       {[](Request& r) {
          r.framework = Framework::kNanotron;
          r.zero_stage = 2;
@@ -357,19 +356,19 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.precision = DataType::kFp32;
        },
        "training.precision", "plan.dtype-not-of-framework",
-       "nanotron's gradient accumulator takes parameters of 16 bits, and precision is fp32"},
+       "nanotron's gradient accumulator needs 16-bit parameters, but precision is fp32"},
       {[](Request& r) {
          r.framework = Framework::kNanotron;
          r.gradient_dtype = DataType::kBf16;
        },
        "training.gradient_dtype", "plan.dtype-not-of-framework",
-       "nanotron adds gradients up in fp32, and gradient_dtype is bf16"},
+       "nanotron accumulates gradients in fp32, but gradient_dtype is bf16"},
       {[](Request& r) {
          r.framework = Framework::kNanotron;
          r.parameter_dtype = DataType::kFp32;
        },
        "training.parameter_dtype", "plan.dtype-not-of-framework",
-       "nanotron keeps parameters in bf16, and parameter_dtype is fp32"},
+       "nanotron keeps parameters in bf16, but parameter_dtype is fp32"},
       {[](Request& r) {
          r.framework = Framework::kNanotron;
          r.overlap = false;
@@ -380,16 +379,14 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.reduce_dtype = DataType::kFp32;
        },
        "training.reduce_dtype", "plan.dtype-not-of-framework",
-       "ddp reduces gradients in the parameters' type, parameter_dtype is bf16 and reduce_dtype "
-       "is fp32"},
+       "ddp reduces gradients in the type of the parameters, bf16, but reduce_dtype is fp32"},
       {[](Request& r) {
          r.framework = Framework::kDdp;
          r.parameter_dtype = DataType::kFp32;
          r.gradient_dtype = DataType::kBf16;
        },
        "training.gradient_dtype", "plan.dtype-not-of-framework",
-       "ddp reduces gradients in the parameters' type, parameter_dtype is fp32 and "
-       "gradient_dtype is bf16"},
+       "ddp reduces gradients in the type of the parameters, fp32, but gradient_dtype is bf16"},
       {[](Request& r) {
          r.framework = Framework::kDdp;
          r.prefetch = 1;

@@ -22,8 +22,8 @@ class LengthRules : public Rules {
     if (!request_.lengths || !request_.sequence_length) return;
     const Lengths& lengths = *request_.lengths;
     if (request_.document_length) {
-      Refuse(fmt::format("document_length {} and lengths are both given; document_length is short "
-                         "for lengths with one entry",
+      Refuse(fmt::format("document_length {} and lengths are both given, but document_length is "
+                         "shorthand for lengths with one entry",
                          *request_.document_length),
              "keep only one of them: --set training.document_length=null");
     }

@@ -39,7 +39,7 @@ class LoraRules : public Rules {
              "write precision: fp8, or frozen_dtype: bf16");
     }
     if (request_.framework && StyleOf(*request_.framework).shards_frozen) {
-      refuse(fmt::format("{} gathers frozen parameters in the type that it computes in",
+      refuse(fmt::format("{} gathers frozen parameters in the type of the computation",
                          plan::Name(*request_.framework)),
              "write frozen_dtype: bf16, or leave it out");
     }
@@ -50,8 +50,8 @@ class LoraRules : public Rules {
     if (tensor == 1) return;
     if (!StyleOf(*request_.framework).divides_adapters) {
       Add("parallelism.tensor", "plan.lora",
-          fmt::format("adapters are modelled only with Megatron's way to divide them: framework is "
-                      "{} and tensor is {}",
+          fmt::format("adapters on tensor-parallel ranks are modelled only as Megatron-LM divides "
+                      "them: framework is {} and tensor is {}",
                       plan::Name(*request_.framework), tensor),
           "write framework: megatron or reference, or tensor: 1");
     }
@@ -60,17 +60,17 @@ class LoraRules : public Rules {
     for (const auto& [name, extent, columns] : facts_.divided) {
       if (!parts || name != "num_key_value_heads" || extent >= tensor) continue;
       Add("training.lora.targets", "plan.lora",
-          fmt::format("ranks that share key-value heads compute queries, keys and values in one "
-                      "product: num_key_value_heads is {} and tensor is {}",
+          fmt::format("ranks that share key-value heads need one adapter for queries, keys and "
+                      "values: num_key_value_heads is {} and tensor is {}",
                       extent, tensor),
-          "write linear_qkv");
+          "write targets: linear_qkv");
     }
     if (request_.lora->rank % tensor == 0) return;
     Add("training.lora.rank", "plan.lora",
-        fmt::format("tensor-parallel ranks divide the columns of an adapter's first matrix: tensor "
-                    "is {} and rank is {}",
+        fmt::format("the rank of adapters does not divide among tensor-parallel ranks: tensor is "
+                    "{} and rank is {}",
                     tensor, request_.lora->rank),
-        fmt::format("write a multiple of {}", tensor));
+        fmt::format("write a rank that is a multiple of {}", tensor));
   }
 
   void CheckSharded() {
@@ -78,8 +78,8 @@ class LoraRules : public Rules {
         request_.zero_stage.value_or(0) == 3 && !StyleOf(*request_.framework).shards_frozen;
     if (shards) {
       Add("data_parallel.zero_stage", "plan.lora",
-          fmt::format("{} with frozen parameters of lora is modelled only if each rank has all of "
-                      "them: zero_stage is 3",
+          fmt::format("{} with lora is modelled only if each rank has all frozen parameters: "
+                      "zero_stage is 3",
                       plan::Name(*request_.framework)),
           "write zero_stage: 0, 1 or 2, or framework: fsdp1 or fsdp2");
     }

@@ -19,8 +19,8 @@ TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor = 8;
        },
        "training.lora.rank", "plan.lora",
-       "tensor-parallel ranks divide the columns of an adapter's first matrix: tensor is 8 and "
-       "rank is 4"},
+       "the rank of adapters does not divide among tensor-parallel ranks: tensor is 8 and rank is "
+       "4"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.framework = Framework::kFsdp2;
@@ -28,15 +28,15 @@ TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor = 2;
        },
        "parallelism.tensor", "plan.lora",
-       "adapters are modelled only with Megatron's way to divide them: framework is fsdp2 and "
-       "tensor is 2"},
+       "adapters on tensor-parallel ranks are modelled only as Megatron-LM divides them: framework "
+       "is fsdp2 and tensor is 2"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.zero_stage = 3;
        },
        "data_parallel.zero_stage", "plan.lora",
-       "reference with frozen parameters of lora is modelled only if each rank has all of them: "
-       "zero_stage is 3"},
+       "reference with lora is modelled only if each rank has all frozen parameters: zero_stage is "
+       "3"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.framework = Framework::kFsdp2;

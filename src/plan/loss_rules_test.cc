@@ -19,15 +19,15 @@ TEST(LossRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor = 2;
        },
        "training.loss", "plan.loss",
-       "2 ranks divide the vocabulary and must agree on all logits: loss is chunked"},
+       "with 2 tensor-parallel ranks, the loss needs all logits at once: loss is chunked"},
       {[](Request& r) {
          r.loss = model::Loss::kChunked;
          r.pipeline = 4;
          r.schedule = "zb_h1";
        },
        "training.loss", "plan.loss",
-       "zb_h1 splits backward, and the weight gradient of the head would wait for all logits: "
-       "loss is chunked"},
+       "zb_h1 splits backward, so the head's weight gradient would need all logits at once: loss "
+       "is chunked"},
       {[](Request& r) {
          r.loss = model::Loss::kChunked;
          r.micro_batch_size = 1 << 10;

@@ -65,12 +65,11 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
-       .values =
-           "how the matrix products of a rank's experts are launched: `grouped` (one kernel), "
-           "`streams` (one kernel per expert, on four streams; Transformer Engine's "
-           "GroupedLinear), `looped` (one kernel per expert, one after the other; Megatron-Core "
-           "without `moe_grouped_gemm`; in transformers before 5, the host also waits for the "
-           "tokens of each expert)",
+       .values = "how the matrix products of a rank's experts are launched. `grouped`: one kernel. "
+                 "`streams`: one kernel per expert, on four streams (Transformer Engine's "
+                 "GroupedLinear). `looped`: one kernel per expert, one after the other "
+                 "(Megatron-Core without `moe_grouped_gemm`). In transformers before 5, the host "
+                 "also waits for the tokens of each expert",
        .default_value =
            "`grouped`; transformers' layers and AutoEP before torch 2.9, and DeepSpeed's own "
            "layer: `looped`; megatron: `streams`, as in recipes; Megatron-Core's own default is "
@@ -105,11 +104,12 @@ std::vector<MixtureSetting> Rows() {
        .needed = kNeeded,
        .idle = [](const Plan& plan) -> std::string_view {
          if (!model::SendsTokensOnce(plan.mixture.dispatcher)) {
-           return "with this dispatcher, which sends a token to each of its experts; take deepep "
-                  "or "
-                  "hybridep";
+           return "with this dispatcher, which sends a row to each expert of a token; write deepep "
+                  "or hybridep";
          }
-         return plan.mixture.node_limit == 0 ? "beyond the nodes that share experts out" : "";
+         return plan.mixture.node_limit == 0
+                    ? "at or above the number of nodes that divide the experts"
+                    : "";
        },
        .shown = [](const Mixture& mixture) { return mixture.node_limit > 0; },
        .values =

@@ -107,7 +107,7 @@ class OptimizerRules : public Rules {
   void CheckLamb() {
     if (request_.framework && !StyleOf(*request_.framework).lamb) {
       Refuse(kOptimizer,
-             fmt::format("LAMB is modelled as Apex's FusedLAMB with ddp: framework is {}",
+             fmt::format("LAMB is modelled only as Apex's FusedLAMB with ddp: framework is {}",
                          plan::Name(*request_.framework)),
              "write framework: ddp or reference, or optimizer: adamw");
     } else if (request_.zero_stage.value_or(0) > 0) {
@@ -134,8 +134,9 @@ class OptimizerRules : public Rules {
 
   void CheckAdamW8bit() {
     if (request_.framework && !StyleOf(*request_.framework).adamw_8bit) {
-      RefuseFramework("8-bit AdamW needs bitsandbytes or torchao, with modules of PyTorch",
-                      FrameworksWith(&FrameworkStyle::adamw_8bit));
+      RefuseFramework(
+          "8-bit AdamW is modelled only for PyTorch modules, with bitsandbytes or torchao",
+          FrameworksWith(&FrameworkStyle::adamw_8bit));
     }
   }
 
@@ -144,10 +145,10 @@ class OptimizerRules : public Rules {
     if (!request_.framework || StyleOf(*request_.framework).lion_and_adafactor) return;
     const bool lion = request_.optimizer == Optimizer::kLion;
     const char* const rule =
-        !lion ? "Adafactor is modelled as in transformers, over whole or flat parameters"
+        !lion ? "Adafactor is modelled only for whole or flat parameters, as in transformers"
         : StyleOf(*request_.framework).distributed_tensors
             ? "Lion is modelled as in bitsandbytes, whose kernels cannot read DTensors"
-            : "Lion is modelled as in bitsandbytes, with modules of PyTorch";
+            : "Lion is modelled only for PyTorch modules, as in bitsandbytes";
     RefuseFramework(rule, FrameworksWith(&FrameworkStyle::lion_and_adafactor));
   }
 
@@ -159,7 +160,7 @@ class OptimizerRules : public Rules {
     RefuseFramework(
         style.flattens
             ? "Muon multiplies matrices, but this framework's optimizer has flat parameters"
-            : "Muon is modelled as in torch.optim, Dion and Megatron-LM",
+            : "Muon is modelled only as in torch.optim, Dion and Megatron-LM",
         "ddp, fsdp2 or megatron");
   }
 

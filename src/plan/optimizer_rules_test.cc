@@ -70,13 +70,13 @@ TEST(OptimizerRules, NameEveryImpossibleCombinationWithBothValues) {
   request = With(Optimizer::kMuon, Framework::kMegatron);
   request.zero_stage = 1;
   ExpectFault(request, EightDevices(), "data_parallel.zero_stage", kCode,
-              "Megatron-LM's muon does not go with its distributed optimizer (its dist_muon, which "
-              "shares out whole matrices, is not modelled): zero_stage is 1");
+              "Megatron-LM's muon does not support the distributed optimizer (dist_muon, which "
+              "distributes whole matrices, is not modelled): zero_stage is 1");
   Facts facts = EightDevices();
   facts.matrix_rows = {4096, 100};
-  ExpectFault(With(Optimizer::kMuon, Framework::kFsdp2), facts, "training.optimizer", kCode,
-              "Dion's Muon exchanges equal parts of matrices, and one of 100 rows does not divide "
-              "among 8 ranks");
+  ExpectFault(
+      With(Optimizer::kMuon, Framework::kFsdp2), facts, "training.optimizer", kCode,
+      "Dion's Muon exchanges equal parts of each matrix, but 100 rows do not divide among 8 ranks");
 }
 
 TEST(OptimizerRules, UpdatesInBackwardHaveOneGradientAtATime) {

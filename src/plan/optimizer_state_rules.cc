@@ -154,12 +154,12 @@ class OptimizerStateRules : public Rules {
       }
     };
     if (!Short()) {
-      refuse("megatron's precision-aware optimizer needs 16-bit parameters");
+      refuse("without 16-bit parameters, megatron has no precision-aware optimizer");
     } else if (request_.zero_stage == 0) {
-      refuse("megatron's precision-aware optimizer is distributed and zero_stage is 0");
+      refuse("at zero_stage 0, megatron has no precision-aware optimizer");
     } else if (request_.optimizer != Optimizer::kAdamW ||
                OptimizerImplementationOf(request_) != OptimizerImplementation::kFused) {
-      refuse("megatron's precision-aware optimizer needs Transformer Engine's FusedAdam");
+      refuse("without Transformer Engine's FusedAdam, megatron has no precision-aware optimizer");
     } else if (request_.optimizer_cpu_offload.value_or(false)) {
       refuse("with optimizer_cpu_offload, the host updates FP32 values");
     } else if (request_.copy_main_gradients.value_or(false)) {

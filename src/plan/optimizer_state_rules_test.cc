@@ -72,15 +72,15 @@ TEST(OptimizerStateRules, NameEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 0;
        },
        kStates, kNotOfFramework,
-       "megatron's precision-aware optimizer is distributed and zero_stage is 0, but "
-       "optimizer_state_dtype is bf16"},
+       "at zero_stage 0, megatron has no precision-aware optimizer, but optimizer_state_dtype is "
+       "bf16"},
       {[](Request& r) {
          r.master_weights = MasterWeights::kFp16Remainder;
          r.optimizer = Optimizer::kSgd;
          Megatron(r);
        },
        kMaster, kNotOfFramework,
-       "megatron's precision-aware optimizer needs Transformer Engine's FusedAdam, but "
+       "without Transformer Engine's FusedAdam, megatron has no precision-aware optimizer, but "
        "master_weights is fp16_remainder"},
       {[](Request& r) {
          r.optimizer_state_dtype = DataType::kBf16;
@@ -97,15 +97,15 @@ TEST(OptimizerStateRules, NameEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 2;
        },
        kMaster, kNotOfFramework,
-       "deepspeed keeps FP32 master weights and moments (what bf16_master_weights_and_grads and "
-       "bf16_optimizer_states make of them is not modelled), but master_weights is none"},
+       "deepspeed keeps FP32 master weights and moments (bf16_master_weights_and_grads and "
+       "bf16_optimizer_states are not modelled), but master_weights is none"},
       {[](Request& r) {
          r.optimizer_state_dtype = DataType::kBf16;
          r.framework = Framework::kNanotron;
          r.zero_stage = 1;
        },
        kStates, kNotOfFramework,
-       "nanotron's gradient accumulator keeps FP32 master weights, and moments with them, but "
+       "nanotron's gradient accumulator keeps FP32 master weights and FP32 moments, but "
        "optimizer_state_dtype is bf16"},
   };
   ExpectEach(cases);

@@ -160,10 +160,9 @@ std::vector<ParallelismSetting> Rows() {
            "the order of the layers. Megatron-LM's layout, `Et*3|(tt|)*2L`, says the same. In a "
            "layer list every layer is a block. The first stage, with the embedding, and the last, "
            "with the head, may have 0 blocks",
-       .default_value =
-           "equal parts; fsdp2: parts that differ by one, with the larger ones first "
-           "(torchtitan); nanotron: each stage takes blocks until it has its part of the weights "
-           "of products, which include the head's"},
+       .default_value = "equal parts. fsdp2: parts that differ by one, the larger ones first "
+                        "(torchtitan). nanotron: each stage takes blocks until it has its part of "
+                        "the weights of products, which include the head's"},
       {.key = "account_for_embedding_in_pipeline_split",
        .type = OwnNotation<&Given::account_for_embedding_in_pipeline_split>(),
        .uses = {},

@@ -61,11 +61,11 @@ std::string_view WhyNoHostWaits(const Plan& plan) {
     const bool one_gpu = GradientRanks(plan) == 1 && axes.tensor == 1 && axes.pipeline == 1 &&
                          axes.context == 1 && axes.expert == 1;
     return textbook && one_gpu
-               ? "with framework reference on one GPU, where nothing runs beside anything else"
+               ? "with framework reference on one GPU, where nothing runs concurrently"
                : "";
   }
   if (textbook) {
-    return "with framework reference, which leaves the host out";
+    return "with framework reference, which does not model the host";
   }
   return waits != HostWaits::kPhase && WaitsAnyway(plan)
              ? "with framework deepspeed at stage 3, whose host waits there in any case"
@@ -214,11 +214,10 @@ std::vector<TrainingSetting> Rows() {
        .shown = IsSelective,
        .values =
            "the modules of each block that `selective` recomputes, separated by spaces or as a "
-           "list (Megatron-LM's `--recompute-modules`). `core_attn`: the core of attention; "
-           "`mlp`: the feed-forward layer, from its input; `layernorm`: both norms, whose outputs "
-           "are not kept; `moe`: the layer of a mixture, from its input; `moe_act`: its "
-           "activations; `mla_up_proj`: queries, keys and values of latent attention, from their "
-           "vectors",
+           "list (Megatron-LM's `--recompute-modules`). `core_attn`: the core of attention. `mlp`: "
+           "the feed-forward layer, from its input. `layernorm`: both norms, whose outputs are not "
+           "kept. `moe`: the layer of a mixture, from its input. `moe_act`: its activations. "
+           "`mla_up_proj`: queries, keys and values of latent attention, from their vectors",
        .default_value = "`core_attn`"},
       {.key = "checkpoint_early_stop",
        .type = Switch{&Given::checkpoint_early_stop, &Training::checkpoint_early_stop},
@@ -299,9 +298,8 @@ std::vector<TrainingSetting> Rows() {
                      model::Implementation::kHuggingFace>(),
        .uses = {},
        .of_architectures = true,
-       .values =
-           "whose kernels compute norms: `fused`, `eager`, `huggingface`, `compiled`, `apex` or "
-           "`transformer_engine`, explained below",
+       .values = "the kernels that compute norms: `fused`, `eager`, `huggingface`, `compiled`, "
+                 "`apex` or `transformer_engine`, explained below",
        .default_value = "`compiled` with `compile`; `apex` for megatron; `fused` for "
                         "reference; else `eager` with PyTorch before 2.9, "
                         "then `fused`"},
@@ -314,7 +312,8 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .had_by = HasRotaryPositions,
        .needed = "rotary positions",
-       .values = "whose kernels rotate queries and keys: the same words as `norm`, explained below",
+       .values = "the kernels that rotate queries and keys: the same words as for `norm`, "
+                 "explained below",
        .default_value = "`compiled` with `compile`; `apex` for megatron; `fused` for "
                         "reference; else `eager`"},
       {.key = "activation_function",
@@ -325,7 +324,8 @@ std::vector<TrainingSetting> Rows() {
                  model::Implementation::kTransformerEngine, model::Implementation::kHuggingFace>(),
        .uses = {},
        .of_architectures = true,
-       .values = "whose kernels compute GELU or SwiGLU: the same words as `norm`, explained below",
+       .values =
+           "the kernels that compute GELU or SwiGLU: the same words as for `norm`, explained below",
        .default_value = "`compiled` with `compile`; `fused` for megatron; else `eager`"},
       {.key = "repeat_kv",
        .type = Switch{&Given::repeat_kv, &Training::repeat_kv},
@@ -364,12 +364,11 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = PacksAlike,
-       .values =
-           "tokens of a document. Documents of this length are packed to fill each sequence, and "
-           "attention stays within a document (FlashAttention of varying lengths, as in NeMo's "
-           "fine-tuning with packed sequences). Not with `attention: math` and `fused_softmax`, "
-           "which compute all scores and then mask. It is short for packed `lengths` with one "
-           "length",
+       .values = "tokens of a document. Documents of this length are packed to fill each sequence, "
+                 "and attention stays within a document (FlashAttention of varying lengths, as in "
+                 "NeMo's fine-tuning with packed sequences). Not with `attention: math` and "
+                 "`fused_softmax`, which compute all scores and then mask. It is shorthand for "
+                 "packed `lengths` with one length",
        .default_value = "each sequence is one document, or kernels do not use its mask"},
       {.key = "lengths",
        .type = OwnNotation<&Given::lengths>(),
@@ -387,9 +386,8 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = [](const Training& training) { return training.precision == DataType::kFp8; },
-       .values =
-           "with `precision: fp8`: whose layers cast, and how the scale of a tensor is found: "
-           "`delayed`, `current`, `torchao` or `torchao_rowwise`, explained below",
+       .values = "with `precision: fp8`: the layers that cast, and how they find the scale of a "
+                 "tensor: `delayed`, `current`, `torchao` or `torchao_rowwise`, explained below",
        .default_value = "`torchao` with fsdp2, else `delayed`"},
       {.key = "tensor_overlap",
        .type = Words<&Given::tensor_overlap, &Training::tensor_overlap, model::TensorOverlap::kNone,
@@ -422,8 +420,8 @@ std::vector<TrainingSetting> Rows() {
            [](const Training& training) { return !training.async_tensor_model_parallel_allreduce; },
        .values =
            "`true`: without sequence parallelism, backward sums the gradients of a linear layer's "
-           "input during the product of its weight gradient; `false`: after it, the behavior of "
-           "Megatron-LM before October 2021 and of Megatron-DeepSpeed",
+           "input during the product of its weight gradient. `false`: it sums them after that "
+           "product, the behavior of Megatron-LM before October 2021 and of Megatron-DeepSpeed",
        .default_value = "`true`"},
       {.key = "make_vocab_size_divisible_by",
        .type = Count{&Given::make_vocab_size_divisible_by, &Training::make_vocab_size_divisible_by,

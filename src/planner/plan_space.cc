@@ -94,15 +94,15 @@ Result<PlanSpace> PlanSpace::Around(const scenario::Scenario& scenario,
         Diagnostics{{"planner.space", {"--vary", 0, 0}, std::move(message), std::move(hint)}});
   };
   if (families > static_cast<double>(kMostFamilies)) {
-    return refuse(fmt::format("the space is too large: {1:.0f} combinations of layout and training "
-                              "settings, at most {0}",
+    return refuse(fmt::format("the space has {1:.0f} combinations of layout and training settings, "
+                              "but a search can have at most {0}",
                               kMostFamilies, families),
                   "shrink the space: choose axes with --only data,tensor,pipeline, choose "
                   "frameworks with --framework, or keep a setting with --fix KEY");
   }
   if (space.size_ == 0) {
     return refuse(
-        "no plan is left",
+        "the space has no plans",
         "no framework in the search has this zero_stage: choose another with --framework");
   }
   space.parts_ = std::move(built->parts);

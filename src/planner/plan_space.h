@@ -31,6 +31,9 @@ struct SpaceOptions {
   // Plan 0 is the scenario itself, without overrides.
   bool own = false;
   WrittenValueOf value_of;  // values written in the scenario
+  // Written keys whose values a framework refuses at a stage, although the scenario's framework
+  // takes them. Their defaults stand in its plans.
+  std::function<std::vector<std::string>(plan::Framework, int stage)> refused_by;
 };
 
 // A setting given in the scenario that some plans keep; other values of it are not searched.

@@ -34,6 +34,7 @@ constexpr const char* kFramework = "data_parallel.framework";
 constexpr const char* kStage = "data_parallel.zero_stage";
 constexpr const char* kSection = "data_parallel.";
 constexpr const char* kTraining = "training.";
+constexpr const char* kExperts = "experts.";
 constexpr const char* kAxes = "parallelism.";
 
 constexpr const char* kCompile = "training.compile";
@@ -66,6 +67,7 @@ bool IsFor(Framework framework, std::string_view key) {
     return setting == nullptr || setting->uses.Has(framework);
   };
   if (section == "training") return is_of(plan::FindSetting(plan::TrainingSettings(), word));
+  if (section == "experts") return is_of(plan::FindSetting(plan::MixtureSettings(), word));
   if (section == "data_parallel")
     return is_of(plan::FindSetting(plan::DataParallelSettings(), word));
   return true;
@@ -198,7 +200,7 @@ class Builder {
       const std::string option = fmt::format("--vary {}", axis.key);
       if (axis.key == kFramework && !options_.frameworks.empty()) {
         faults_.push_back(Refusal("planner.framework", option,
-                                  "frameworks are given both by --framework and by --vary",
+                                  "both --framework and --vary give frameworks",
                                   "remove one of the two options"));
       }
       if (!seen.insert(axis.key).second) {
@@ -311,7 +313,7 @@ class Builder {
       std::vector<const char*> names;
       for (const Framework known : plan::kFrameworks) names.push_back(plan::Name(known));
       faults_.push_back(Refusal("planner.vary", fmt::format("--vary {}", kFramework),
-                                fmt::format("there is no such framework: {}", Quoted(value)),
+                                fmt::format("this framework does not exist: {}", Quoted(value)),
                                 fmt::format("there are: {}", fmt::join(names, ", "))));
     }
     return frameworks;
@@ -411,7 +413,7 @@ class Builder {
     const bool own = framework == base().framework && stage == base().zero_stage;
     FixBatch(choices);
     FixTypes(framework, stage, choices);
-    LeaveOutOthers(framework, choices);
+    LeaveOutOthers(framework, stage, choices);
     if (size.key != nullptr) choices.first.emplace_back(size.key, fmt::format("{}", size.number));
     const bool devices_said =
         Has(kDevices) || (size.key != nullptr && std::string_view(size.key) == kDevices);
@@ -596,13 +598,30 @@ class Builder {
     }
   }
 
-  // Leaves out training settings that the scenario's framework has and this one does not.
-  void LeaveOutOthers(Framework framework, PlanChoices& choices) {
+  // Leaves out settings of training and experts that the scenario's framework has and this one
+  // does not, or not with that value.
+  void LeaveOutOthers(Framework framework, int stage, PlanChoices& choices) {
+    if (framework == base().framework) return;
+    const std::vector<std::string>& refused = RefusedBy(framework, stage);
     for (const std::string& key : given_) {
-      if (!key.starts_with(kTraining) || IsFor(framework, key) || Given(key) != nullptr) continue;
-      without_setting_[key].insert(plan::Name(framework));
+      if (!key.starts_with(kTraining) && !key.starts_with(kExperts)) continue;
+      const bool left_out =
+          std::any_of(choices.first.begin(), choices.first.end(),
+                      [&](const auto& setting) { return setting.first == key; });
+      if (left_out || Given(key) != nullptr || Fixed(key)) continue;
+      const bool has = IsFor(framework, key);
+      if (has && std::find(refused.begin(), refused.end(), key) == refused.end()) continue;
+      without_setting_[has ? fmt::format("{}: {}", key, *Written(key)) : key].insert(
+          plan::Name(framework));
       choices.first.emplace_back(key, kDefaultValue);
     }
+  }
+
+  // Keys of the scenario with values that this framework refuses and the scenario's does not.
+  const std::vector<std::string>& RefusedBy(Framework framework, int stage) {
+    const auto [known, is_new] = refused_.try_emplace({framework, stage});
+    if (is_new && options_.refused_by) known->second = options_.refused_by(framework, stage);
+    return known->second;
   }
 
   void NoteSettings() {
@@ -737,7 +756,9 @@ class Builder {
   std::map<std::string, std::shared_ptr<const PlanChoices>> choices_;
   // [type of the scenario] frameworks that do not support it.
   std::map<std::string, std::set<std::string>> without_type_;
-  // [training setting of the scenario] frameworks that do not have it.
+  // [framework, stage] RefusedBy.
+  std::map<std::pair<Framework, int>, std::vector<std::string>> refused_;
+  // [setting of the scenario] frameworks that do not have it.
   std::map<std::string, std::set<std::string>> without_setting_;
   std::vector<std::string> notes_;
   Diagnostics faults_;

@@ -348,7 +348,7 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
   EXPECT_EQ(Space().error()[0].code, "planner.vary");
 
   options_.vary = {{"data_parallel.framework", {"ddp", "zdp"}}};
-  EXPECT_EQ(Space().error()[0].message, "there is no such framework: 'zdp'");
+  EXPECT_EQ(Space().error()[0].message, "this framework does not exist: 'zdp'");
   EXPECT_EQ(Space().error()[0].hint,
             "there are: reference, ddp, fsdp1, fsdp2, deepspeed, megatron, nanotron");
 
@@ -363,8 +363,8 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
   options_.vary = {{"training.micro_batch_size", {}}};
   for (int i = 1; i <= 300'000; ++i) options_.vary[0].values.push_back(fmt::format("{}", i));
   EXPECT_EQ(Space().error()[0].message,
-            "the space is too large: 2400000 combinations of layout and training settings, at "
-            "most 2000000");
+            "the space has 2400000 combinations of layout and training settings, but a search can "
+            "have at most 2000000");
 }
 
 // FSDP's types: other frameworks take those that they support, and plans state the difference.

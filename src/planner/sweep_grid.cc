@@ -216,10 +216,11 @@ class Range {
                  fmt::format("begin above zero, and list zero separately: '{},...'", first_));
     }
     if (!multiplies_ && (to_.count - from_.count) / by_.count >= SweepGrid::kMostRows) {
-      return Fault("sweep.too-many",
-                   fmt::format("the range has {} values; a sweep may have at most {} combinations",
-                               (to_.count - from_.count) / by_.count + 1, SweepGrid::kMostRows),
-                   "take a larger step, or multiply: x2");
+      return Fault(
+          "sweep.too-many",
+          fmt::format("the range has {} values, but a sweep can have at most {} combinations",
+                      (to_.count - from_.count) / by_.count + 1, SweepGrid::kMostRows),
+          "take a larger step, or multiply: x2");
     }
     return std::nullopt;
   }
@@ -318,7 +319,7 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
   const std::size_t equals = text.find('=');
   const std::string_view key = Trimmed(text.substr(0, equals));
   if (equals == std::string_view::npos || key.empty()) {
-    return Fault(text, fmt::format("a key and its values are due: {}", Quoted(text)), kForm);
+    return Fault(text, fmt::format("--vary needs a key and its values: {}", Quoted(text)), kForm);
   }
   const std::string_view list = Trimmed(text.substr(equals + 1));
   if (list.empty()) {
@@ -335,10 +336,12 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
       return Fault(text, fmt::format("a value of '{}' is empty: {}", key, Quoted(list)), kForm);
     }
     if (value == kAll) {
-      return Fault(text,
-                   fmt::format("'all' stands for every value of '{}' and stands alone: {}", key,
-                               Quoted(list)),
-                   "leave the other values out; if a value is called all, put it in quotes");
+      return Fault(
+          text,
+          fmt::format(
+              "'all' means every value of '{}' and cannot be combined with other values: {}", key,
+              Quoted(list)),
+          "leave the other values out; if a value is called all, put it in quotes");
     }
     auto range = ReadRange(value);
     if (!range) {
@@ -388,12 +391,13 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
       const SweepAxis& longest = *std::max_element(
           axes.begin(), axes.end(),
           [](const SweepAxis& a, const SweepAxis& b) { return a.values.size() < b.values.size(); });
-      return Fault("sweep.too-many", axis.key,
-                   fmt::format("{} combinations are more than the {} that one sweep may have: {}",
-                               Combinations(axes), kMostRows, product),
-                   fmt::format("'{}' has the most values, {}: give it fewer (x2 instead of +1), "
-                               "or vary fewer keys at a time and set the others with --set",
-                               longest.key, longest.values.size()));
+      return Fault(
+          "sweep.too-many", axis.key,
+          fmt::format("the sweep has {} combinations, but one sweep can have at most {}: {}",
+                      Combinations(axes), kMostRows, product),
+          fmt::format("'{}' has the most values, {}: give it fewer (x2 instead of +1), "
+                      "or vary fewer keys at a time and set the others with --set",
+                      longest.key, longest.values.size()));
     }
     grid.rows_ *= values;
   }

@@ -55,16 +55,17 @@ TEST(SweepAxisTest, ValuesMayHoldAnEqualsSign) {
 
 TEST(SweepAxisTest, MistakesAreNamed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"", "a key and its values are due: ''"},
-      {"training.precision", "a key and its values are due: 'training.precision'"},
-      {"=1,2", "a key and its values are due: '=1,2'"},
+      {"", "--vary needs a key and its values: ''"},
+      {"training.precision", "--vary needs a key and its values: 'training.precision'"},
+      {"=1,2", "--vary needs a key and its values: '=1,2'"},
       {"training.precision=", "there are no values for 'training.precision'"},
       {"training.precision=  ", "there are no values for 'training.precision'"},
       {"a=1,,2", "a value of 'a' is empty: '1,,2'"},
       {"a=1,2,", "a value of 'a' is empty: '1,2,'"},
       {"a=1,2, 1", "'a' has a value twice: '1'"},
       {"a=1..4 x2,4", "'a' has a value twice: '4'"},
-      {"a=all,1", "'all' stands for every value of 'a' and stands alone: 'all,1'"},
+      {"a=all,1",
+       "'all' means every value of 'a' and cannot be combined with other values: 'all,1'"},
       {"a=1,4..2 +1", "the range is empty because it begins above its end: '4..2 +1'"},
   };
   for (const auto& [text, message] : cases) {
@@ -108,8 +109,8 @@ TEST(SweepGridTest, AMillionCombinationsAreTheMost) {
   ASSERT_FALSE(over.has_value());
   EXPECT_EQ(over.error()[0].code, "sweep.too-many");
   EXPECT_EQ(over.error()[0].message,
-            "2000000 combinations are more than the 1000000 that one sweep may have: "
-            "1000 x 1000 x 2");
+            "the sweep has 2000000 combinations, but one sweep can have at most 1000000: 1000 x "
+            "1000 x 2");
   EXPECT_THAT(over.error()[0].hint, HasSubstr("'a' has the most values, 1000"));
   // Twenty thousand-value axes would overflow a product in 64 bits.
   std::vector<SweepAxis> axes;

@@ -18,7 +18,8 @@ namespace stepcast::scenario {
 //  Ettt|ttt|ttt|ttL        four stages (with virtual stages, chunks), separated by |
 //  Et*3|(tt|)*29|L         *N repeats the item before it; commas are ignored
 //
-// E is the embedding, only at the start; t a block; L the head with its loss, only at the end.
+// E is the embedding, only at the start; t a block; L the head with its loss, only at the end. m is
+// the model's module for further tokens, directly before L.
 
 // The number of blocks of each stage; or the error, as the end of a sentence.
 tl::expected<std::vector<std::int64_t>, std::string> ParseStageLayout(std::string_view layout);

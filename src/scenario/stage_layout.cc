@@ -38,10 +38,10 @@ class Expansion {
           return text;
         }
         ++at_;
-      } else if (std::string_view("EtL|").find(symbol) != std::string_view::npos) {
+      } else if (std::string_view("EtmL|").find(symbol) != std::string_view::npos) {
         item = symbol;
       } else {
-        fault_ = fmt::format("only E, t, L and | are allowed, not '{}'", symbol);
+        fault_ = fmt::format("only E, t, m, L and | are allowed, not '{}'", symbol);
         return text;
       }
       Append(item, Times(), text);
@@ -85,12 +85,16 @@ tl::expected<std::vector<std::int64_t>, std::string> ParseStageLayout(std::strin
   if (text->size() < 2 || text->front() != 'E' || text->back() != 'L') {
     return tl::unexpected(std::string("it must begin with E and end with L"));
   }
+  std::string_view stages = std::string_view(*text).substr(1, text->size() - 2);
+  if (stages.ends_with('m')) stages.remove_suffix(1);
   std::vector<std::int64_t> blocks{0};
-  for (const char symbol : std::string_view(*text).substr(1, text->size() - 2)) {
+  for (const char symbol : stages) {
     if (symbol == '|') {
       blocks.push_back(0);
     } else if (symbol == 't') {
       ++blocks.back();
+    } else if (symbol == 'm') {
+      return tl::unexpected(std::string("m is modelled only once, directly before L"));
     } else {
       return tl::unexpected(std::string("E must come first and L last, each once"));
     }

@@ -18,6 +18,8 @@ TEST(StageLayout, CountsBlocks) {
   EXPECT_EQ(Blocks("Et*3|(tt|)*3,L"), (std::vector<std::int64_t>{3, 2, 2, 2, 0}));
   EXPECT_EQ(Blocks("E|(t*2|t|)*2t*10L"), (std::vector<std::int64_t>{0, 2, 1, 2, 1, 10}));
   EXPECT_EQ(Blocks("EL"), (std::vector<std::int64_t>{0}));
+  // The module for further tokens is not a block.
+  EXPECT_EQ(Blocks("Et|(tt|)*2tmL"), (std::vector<std::int64_t>{1, 2, 2, 1}));
 }
 
 TEST(StageLayout, SaysWhatIsWrong) {
@@ -25,7 +27,9 @@ TEST(StageLayout, SaysWhatIsWrong) {
   EXPECT_EQ(fault("tt|ttL"), "it must begin with E and end with L");
   EXPECT_EQ(fault(""), "it must begin with E and end with L");
   EXPECT_EQ(fault("Et|Et|tL"), "E must come first and L last, each once");
-  EXPECT_EQ(fault("Et|tm|L"), "only E, t, L and | are allowed, not 'm'");
+  EXPECT_EQ(fault("Et|tm|L"), "m is modelled only once, directly before L");
+  EXPECT_EQ(fault("Et|tmmL"), "m is modelled only once, directly before L");
+  EXPECT_EQ(fault("Et|tx|L"), "only E, t, m, L and | are allowed, not 'x'");
   EXPECT_EQ(fault("E(t|tL"), "a '(' has no ')'");
   EXPECT_EQ(fault("Et)|tL"), "a ')' has no '('");
   EXPECT_EQ(fault("Et*|tL"), "a * needs a number of 1 or more after it");

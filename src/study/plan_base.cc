@@ -7,7 +7,6 @@
 #include "fmt/format.h"
 #include "src/scenario/key_values.h"
 #include "src/scenario/load.h"
-#include "src/scenario/variants.h"
 
 namespace stepcast::study {
 namespace {
@@ -137,6 +136,27 @@ class BaseLoader {
 Result<PlanBase> LoadPlanBase(const std::string& scenario, const std::vector<std::string>& set,
                               scenario::InputCache& cache) {
   return BaseLoader(scenario, set, cache).Run();
+}
+
+std::vector<std::string> RefusedBy(plan::Framework framework, int zero_stage,
+                                   const scenario::Scenario& base, scenario::Variants& variants) {
+  const auto refused = [&](plan::Framework of, int stage) {
+    std::vector<std::string> keys;
+    const scenario::Variants::Tried tried =
+        variants.Try({"parallelism=null", fmt::format("data_parallel={{framework: {}, zero_stage: {}}}",
+                                                      plan::Name(of), stage)});
+    if (tried.broken == nullptr) return keys;
+    for (const plan::Violation& broken : *tried.broken) keys.push_back(broken.key);
+    return keys;
+  };
+  std::vector<std::string> keys = refused(framework, zero_stage);
+  if (keys.empty()) return keys;
+  const plan::DataParallel& own = base.plan.data_parallel;
+  const std::vector<std::string> anyway = refused(own.framework, own.zero_stage);
+  std::erase_if(keys, [&](const std::string& key) {
+    return std::find(anyway.begin(), anyway.end(), key) != anyway.end();
+  });
+  return keys;
 }
 
 }  // namespace stepcast::study

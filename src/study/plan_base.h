@@ -6,6 +6,7 @@
 #include "src/base/diagnostic.h"
 #include "src/scenario/input_contents.h"
 #include "src/scenario/scenario.h"
+#include "src/scenario/variants.h"
 
 // The scenario around which plans are searched. A question needs a model, a cluster, a sequence
 // length and a global batch. The plan may be missing or illegal.
@@ -28,5 +29,10 @@ struct PlanBase {
 // Errors: those of the scenario outside its plan, and rules that no change of the plan satisfies.
 Result<PlanBase> LoadPlanBase(const std::string& scenario, const std::vector<std::string>& set,
                               scenario::InputCache& cache);
+
+// The keys whose values `framework` refuses at a ZeRO stage, although the base's framework takes
+// them: "experts.dispatcher". Both are asked without parallelism. `variants` reads the base's file.
+std::vector<std::string> RefusedBy(plan::Framework framework, int zero_stage,
+                                   const scenario::Scenario& base, scenario::Variants& variants);
 
 }  // namespace stepcast::study

@@ -89,6 +89,10 @@ class PlanSearch::Impl {
     if (!faults.empty()) return tl::unexpected(std::move(faults));
     if (question_.headroom.empty()) TakeDefaultHeadroom(space_options);
     space_options.own = AsksForOwn(space_options);
+    scenario::Variants variants(question_.scenario, set_, cache_);
+    space_options.refused_by = [&](plan::Framework framework, int stage) {
+      return RefusedBy(framework, stage, *base_, variants);
+    };
     auto space = planner::PlanSpace::Around(*base_, space_options);
     if (!space) return tl::unexpected(std::move(space.error()));
     space_ = std::move(*space);

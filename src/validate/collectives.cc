@@ -106,7 +106,7 @@ class Comparer {
       if (!setting) {
         return Diagnostics{{"calibration.implausible", curve.location,
                             "the topology of this curve has no NCCL model",
-                            "name a topology of CUDA devices that is not flat"}};
+                            "write a topology of CUDA devices that is not flat"}};
       }
       if (own) {
         std::erase_if(setting->curves,
@@ -126,9 +126,9 @@ class Comparer {
     const int gpus = scenario.cluster->gpus_per_node();
     if (curve.ranks / curve.nodes > gpus) {
       return Diagnostics{{"calibration.implausible", curve.location,
-                          fmt::format("a node of the topology has {} GPUs, the curve needs {}",
+                          fmt::format("a node of the topology has {} GPUs, but the curve needs {}",
                                       gpus, curve.ranks / curve.nodes),
-                          "name another topology"}};
+                          "write another topology"}};
     }
     const std::vector<int> ranks = RanksOf(curve, gpus);
     const topology::CommunicationPath path = scenario.cluster->PathOf(ranks);
@@ -168,9 +168,10 @@ class Comparer {
         add(curve.uncertain, Role::kUncertain)) {
       return std::nullopt;
     }
-    return Diagnostics{{"cost.no-algorithm", curve.location,
-                        fmt::format("NCCL cannot do this collective by {}", curve.algorithm),
-                        "check the curve's algorithm"}};
+    return Diagnostics{
+        {"cost.no-algorithm", curve.location,
+         fmt::format("NCCL cannot run this collective with the algorithm {}", curve.algorithm),
+         "check the curve's algorithm"}};
   }
 
   CollectiveAccuracy& accuracy_;

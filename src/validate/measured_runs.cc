@@ -48,9 +48,9 @@ void CheckPlausible(const SimulatedRun& run, Time time_at_peak, Diagnostics& mis
   if (run.measured < time_at_peak) {
     mistakes.push_back(
         {"runs.impossible", run.location,
-         fmt::format("a step of {} is shorter than its operations take at the devices' "
-                     "peak, {}: {}",
-                     Quoted(run.name), FormatTime(time_at_peak), FormatTime(run.measured)),
+         fmt::format(
+             "a step of {} cannot be shorter than its operations take at the devices' peak, {}: {}",
+             Quoted(run.name), FormatTime(time_at_peak), FormatTime(run.measured)),
          hint});
     return;
   }
@@ -58,8 +58,8 @@ void CheckPlausible(const SimulatedRun& run, Time time_at_peak, Diagnostics& mis
   if (apart <= kMostApart && apart >= 1 / kMostApart) return;
   mistakes.push_back(
       {"runs.implausible", run.location,
-       fmt::format("the step of {} took more than {} times as {} as its forecast of {}: {}",
-                   Quoted(run.name), kMostApart, apart > 1 ? "long" : "short",
+       fmt::format("the step of {} was more than {} times {} than its forecast of {}: {}",
+                   Quoted(run.name), kMostApart, apart > 1 ? "longer" : "shorter",
                    FormatTime(run.forecast), FormatTime(run.measured)),
        hint});
 }

@@ -558,7 +558,7 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
     };
     if (time.cases > 0) {
       if (source.aims.step_time) add("mean error of step time", time.mean, *source.aims.step_time);
-      add("size of the bias of step time", std::abs(time.bias), kBiasLimit);
+      add("absolute bias of step time", std::abs(time.bias), kBiasLimit);
       if (time.cases >= kLeastToRank && time.rank_correlation) {
         add("rank correlation of step time", *time.rank_correlation, kRankLimit,
             AimUnit::kCorrelation);
@@ -584,15 +584,15 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
           return outcome.source == i && outcome.simulated() && outcome.surely_over > Bytes();
         });
     if (too_large > 0) {
-      add("cases that ran but are forecast as certain not to fit", static_cast<double>(too_large),
-          0, AimUnit::kCount);
+      add("cases that ran, but are certain not to fit by the forecast",
+          static_cast<double>(too_large), 0, AimUnit::kCount);
     }
   }
   // A single source says little if others are known.
   if (sources.size() > 1 && MemoryTransfer({}).sources > 1) {
     for (const FitCalibration& bin : FitCalibrations()) {
       aims.push_back({.source = "all",
-                      .what = fmt::format("error of a probability to fit of {:.0f} to {:.0f} %",
+                      .what = fmt::format("error of fit probabilities from {:.0f} to {:.0f} %",
                                           100 * bin.from, 100 * bin.to),
                       .unit = AimUnit::kPart,
                       .value = std::abs(bin.fitted() - bin.mean_probability),

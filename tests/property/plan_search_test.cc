@@ -1,4 +1,4 @@
-// Two invariants of searches, tested from outside the planner. Scenarios come from the generator of
+// Three invariants of searches, tested from outside the planner. Scenarios come from the generator of
 // any_plan.h, which does not know the search space, and the search does not start with the
 // scenario's own plan.
 //
@@ -7,11 +7,14 @@
 //    100), and STEPCAST_SEED the first seed. At least half of them have pipelines.
 // 2. A search with --within finds a plan at least as fast as the scenario. STEPCAST_SEARCHES is the
 //    number of scenarios (3), and STEPCAST_WITHIN the time of each search (20s).
+// 3. Plans of other frameworks are not refused because of settings of the scenario that these
+//    frameworks lack. STEPCAST_OTHERS is the number of scenarios (20).
 
 #include "src/study/plan_search.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -195,6 +198,47 @@ parallelism: {tensor: 8, sequence_parallel: true, pipeline: 5, schedule: interle
     EXPECT_TRUE(planned) << search.NameOf(plan) << "\n" << Format(planned.error());
   }
   EXPECT_GT(legal, 0);
+}
+
+TEST_F(PlanSearchLaws, OtherFrameworksLeaveOutSettingsThatTheyLack) {
+  constexpr std::int64_t kSamples = 48;  // plans of each search
+  const std::uint64_t wanted = NumberFrom("STEPCAST_OTHERS", 20);
+  std::uint64_t seed = NumberFrom("STEPCAST_SEED", 1), failed = 0, searches = 0, without = 0;
+  while (scenarios_ < wanted) {
+    const Own own = Next(seed);
+    const scenario::MemoryDocument document("any-plan.yaml", own.text.scenario);
+    for (const plan::Framework framework : plan::kFrameworks) {
+      if (framework == own.scenario.plan.data_parallel.framework ||
+          !plan::TraitsOf(framework).searched_by_default) {
+        continue;
+      }
+      study::PlanQuestion question = QuestionOf(own, document.name());
+      question.framework = plan::Name(framework);
+      study::PlanSearch search(std::move(question));
+      if (const auto ready = search.Prepare(); !ready) {
+        ADD_FAILURE() << Format(ready.error()) << "\nseed " << seed - 1 << "\n" << Said(own.text);
+        continue;
+      }
+      ++searches;
+      std::string fault;
+      std::int64_t legal = 0;
+      const std::int64_t step = std::max<std::int64_t>(search.plans() / kSamples, 1);
+      for (std::int64_t plan = 0; plan < search.plans(); plan += step) {
+        const auto planned = search.ScenarioOf(plan);
+        if (planned) {
+          ++legal;
+        } else if (planned.error().front().code == "plan.key-not-of-framework") {
+          fault = planned.error().front().message + ": " + search.NameOf(plan);
+        }
+      }
+      without += legal == 0 ? 1 : 0;
+      if (fault.empty()) continue;
+      ++failed;
+      ADD_FAILURE() << fault << "\nseed " << seed - 1 << "\n" << Said(own.text);
+    }
+  }
+  fmt::print("{} searches over other frameworks: {} failed, {} with no legal plan sampled\n",
+             searches, failed, without);
 }
 
 TEST_F(PlanSearchLaws, ASearchFindsAPlanAtLeastAsFast) {

@@ -30,8 +30,7 @@ class DdpRules : public Rules {
     for (const auto& [key, type] : types) {
       if (!type || *type == *parameters) continue;
       Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
-          fmt::format("ddp reduces gradients in the parameters' type, parameter_dtype is {} and {} "
-                      "is {}",
+          fmt::format("ddp reduces gradients in the type of the parameters, {}, but {} is {}",
                       Name(*parameters), key, Name(*type)),
           fmt::format("write {}: {}, or leave it out", key, Name(*parameters)));
     }
@@ -43,7 +42,7 @@ class DdpRules : public Rules {
     const CommHook hook = request_.comm_hook.value_or(CommHook::kNone);
     if (request_.powersgd && hook != CommHook::kPowerSgd) {
       Add("data_parallel.powersgd", "plan.comm-hook",
-          fmt::format("powersgd is given, and comm_hook is {}", plan::Name(hook)),
+          fmt::format("powersgd needs comm_hook powerSGD, but comm_hook is {}", plan::Name(hook)),
           "write comm_hook: powerSGD, or remove powersgd");
     }
     std::optional<DataType> gradients = request_.parameter_dtype;
@@ -51,17 +50,18 @@ class DdpRules : public Rules {
     const bool casts = hook == CommHook::kFp16Compress || hook == CommHook::kBf16Compress;
     if (casts && gradients && SizeOf(*gradients) <= 2) {
       Add("data_parallel.comm_hook", "plan.comm-hook",
-          fmt::format("{} halves gradients in fp32, and ddp's are in parameter_dtype {}",
-                      plan::Name(hook), Name(*gradients)),
+          fmt::format(
+              "{} compresses fp32 gradients to 16 bits, but gradients have parameter_dtype {}",
+              plan::Name(hook), Name(*gradients)),
           "write parameter_dtype: fp32, or comm_hook: none");
     }
     if (hook != CommHook::kPowerSgd) return;
     if (request_.powersgd && request_.powersgd->start_iteration.value_or(2) < 2) {
       Add("data_parallel.powersgd.start_powerSGD_iter", "plan.comm-hook",
-          fmt::format(
-              "PowerSGD begins after DDP has rebuilt its buckets, start_powerSGD_iter is {}",
-              *request_.powersgd->start_iteration),
-          "use at least 2");
+          fmt::format("PowerSGD can start only after DDP has rebuilt its buckets, but "
+                      "start_powerSGD_iter is {}",
+                      *request_.powersgd->start_iteration),
+          "write start_powerSGD_iter: 2 or more");
     }
   }
 };

@@ -28,15 +28,15 @@ class DeepSpeedRules : public Rules {
   void CheckTensor() {
     if (request_.zero_stage.value_or(0) >= 2) {
       Add("parallelism.tensor", "plan.axis-not-supported-with",
-          fmt::format(
-              "tensor parallelism of deepspeed goes with zero_stage 0 and 1 here, and it is "
-              "{}",
-              *request_.zero_stage),
+          fmt::format("tensor parallelism with deepspeed is modelled only at zero_stage 0 and 1, "
+                      "but zero_stage is {}",
+                      *request_.zero_stage),
           "write zero_stage: 1, or leave tensor at 1");
     }
     if (request_.sequence_parallel.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.axis-not-of-framework",
-          "Megatron-DeepSpeed's layers have no sequence parallelism over tensor-parallel ranks",
+          "Megatron-DeepSpeed has no sequence parallelism over tensor-parallel ranks, but "
+          "sequence_parallel is true",
           "write sequence_parallel: false, or framework: megatron");
     }
   }
@@ -45,25 +45,26 @@ class DeepSpeedRules : public Rules {
   void CheckPipeline(const RequestedSchedule& schedule) {
     if (request_.zero_stage.value_or(0) >= 2) {
       Add("data_parallel.zero_stage", "plan.axis-not-of-framework",
-          fmt::format("ZeRO-2 and ZeRO-3 are incompatible with deepspeed's pipelines, and "
-                      "zero_stage is {}",
-                      *request_.zero_stage),
+          fmt::format(
+              "DeepSpeed's pipelines do not support ZeRO-2 and ZeRO-3, but zero_stage is {}",
+              *request_.zero_stage),
           "write zero_stage: 1 or 0, or parallelism.pipeline: 1");
     }
     if (schedule.name != "1f1b" || request_.listed_schedule != nullptr) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
-          fmt::format("deepspeed runs 1f1b, and schedule is {}", schedule.name),
+          fmt::format("DeepSpeed's pipelines run only 1f1b, but schedule is {}", schedule.name),
           "leave schedule and virtual_stages out, or write framework: megatron or reference");
     }
     if (request_.overlap.value_or(false)) {
       Add("data_parallel.overlap", "plan.overlap",
-          "deepspeed's pipelines reduce gradients after the last backward, and overlap is true",
+          "DeepSpeed's pipelines reduce gradients only after the last backward, but overlap is "
+          "true",
           "write overlap: false, or leave it out");
     }
     if (request_.deepspeed && request_.deepspeed->offload_optimizer.value_or(
                                   OffloadDevice::kNone) != OffloadDevice::kNone) {
       Add("data_parallel.deepspeed.offload_optimizer", "plan.axis-not-supported-with",
-          "the optimizer of deepspeed's pipelines stays on the device here",
+          "offload_optimizer is not modelled with DeepSpeed's pipelines",
           "write offload_optimizer: none, or parallelism.pipeline: 1");
     }
   }
@@ -76,23 +77,23 @@ class DeepSpeedRules : public Rules {
     const auto refuse = [&](const char* key, DataType type, std::string_view rule,
                             std::string_view allowed) {
       Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
-          fmt::format("deepspeed {}, {} is {}", rule, key, Name(type)),
+          fmt::format("deepspeed {}, but {} is {}", rule, key, Name(type)),
           fmt::format("write {}: {}, or leave it out", key, allowed));
     };
     if (request_.parameter_dtype && *request_.parameter_dtype != computes) {
       refuse("parameter_dtype", *request_.parameter_dtype,
-             fmt::format("keeps parameters in the type that it computes in, {}", Name(computes)),
+             fmt::format("keeps parameters in the type of the computation, {}", Name(computes)),
              Name(computes));
     }
     if (!request_.gradient_dtype || *request_.gradient_dtype == computes) return;
     if (request_.zero_stage == 0 || request_.zero_stage == 2) {
       refuse("gradient_dtype", *request_.gradient_dtype,
-             fmt::format("adds gradients up in the parameters' type at stages 0 and 2, {}",
+             fmt::format("accumulates gradients at stages 0 and 2 in the parameters' type, {}",
                          Name(computes)),
              Name(computes));
     } else if (*request_.gradient_dtype != DataType::kFp32) {
       refuse("gradient_dtype", *request_.gradient_dtype,
-             "adds gradients up in the parameters' type or in fp32", "fp32");
+             "accumulates gradients in the parameters' type or in fp32", "fp32");
     }
   }
 
@@ -108,19 +109,18 @@ class DeepSpeedRules : public Rules {
     if (implementation == ExpertImplementation::kTorchtitan) {
       RefuseWithExperts(
           "experts.implementation",
-          "torchtitan's layers are sharded by fsdp2, and implementation is torchtitan",
-          "write implementation: autoep, which has them from torchtitan, or "
-          "framework: fsdp2");
+          "only fsdp2 shards torchtitan's layers, but implementation is torchtitan",
+          "write implementation: autoep, which uses torchtitan's layers, or framework: fsdp2");
       return;
     }
     if (!slots) CheckWithoutSlots();
     if (implementation == ExpertImplementation::kTransformers) {
       if (request_.expert.value_or(1) == 1) return;
-      RefuseWithExperts("parallelism.expert",
-                        fmt::format("ranks have all experts of transformers' layers, and expert is "
-                                    "{}",
-                                    *request_.expert),
-                        "write expert: 1, or experts.implementation: deepspeed or autoep");
+      RefuseWithExperts(
+          "parallelism.expert",
+          fmt::format("with transformers' layers, every rank has all experts, but expert is {}",
+                      *request_.expert),
+          "write expert: 1, or experts.implementation: deepspeed or autoep");
       return;
     }
     if (slots) CheckSlots();
@@ -130,24 +130,25 @@ class DeepSpeedRules : public Rules {
   // deepspeed/moe/sharded_moe.py, TopKGate and MOELayer; deepspeed/moe/experts.py.
   void CheckSlots() {
     if (facts_.expert_biases) {
-      RefuseWithExperts("experts.implementation",
-                        "the gate of DeepSpeed's own layer has no bias, and the model's has",
-                        "write implementation: autoep");
+      RefuseWithExperts(
+          "experts.implementation",
+          "the gate of DeepSpeed's own layer has no bias, but the model's gate has one",
+          "write implementation: autoep");
     }
     if (request_.router_dtype.value_or(DataType::kFp32) != DataType::kFp32) {
-      RefuseWithExperts("experts.router_dtype",
-                        fmt::format("the gate of DeepSpeed's own layer computes in fp32, and "
-                                    "router_dtype is {}",
-                                    Name(*request_.router_dtype)),
-                        "leave it out");
+      RefuseWithExperts(
+          "experts.router_dtype",
+          fmt::format("the gate of DeepSpeed's own layer computes in fp32, but router_dtype is {}",
+                      Name(*request_.router_dtype)),
+          "leave it out");
     }
     const auto products = request_.expert_products.value_or(model::ExpertProducts::kLooped);
     if (products != model::ExpertProducts::kLooped) {
-      RefuseWithExperts("experts.products",
-                        fmt::format("DeepSpeed's own layer runs one expert after the other, and "
-                                    "products is {}",
-                                    model::Name(products)),
-                        "leave it out, or write implementation: autoep");
+      RefuseWithExperts(
+          "experts.products",
+          fmt::format("DeepSpeed's own layer runs one expert after another, but products is {}",
+                      model::Name(products)),
+          "leave it out, or write implementation: autoep");
     }
   }
 
@@ -156,15 +157,17 @@ class DeepSpeedRules : public Rules {
          {std::pair("capacity_factor", request_.capacity_factor.has_value()),
           std::pair("min_capacity", request_.min_capacity.has_value())}) {
       if (!given) continue;
-      RefuseWithExperts("experts.implementation",
-                        fmt::format("DeepSpeed's own layer has capacities, and {} is given for {}",
-                                    key, model::Name(ImplementationOf(request_))),
-                        fmt::format("write implementation: deepspeed, or leave {} out", key));
+      RefuseWithExperts(
+          "experts.implementation",
+          fmt::format("only DeepSpeed's own layer has an expert capacity, but {} is given for {}",
+                      key, model::Name(ImplementationOf(request_))),
+          fmt::format("write implementation: deepspeed, or leave {} out", key));
     }
     if (request_.expert_products == model::ExpertProducts::kStreams) {
-      RefuseWithExperts("experts.products",
-                        "products on streams are Transformer Engine's, and products is streams",
-                        "write grouped or looped");
+      RefuseWithExperts(
+          "experts.products",
+          "only Transformer Engine runs experts on several streams, but products is streams",
+          "write products: grouped or looped");
     }
   }
 
@@ -174,29 +177,29 @@ class DeepSpeedRules : public Rules {
     if (request_.zero_stage.value_or(0) == 3) {
       const bool own = ImplementationOf(request_) == model::ExpertImplementation::kDeepSpeed;
       RefuseWithExperts("data_parallel.zero_stage",
-                        own ? "DeepSpeed's own layer of experts does not go with ZeRO-3 ('MoE not "
-                              "supported with Stage 3'), and zero_stage is 3"
-                            : "AutoEP with ZeRO-3 is not modelled, and zero_stage is 3",
+                        own ? "DeepSpeed's own layer of experts does not support ZeRO-3 ('MoE not "
+                              "supported with Stage 3'), but zero_stage is 3"
+                            : "AutoEP with ZeRO-3 is not modelled, but zero_stage is 3",
                         "write zero_stage: 2 or 1, or experts.implementation: transformers with "
                         "expert: 1");
     }
     if (request_.deepspeed && !request_.deepspeed->reduce_scatter.value_or(true)) {
-      RefuseWithExperts("data_parallel.deepspeed.reduce_scatter",
-                        "ZeRO-1 and ZeRO-2 with groups of experts need reduce_scatter, which is "
-                        "false",
-                        "leave reduce_scatter out");
+      RefuseWithExperts(
+          "data_parallel.deepspeed.reduce_scatter",
+          "ZeRO-1 and ZeRO-2 with expert groups need reduce_scatter, but reduce_scatter is false",
+          "leave reduce_scatter out");
     }
     if (request_.pipeline.value_or(1) > 1) {
       RefuseWithExperts("parallelism.pipeline",
-                        fmt::format("experts of {} in deepspeed's pipelines are not modelled: "
-                                    "pipeline is {}",
+                        fmt::format("experts of implementation {} are not modelled in DeepSpeed's "
+                                    "pipelines: pipeline is {}",
                                     layer, *request_.pipeline),
                         "write pipeline: 1, or framework: megatron");
     }
     if (request_.deepspeed && request_.deepspeed->offload_optimizer.value_or(
                                   OffloadDevice::kNone) != OffloadDevice::kNone) {
       RefuseWithExperts("data_parallel.deepspeed.offload_optimizer",
-                        "states of experts that ranks share out are not offloaded yet",
+                        "offload_optimizer is not supported yet for the states of expert groups",
                         "write offload_optimizer: none, or experts.implementation: transformers "
                         "with expert: 1");
     }
@@ -214,8 +217,8 @@ class DeepSpeedRules : public Rules {
     }
     if (deepspeed.quantized_gradients.value_or(false) && !deepspeed.reduce_scatter.value_or(true)) {
       Add("data_parallel.deepspeed.zero_quantized_gradients", "plan.quantized-gradients",
-          "zero_quantized_gradients is true and reduce_scatter is false",
-          "leave reduce_scatter out: quantised gradients are exchanged instead of all-reduced");
+          "zero_quantized_gradients needs reduce_scatter, but reduce_scatter is false",
+          "leave reduce_scatter out; quantized gradients are exchanged instead of all-reduced");
     }
     for (const auto& setting : kDeepSpeedOffload) {
       const auto device = deepspeed.*setting.given;
@@ -224,21 +227,22 @@ class DeepSpeedRules : public Rules {
       const std::string what = fmt::format("{} is {}", setting.key, Name(*device));
       if (request_.zero_stage && !setting.HasEffect(*request_.zero_stage)) {
         Add(key, "plan.offload-stage",
-            fmt::format("{}, and zero_stage is {}", what, *request_.zero_stage),
+            fmt::format("{}, but zero_stage {} cannot offload it", what, *request_.zero_stage),
             fmt::format("write zero_stage: {}, or leave {} out", 3, setting.key));
       } else if (*device == OffloadDevice::kNvme && request_.zero_stage.value_or(3) != 3) {
         Add(key, "plan.offload-stage",
-            fmt::format("{}, and zero_stage is {}", what, *request_.zero_stage),
-            "only stage 3 has a way to NVMe; write cpu");
+            fmt::format("{}, but only stage 3 can use NVMe: zero_stage is {}", what,
+                        *request_.zero_stage),
+            "write cpu, or zero_stage: 3");
       }
       if (facts_.host_memory && !*facts_.host_memory) {
         Add(key, "plan.no-host-memory",
-            fmt::format("{}, and the cluster's topology does not say what memory its hosts have",
+            fmt::format("{}, but the cluster's topology does not describe the memory of its hosts",
                         what),
             "add node.host with memory and memory_bandwidth to the topology");
       } else if (*device == OffloadDevice::kNvme && facts_.nvme && !*facts_.nvme) {
         Add(key, "plan.no-nvme",
-            fmt::format("{}, and the cluster's topology does not describe NVMe drives", what),
+            fmt::format("{}, but the cluster's topology does not describe NVMe drives", what),
             "add node.host.nvme with capacity, read and write to the topology, or write cpu");
       }
     }

@@ -21,8 +21,8 @@ const FrameworkPolicy& DdpPolicy();  // ddp.cc
 inline constexpr FrameworkStyle kDeepSpeedStyle{
     .engine = PipelineEngine::kDeepSpeed,
     .fp32_states =
-        "deepspeed keeps FP32 master weights and moments (what bf16_master_weights_and_grads and "
-        "bf16_optimizer_states make of them is not modelled)",
+        "deepspeed keeps FP32 master weights and moments (bf16_master_weights_and_grads and "
+        "bf16_optimizer_states are not modelled)",
     .adamw_8bit = true,
     .flattens = true,
     .host_optimizer = HostOptimizer::kDeepSpeed,
@@ -104,8 +104,7 @@ const FrameworkPolicy& MegatronPolicy();  // megatron.cc
 // Hugging Face's nanotron.
 inline constexpr FrameworkStyle kNanotronStyle{
     .stage_split = StageSplit::kByWeights,
-    .fp32_states =
-        "nanotron's gradient accumulator keeps FP32 master weights, and moments with them",
+    .fp32_states = "nanotron's gradient accumulator keeps FP32 master weights and FP32 moments",
     .gradients = GradientStore::kAccumulators,
     .layers = {.experts = model::ExpertImplementation::kTransformers}};
 

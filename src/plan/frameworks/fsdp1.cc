@@ -23,9 +23,9 @@ class Fsdp1Rules : public Rules {
     const auto check = [&](bool used, const char* setting, Version first) {
       if (!used || !IsOlderThan(first) || IsOlderThan({1, 12})) return;
       Add(fmt::format("data_parallel.{}", setting), "plan.version-without-setting",
-          fmt::format("{} of fsdp1 came with torch {}.{}, not yet in {}.{}", setting, first.major,
-                      first.minor, request_.torch->major, request_.torch->minor),
-          fmt::format("name torch {}.{} or later, or leave it out", first.major, first.minor));
+          fmt::format("fsdp1's {} was introduced in torch {}.{} and is not in {}.{}", setting,
+                      first.major, first.minor, request_.torch->major, request_.torch->minor),
+          fmt::format("write torch {}.{} or later, or leave it out", first.major, first.minor));
     };
     const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
     check(data && request_.shard_group_size && *request_.shard_group_size < *data,
@@ -40,8 +40,8 @@ class Fsdp1Rules : public Rules {
     if (request_.gradient_accumulation.value_or(1) > 1 &&
         !request_.accumulate_unsharded.value_or(false)) {
       Add("data_parallel.cpu_offload", "plan.cpu-offload",
-          fmt::format("fsdp1 adds gradients up on the device alone (no_sync) where they are "
-                      "offloaded, and gradient_accumulation is {}",
+          fmt::format("with cpu_offload, fsdp1 can accumulate gradients only on the device "
+                      "(no_sync): gradient_accumulation is {}",
                       *request_.gradient_accumulation),
           "write accumulate_unsharded: true, or gradient_accumulation: 1");
     }

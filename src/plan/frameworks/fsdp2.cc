@@ -27,35 +27,34 @@ class Fsdp2Rules : public Rules {
     if (named != nullptr && named->splits_backward && !named->two_copies && named->name != "zb_v" &&
         named->name != "dualpipe_v") {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
-          fmt::format(
-              "torch.distributed.pipelining parts backward in zb_v and dualpipe_v alone, and "
-              "schedule is {}",
-              schedule.name),
+          fmt::format("torch.distributed.pipelining splits backward only in zb_v and dualpipe_v, "
+                      "but schedule is {}",
+                      schedule.name),
           "write schedule: zb_v or dualpipe_v, or framework: reference");
     }
     if (schedule.name == "1f1b" && MicroBatches() && *MicroBatches() < stages) {
       Add("training.gradient_accumulation", "plan.schedule",
-          fmt::format("PyTorch's 1f1b needs as many micro-batches as stages, {}, and there are {}",
-                      stages, *MicroBatches()),
+          fmt::format(
+              "PyTorch's 1f1b needs at least {} micro-batches, one per stage, but a step has {}",
+              stages, *MicroBatches()),
           "choose more micro-batches, or schedule: gpipe");
     }
     if (facts_.tied_embeddings) {
       Add("parallelism.pipeline", "plan.tied-across-stages",
-          fmt::format(
-              "torchtitan copies the model for each stage and does not add up the gradients "
-              "of the embedding that the first and the last of {} share",
-              stages),
-          "train a model whose embeddings are not tied, or write framework: megatron");
+          fmt::format("torchtitan does not sum the gradients of a tied embedding across the first "
+                      "and last stage: pipeline is {}",
+                      stages),
+          "take a model without tied embeddings, or write framework: megatron");
     }
     if (!request_.accumulate_unsharded.value_or(true)) {
       Add("data_parallel.accumulate_unsharded", "plan.axis-not-of-framework",
-          "torch.distributed.pipelining reduces gradients behind the last micro-batch, and "
+          "torch.distributed.pipelining reduces gradients only after the last micro-batch, but "
           "accumulate_unsharded is false",
           "leave it out");
     }
     if (request_.cpu_offload.value_or(false)) {
       Add("data_parallel.cpu_offload", "plan.axis-not-supported-with",
-          "shards of pipelines stay on the device here, and cpu_offload is true",
+          "offloading is not modelled in pipelines of fsdp2, but cpu_offload is true",
           "write cpu_offload: false, or parallelism.pipeline: 1");
     }
   }
@@ -65,7 +64,7 @@ class Fsdp2Rules : public Rules {
     constexpr const char* kCode = "plan.optimizer-not-of-framework";
     if (request_.tensor.value_or(1) > 1) {
       Add("parallelism.tensor", kCode,
-          fmt::format("Dion's Muon has matrices that are sharded along one dimension, and "
+          fmt::format("Dion's Muon needs matrices that are sharded along one dimension only, but "
                       "parallelism.tensor is {}",
                       *request_.tensor),
           "write tensor: 1, or optimizer: adamw");
@@ -77,8 +76,8 @@ class Fsdp2Rules : public Rules {
     for (const std::int64_t rows : facts_.matrix_rows) {
       if (rows % ranks == 0) continue;
       Add("training.optimizer", kCode,
-          fmt::format("Dion's Muon exchanges equal parts of matrices, and one of {} rows does not "
-                      "divide among {} ranks",
+          fmt::format("Dion's Muon exchanges equal parts of each matrix, but {} rows do not divide "
+                      "among {} ranks",
                       rows, ranks),
           "choose a shard_group_size that divides it, or optimizer: adamw");
       return;
@@ -90,14 +89,15 @@ class Fsdp2Rules : public Rules {
     if (implementation == model::ExpertImplementation::kDeepSpeed ||
         implementation == model::ExpertImplementation::kAutoEp) {
       Add("experts.implementation", "plan.experts-not-supported-with",
-          fmt::format("fsdp2 shards torchtitan's layers or transformers', and implementation is {}",
+          fmt::format("fsdp2 shards only the layers of torchtitan and transformers, but "
+                      "implementation is {}",
                       model::Name(*implementation)),
           "write implementation: torchtitan, or framework: deepspeed");
     }
     if (implementation == model::ExpertImplementation::kTransformers &&
         request_.expert.value_or(1) > 1) {
       Add("parallelism.expert", "plan.experts-not-supported-with",
-          fmt::format("ranks have all experts of transformers' layers, and expert is {}",
+          fmt::format("with transformers' layers, every rank has all experts, but expert is {}",
                       *request_.expert),
           "write expert: 1, or experts.implementation: torchtitan");
     }
@@ -106,9 +106,9 @@ class Fsdp2Rules : public Rules {
     };
     if (request_.tensor.value_or(1) > 1 && request_.expert.value_or(1) == 1) {
       Add("parallelism.expert", "plan.experts-not-supported-with",
-          "torchtitan divides every expert among tensor-parallel ranks where experts are not "
-          "shared out, which is not modelled: expert is 1",
-          "write an expert of 2 or more, or tensor: 1");
+          "without expert parallelism, torchtitan divides each expert among tensor-parallel ranks, "
+          "which is not modelled: expert is 1",
+          "write expert: 2 or more, or tensor: 1");
     }
     if (request_.dispatcher && model::SendsTokensOnce(*request_.dispatcher)) {
       refuse("experts.dispatcher",
@@ -117,7 +117,7 @@ class Fsdp2Rules : public Rules {
     }
     if (request_.dispatcher == model::Dispatcher::kAllGather) {
       refuse("experts.dispatcher",
-             "torchtitan sends rows by all-to-all, and dispatcher is all_gather",
+             "torchtitan sends rows only by all-to-all, but dispatcher is all_gather",
              "write dispatcher: all_to_all");
     }
   }

@@ -30,8 +30,8 @@ class MegatronRules : public Rules {
     if (request_.dispatch_dtype == DataType::kFp8) CheckDispatch();
     if (request_.overlap_param_gather.value_or(false) && !request_.overlap.value_or(true)) {
       Add("data_parallel.overlap_param_gather", "plan.overlap",
-          "megatron gathers parameters in the next forward only where gradients are reduced "
-          "during backward, overlap is false and overlap_param_gather is true",
+          "overlap_param_gather needs gradients that are reduced during backward, but overlap is "
+          "false",
           "write overlap: true, or overlap_param_gather: false");
     }
   }
@@ -42,15 +42,14 @@ class MegatronRules : public Rules {
     constexpr const char* kCode = "plan.optimizer-not-of-framework";
     if (request_.zero_stage.value_or(0) != 0) {
       Add("data_parallel.zero_stage", kCode,
-          fmt::format("Megatron-LM's muon does not go with its distributed optimizer (its "
-                      "dist_muon, which shares out whole matrices, is not modelled): zero_stage is "
-                      "{}",
+          fmt::format("Megatron-LM's muon does not support the distributed optimizer (dist_muon, "
+                      "which distributes whole matrices, is not modelled): zero_stage is {}",
                       *request_.zero_stage),
           "write zero_stage: 0, or optimizer: adamw");
     }
     if (request_.precision == DataType::kFp16) {
       Add("training.precision", kCode,
-          "Megatron-LM's muon does not go with fp16, and precision is fp16",
+          "Megatron-LM's muon does not support fp16, but precision is fp16",
           "write precision: bf16, or optimizer: adamw");
     }
   }
@@ -60,15 +59,13 @@ class MegatronRules : public Rules {
     constexpr const char* kKey = "experts.dispatch_dtype";
     constexpr const char* kCode = "plan.experts-not-supported-with";
     if (request_.dispatcher != model::Dispatcher::kDeepEp) {
-      Add(kKey, kCode, "rows are sent in 8 bits by DeepEP alone, and dispatch_dtype is fp8",
+      Add(kKey, kCode, "only DeepEP sends rows in 8 bits, but dispatch_dtype is fp8",
           "write dispatcher: deepep, or dispatch_dtype: bf16");
     }
     if (request_.precision && *request_.precision != DataType::kFp8) {
       Add(kKey, kCode,
-          fmt::format(
-              "rows that are sent in 8 bits go into products of 8 bits, precision is {} and "
-              "dispatch_dtype is fp8",
-              Name(*request_.precision)),
+          fmt::format("dispatch_dtype fp8 needs 8-bit matrix products, but precision is {}",
+                      Name(*request_.precision)),
           "write training.precision: fp8, or dispatch_dtype: bf16");
     }
   }
@@ -80,8 +77,8 @@ class MegatronRules : public Rules {
     const bool standard = schedule.name == (interleaves ? kInterleaved : "1f1b");
     if (!standard || request_.listed_schedule != nullptr) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
-          fmt::format("megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule "
-                      "is {}",
+          fmt::format("{} virtual stages, megatron runs only {}, but schedule is {}",
+                      interleaves ? "with" : "without", interleaves ? kInterleaved : "1f1b",
                       schedule.name),
           "leave it out, or write framework: reference");
     }
@@ -91,20 +88,18 @@ class MegatronRules : public Rules {
     };
     if (overlaps && !interleaves) {
       refuse("overlap_p2p_comm",
-             "megatron overlaps messages with virtual stages alone, overlap_p2p_comm is true and "
-             "virtual_stages is 1",
+             "megatron overlaps messages only with virtual stages, but virtual_stages is 1",
              "write parallelism.virtual_stages: 2 or more, or leave it out");
     }
     if (!overlaps && interleaves && stages == 2) {
-      refuse(
-          "overlap_p2p_comm",
-          "megatron interleaves two stages with overlapping messages alone, and overlap_p2p_comm "
-          "is false",
-          "write parallelism.pipeline: 3 or more, or overlap_p2p_comm: true");
+      refuse("overlap_p2p_comm",
+             "megatron interleaves two stages only with overlapping messages, but overlap_p2p_comm "
+             "is false",
+             "write parallelism.pipeline: 3 or more, or overlap_p2p_comm: true");
     }
     if (overlaps && request_.scatter_gather_tensors_in_pipeline.value_or(false)) {
       refuse("scatter_gather_tensors_in_pipeline",
-             "versions of megatron that overlap messages send them whole, and "
+             "versions of megatron that overlap messages send whole tensors, but "
              "scatter_gather_tensors_in_pipeline is true",
              "write overlap_p2p_comm: false, or scatter_gather_tensors_in_pipeline: false");
     }
@@ -114,17 +109,18 @@ class MegatronRules : public Rules {
   void CheckGatherInUpdate() {
     const auto refuse = [&](const char* rule, const char* hint) {
       Add("data_parallel.overlap_param_gather_with_optimizer_step", "plan.overlap",
-          fmt::format("{}, and overlap_param_gather_with_optimizer_step is true", rule), hint);
+          fmt::format("overlap_param_gather_with_optimizer_step {}", rule), hint);
     };
     if (ScheduleOf(request_).virtual_stages == 1) {
-      refuse("the first virtual stage is updated before the others, virtual_stages is 1",
+      refuse("updates the first virtual stage before the others, but virtual_stages is 1",
              "write virtual_stages: 2 or more, or leave it out");
     }
     if (!request_.overlap_param_gather.value_or(request_.overlap.value_or(true))) {
-      refuse("overlap_param_gather is false", "write overlap_param_gather: true, or leave it out");
+      refuse("needs overlap_param_gather, but overlap_param_gather is false",
+             "write overlap_param_gather: true, or leave it out");
     }
     if (request_.optimizer_cpu_offload.value_or(false)) {
-      refuse("the host updates all parameters, optimizer_cpu_offload is true",
+      refuse("is impossible if the host updates all parameters: optimizer_cpu_offload is true",
              "write optimizer_cpu_offload: false, or leave it out");
     }
   }
@@ -136,7 +132,7 @@ class MegatronRules : public Rules {
     const DataType kept = ComputeType(*request_.precision);
     if (request_.parameter_dtype && *request_.parameter_dtype != kept) {
       Add("training.parameter_dtype", "plan.dtype-not-of-framework",
-          fmt::format("megatron keeps parameters in the type that it computes in, {}, and "
+          fmt::format("megatron keeps parameters in the type of the computation, {}, but "
                       "parameter_dtype is {}",
                       Name(kept), Name(*request_.parameter_dtype)),
           fmt::format("write parameter_dtype: {}, or leave it out", Name(kept)));
@@ -144,7 +140,7 @@ class MegatronRules : public Rules {
     if (request_.gradient_dtype && *request_.gradient_dtype != kept &&
         *request_.gradient_dtype != DataType::kFp32) {
       Add("training.gradient_dtype", "plan.dtype-not-of-framework",
-          fmt::format("megatron's main gradients are fp32 or of the parameters' type, {}, and "
+          fmt::format("megatron keeps main gradients in fp32 or in the parameters' type, {}, but "
                       "gradient_dtype is {}",
                       Name(kept), Name(*request_.gradient_dtype)),
           fmt::format("write gradient_dtype: fp32 or {}", Name(kept)));
@@ -153,9 +149,9 @@ class MegatronRules : public Rules {
         request_.gradient_dtype.value_or(kept == DataType::kBf16 ? DataType::kFp32 : kept);
     if (request_.reduce_dtype && *request_.reduce_dtype != gradient) {
       Add("training.reduce_dtype", "plan.dtype-not-of-framework",
-          fmt::format("megatron reduces its main gradients as they are, gradient_dtype is {} and "
-                      "reduce_dtype is {}",
-                      Name(gradient), Name(*request_.reduce_dtype)),
+          fmt::format(
+              "megatron reduces main gradients in their own type, {}, but reduce_dtype is {}",
+              Name(gradient), Name(*request_.reduce_dtype)),
           fmt::format("write reduce_dtype: {}, or leave it out", Name(gradient)));
     }
   }
@@ -170,11 +166,10 @@ class MegatronRules : public Rules {
     if (attention != model::Attention::kFlex && !(flash && facts_.attention_sinks)) return;
     Add("training.attention", "plan.attention",
         attention == model::Attention::kFlex
-            ? std::string("megatron does not run FlexAttention, and attention is flex")
-            : fmt::format(
-                  "Transformer Engine has no FlashAttention with attention sinks, which the "
-                  "model has, and attention is {}",
-                  model::Name(attention)),
+            ? std::string("megatron does not run FlexAttention, but attention is flex")
+            : fmt::format("Transformer Engine has no FlashAttention for the model's attention "
+                          "sinks, but attention is {}",
+                          model::Name(attention)),
         facts_.attention_sinks ? "write attention: cudnn or math, or leave it out"
                                : "write attention: flash or cudnn, or leave it out");
   }
@@ -188,10 +183,9 @@ class MegatronRules : public Rules {
         facts_.compute_capability < kBlackwell &&
         request_.tensor.value_or(1) * request_.context.value_or(1) > 1) {
       Add("software.cuda_device_max_connections", "plan.connections",
-          fmt::format(
-              "megatron divides layers and sequences with 1 connection alone on GPUs before "
-              "Blackwell: {}",
-              *request_.cuda_device_max_connections),
+          fmt::format("on GPUs before Blackwell, megatron divides layers and sequences only with 1 "
+                      "connection: cuda_device_max_connections is {}",
+                      *request_.cuda_device_max_connections),
           "leave it out");
     }
   }

@@ -26,9 +26,9 @@ class NanotronRules : public Rules {
     const DataType computes = ComputeType(*request_.precision);
     if (SizeOf(computes) > 2) {
       Add("training.precision", "plan.dtype-not-of-framework",
-          fmt::format("nanotron's gradient accumulator takes parameters of 16 bits, and precision "
-                      "is {}",
-                      Name(*request_.precision)),
+          fmt::format(
+              "nanotron's gradient accumulator needs 16-bit parameters, but precision is {}",
+              Name(*request_.precision)),
           "write precision: bf16, or framework: ddp or megatron");
       return;
     }
@@ -36,25 +36,25 @@ class NanotronRules : public Rules {
                            const char* rule) {
       if (!given || *given == own) return;
       Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
-          fmt::format("nanotron {} in {}, and {} is {}", rule, Name(own), key, Name(*given)),
+          fmt::format("nanotron {} in {}, but {} is {}", rule, Name(own), key, Name(*given)),
           fmt::format("write {}: {}, or leave it out", key, Name(own)));
     };
     check("parameter_dtype", request_.parameter_dtype, computes, "keeps parameters");
-    check("gradient_dtype", request_.gradient_dtype, DataType::kFp32, "adds gradients up");
+    check("gradient_dtype", request_.gradient_dtype, DataType::kFp32, "accumulates gradients");
     check("reduce_dtype", request_.reduce_dtype, DataType::kFp32, "reduces gradients");
   }
 
   void CheckSchedule(const RequestedSchedule& schedule) {
     if (schedule.name != "1f1b" && schedule.name != "gpipe") {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
-          fmt::format("nanotron's engines are 1f1b and gpipe (afab), and schedule is {}",
+          fmt::format("nanotron runs only 1f1b and gpipe (afab), but schedule is {}",
                       schedule.name),
           "leave schedule and virtual_stages out, or write framework: megatron or reference");
     } else if (schedule.name == "1f1b" && MicroBatches() &&
                *MicroBatches() < *request_.pipeline - 1) {
       Add("training.gradient_accumulation", "plan.schedule",
-          fmt::format("nanotron's 1f1b needs {} micro-batches, one fewer than stages, and there "
-                      "are {}",
+          fmt::format("nanotron's 1f1b needs at least {} micro-batches, one fewer than stages, but "
+                      "a step has {}",
                       *request_.pipeline - 1, *MicroBatches()),
           "choose more micro-batches, or schedule: gpipe");
     }

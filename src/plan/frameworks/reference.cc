@@ -21,21 +21,23 @@ class ReferenceRules : public Rules {
   void CheckPipeline(const RequestedSchedule& schedule) {
     if (schedule.virtual_stages > 1) {
       Add("parallelism.virtual_stages", "plan.axis-not-supported-with",
-          fmt::format("virtual stages go with zero_stage 0 and 1, and it is {}",
-                      *request_.zero_stage),
+          fmt::format(
+              "virtual stages are supported only at zero_stage 0 and 1, but zero_stage is {}",
+              *request_.zero_stage),
           "write virtual_stages: 1, or zero_stage: 1");
     } else if (schedule.splits_backward) {
       Add("parallelism.schedule", "plan.axis-not-supported-with",
-          fmt::format("a backward in two passes goes with zero_stage 0 and 1, and it is {}",
+          fmt::format("schedules that split backward are supported only at zero_stage 0 and 1, but "
+                      "zero_stage is {}",
                       *request_.zero_stage),
           "write schedule: 1f1b, or zero_stage: 1");
     }
     if (facts_.tied_embeddings) {
       Add("data_parallel.zero_stage", "plan.tied-across-stages",
-          fmt::format("the first and the last stage share the embedding, whose gradients are added "
-                      "up whole; at zero_stage {} no rank has them whole",
+          fmt::format("the first and the last stage must sum whole gradients of the tied "
+                      "embedding, but zero_stage {} shards them",
                       *request_.zero_stage),
-          "write zero_stage: 0 or 1, or train a model whose embeddings are not tied");
+          "write zero_stage: 0 or 1, or take a model without tied embeddings");
     }
   }
 };
