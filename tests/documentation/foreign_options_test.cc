@@ -1,4 +1,5 @@
-// Checks that docs/foreign.md has the program's tables of other programs' options.
+// Checks that docs/foreign.md has the program's tables of other programs' options. Options without
+// effect on a step are not listed.
 //
 //   bazel test //tests/documentation:foreign_options_test
 //   bazel run //tests/documentation:foreign_options_test -- --update     # rewrites them
@@ -7,7 +8,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -98,12 +98,8 @@ std::string TableOfGaps(const Framework& framework) {
 }
 
 std::string TableOf(const Framework& framework) {
-  std::vector<std::string> without_effect;
-  std::istringstream names{std::string(framework.without_effect)};
-  for (std::string name; names >> name;) without_effect.push_back(fmt::format("`{}`", name));
   return fmt::format("Defaults are from {}.\n", framework.release) + TableOfKeys(framework) +
-         ListOfRules(framework) + TableOfGaps(framework) + "\nNo effect on a step:\n" +
-         Wrapped(without_effect);
+         ListOfRules(framework) + TableOfGaps(framework);
 }
 
 std::string Tables() {
