@@ -417,7 +417,7 @@ constexpr const char* kCompareFooter =
     "\n"
     "--fail-if guards a figure in continuous integration: FIGURE>+CHANGE or FIGURE<-CHANGE, in\n"
     "per cent or in the figure's unit, from A to B. Figures are step_time, tokens_per_second,\n"
-    "memory (all that a device needs), peak and exposed_communication. docs/guard.md has a\n"
+    "memory (all that a device needs), peak and exposed_communication. docs/plans.md has a\n"
     "workflow.\n"
     "\n"
     "Exits 3 if a guard fails, else 0, also if one of the two plans does not fit.\n"

@@ -253,7 +253,7 @@ constexpr const char* kValidatePublishedFooter =
     "Beside the errors stand those of the obvious rival: the MFU of the nearest row that may be\n"
     "fitted, with no simulation. Runs that cannot be simulated are counted by reason.\n"
     "\n"
-    "Exits 3 when check rows miss what is aimed at; the table says which.\n"
+    "Exits with 3 if check rows miss a target; a table shows which.\n"
     "\n"
     "Example:\n"
     "  stepcast validate published --update docs/accuracy/published-steps.md\n"
