@@ -21,6 +21,7 @@ inline constexpr Version kOldestDriver{450, 0};
 // them are skipped, so that mistakes in other files do not hide a plan's.
 struct Facts {
   std::optional<std::int64_t> devices;  // of the cluster
+  bool one_machine = false;             // the cluster is given as a number of GPUs
   // longest sequence that the model supports; 0: no limit
   std::optional<std::int64_t> max_positions;
   std::optional<std::int64_t> layers;      // of the model

@@ -160,8 +160,9 @@ class Checker : public Rules {
   }
 
   // A hint with the number of nodes that together have `ranks` devices; empty if that is no whole
-  // number.
+  // number. For one machine: with the number of GPUs.
   std::string WithMoreNodes(std::int64_t ranks) const {
+    if (facts_.one_machine) return fmt::format("; or use {0} GPUs: --set cluster.gpus={0}", ranks);
     if (!facts_.node_devices || ranks % *facts_.node_devices != 0) return "";
     return fmt::format("; or use the nodes that this needs: --set cluster.nodes={}",
                        ranks / *facts_.node_devices);
@@ -169,7 +170,7 @@ class Checker : public Rules {
 
   // A hint to leave devices idle; empty for a flat cluster, which has as many devices as it states.
   std::string LeavingSomeIdle() const {
-    if (!facts_.node_devices) return "";
+    if (!facts_.node_devices || facts_.one_machine) return "";
     return "; or leave the other GPUs idle: --set cluster.devices=plan";
   }
 

@@ -133,6 +133,7 @@ void AddModel(const Scenario& scenario, plan::Facts& facts) {
 void AddCluster(const Scenario& scenario, plan::Facts& facts) {
   if (scenario.cluster == nullptr) return;
   facts.devices = scenario.cluster->devices();
+  facts.one_machine = scenario.one_machine;
   if (!scenario.cluster->flat()) facts.node_devices = scenario.cluster->gpus_per_node();
   const auto take_host = [&](const topology::NodeType* node) {
     const bool host = node != nullptr && node->host.has_value();

@@ -388,7 +388,8 @@ class Loader::Reading {
         [](const Node& node, Diagnostics& diagnostics) { return ReadTopology(node, diagnostics); });
     if (topology == nullptr) return;
     scenario_.gpu = topology->gpu;
-    if (!file.machine.empty()) scenario_.warnings.push_back(file.machine);
+    scenario_.one_machine = !file.machine.empty();
+    if (scenario_.one_machine) scenario_.warnings.push_back(file.machine);
     if (!topology->note.empty()) scenario_.warnings.push_back(topology->note);
     const bool flat = std::holds_alternative<topology::FlatCluster>(topology->description);
     std::optional<std::int64_t> nodes = flat ? file.nodes : file.nodes.value_or(1);

@@ -484,6 +484,13 @@ class PlanSearch::Impl {
     }
     if (degrees["pipeline"].size() > 1)
       report.not_tried.emplace_back("hand-chosen layers per stage");
+    const auto varies = [&settings](const char* key) {
+      return std::find(settings.begin(), settings.end(), key) != settings.end();
+    };
+    if (!varies("attention")) report.not_tried.emplace_back("other attention kernels");
+    if (scenario::LegalityFactsOf(*base_).experts > 0 && !varies("dispatcher")) {
+      report.not_tried.emplace_back("other dispatchers of experts");
+    }
     for (const char* name : {"tensor", "pipeline", "context"}) {
       if (degrees[name] == std::set<std::int64_t>{1}) {
         report.not_tried.push_back(fmt::format("{} parallelism", name));
