@@ -29,6 +29,7 @@
 #include "src/planner/sweep_grid.h"
 #include "src/scenario/memory_document.h"
 #include "src/scenario/resolved_scenario.h"
+#include "src/scenario/scenario_checks.h"
 #include "src/study/fitting_settings.h"
 #include "src/study/plan_base.h"
 #include "src/study/run_facts.h"
