@@ -302,8 +302,9 @@ Result<RankStep> RankStepOf(const TraceFile& file, std::int64_t number, const Na
     } else {
       event.name = trace.names[static_cast<std::size_t>(kernel.name)];
       const std::optional<Activity> ours = names.OfKernel(event.name);
-      ++kernels;
-      if (ours) ++known;
+      // Those of the optimizer are alike in all models.
+      if (!kernel.optimizer) ++kernels;
+      if (!kernel.optimizer && ours) ++known;
       event.activity = ours ? *ours : ActivityOf(event.name);
       const bool updates = kernel.optimizer || in_update(kernel);
       if (updates && event.activity == Activity::kElementwise) {

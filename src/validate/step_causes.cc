@@ -299,14 +299,15 @@ void CountImbalance(const std::vector<const RankStep*>& ranks, const RankStep& d
 }
 
 // The longest kernels of the first cause that is a kind of kernels.
-std::vector<KernelSum> LongestKernels(const std::vector<Cause>& causes, const RankStep& step) {
+std::vector<KernelSum> LongestKernels(const std::vector<Cause>& causes, const RankStep& step,
+                                      bool kinds) {
   const auto cause = std::find_if(causes.begin(), causes.end(), [](const Cause& one) {
     return one.kind <= CauseKind::kOtherKernels;
   });
   if (cause == causes.end()) return {};
   std::map<std::string, KernelSum> sums;
   for (const StepEvent& event : step.events) {
-    if (!IsKernel(event.activity) || KindOf(event.activity) != cause->kind) continue;
+    if (!IsKernel(event.activity) || KindOf(event.activity, kinds) != cause->kind) continue;
     if (event.end <= step.begin || event.end > step.end) continue;
     KernelSum& sum = sums[event.name];
     sum.name = event.name;
@@ -528,7 +529,7 @@ StepCauses DifferenceOf(const RankStep& forecast, const RankStep& measured) {
     if (cause.difference() != Time()) result.causes.push_back(std::move(cause));
   }
   SortBySize(result);
-  result.kernels = LongestKernels(result.causes, measured);
+  result.kernels = LongestKernels(result.causes, measured, kinds);
   NoteOtherModel(result);
   NoteClock(result);
   return result;
@@ -568,6 +569,7 @@ StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured) {
     result.remainder += time.allocator_flushes;
   }
   SortBySize(result);
+  result.kernels = LongestKernels(result.causes, described, HasKinds(expected));
   if (measured.size() == 1 && run.forecast.communication_total > Time()) {
     result.notes.emplace_back(
         "one rank's trace does not tell waiting for other ranks from slow communication: name a "
