@@ -109,7 +109,9 @@ void AppendLine(std::string_view line, std::size_t width, std::string& out) {
     } else {
       out.append(hanging, ' ');
     }
-    out.append(lines[i]).push_back('\n');
+    out.append(lines[i]);
+    out.erase(out.find_last_not_of(' ') + 1);
+    out.push_back('\n');
   }
 }
 
