@@ -217,7 +217,7 @@ Time WaitTime(const RankStep& step) {
 // Layer lists have kernels of given time, which are of no kind.
 bool HasKinds(const RankStep& step) {
   return std::any_of(step.events.begin(), step.events.end(), [](const StepEvent& event) {
-    return IsKernel(event.activity) && event.activity != Activity::kOtherKernel;
+    return event.activity == Activity::kProduct || event.activity == Activity::kAttention;
   });
 }
 
@@ -326,7 +326,7 @@ std::vector<KernelSum> LongestKernels(const std::vector<Cause>& causes, const Ra
 void NoteOtherModel(StepCauses& causes) {
   constexpr std::int64_t kMost = 2;
   for (const Cause& cause : causes.causes) {
-    if (cause.kind != CauseKind::kProducts && cause.kind != CauseKind::kOtherKernels) continue;
+    if (cause.kind != CauseKind::kProducts) continue;
     const auto [least, most] = std::minmax(cause.forecast_calls, cause.measured_calls);
     if (most <= kMost * least) continue;
     causes.notes.push_back(fmt::format(
