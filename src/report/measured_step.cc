@@ -96,7 +96,7 @@ std::string CausesText(const MeasuredStep& step) {
                {"forecast ms"},
                {"measured ms"},
                {"more ms"},
-               {"kernels"},
+               {"calls"},
                {"forecast"}});
   Time small;
   std::string next;
