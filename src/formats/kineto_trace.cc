@@ -356,6 +356,8 @@ class Collector {
       event_.data_type = std::move(value);
     else if (key == "Process Group Description")
       event_.group = std::move(value);
+    else if (key == "group" && event_.group.empty())  // in traces that stepcast writes
+      event_.group = std::move(value);
     else if (key == "Process Group Ranks")
       event_.ranks = std::move(value);
     else if (key == "phase")

@@ -90,16 +90,16 @@ constexpr double kLeastShown = 1e-3;
 
 std::string CausesText(const MeasuredStep& step) {
   const validate::StepCauses& causes = *step.causes;
-  std::string out = fmt::format("traced     step {} of rank {}, of {} traced\n\n", step.number,
-                                causes.rank, causes.ranks);
+  std::string out = fmt::format("traced     step {} of rank {}; {} rank{} traced\n\n", step.number,
+                                causes.rank, causes.ranks, causes.ranks == 1 ? "" : "s");
   Table table({{"cause", Align::kLeft},
                {"forecast ms"},
                {"measured ms"},
                {"more ms"},
                {"calls"},
-               {"forecast"},
-               {"look at", Align::kLeft}});
+               {"forecast"}});
   Time small;
+  std::string next;
   for (const Cause& cause : causes.causes) {
     if (std::abs(cause.difference().seconds()) < kLeastShown * causes.measured.seconds()) {
       small += cause.difference();
@@ -109,17 +109,19 @@ std::string CausesText(const MeasuredStep& step) {
     table.AddRow({NameOf(cause), Milliseconds(cause.forecast), Milliseconds(cause.measured),
                   Milliseconds(cause.difference()),
                   counted ? std::to_string(cause.measured_calls) : "",
-                  counted ? std::to_string(cause.forecast_calls) : "",
-                  cause.difference() > Time() ? NextOf(cause.kind) : ""});
+                  counted ? std::to_string(cause.forecast_calls) : ""});
+    if (cause.difference() > Time()) {
+      next += fmt::format("{}: look at {}\n", NameOf(cause), NextOf(cause.kind));
+    }
   }
-  const auto plain = [&](const char* name, Time time, const char* next) {
-    table.AddRow({name, "", "", Milliseconds(time), "", "", next});
+  const auto plain = [&](const char* name, Time time) {
+    table.AddRow({name, "", "", Milliseconds(time), "", ""});
   };
-  if (small != Time()) plain("smaller causes", small, "");
-  if (causes.learned != Time()) plain("learned from runs", Time() - causes.learned, "");
-  plain("remainder", causes.remainder, "idle for no reason in the trace");
-  plain("difference", causes.difference(), "");
-  out += table.ToString();
+  if (small != Time()) plain("smaller causes", small);
+  if (causes.learned != Time()) plain("learned from runs", Time() - causes.learned);
+  plain("remainder", causes.remainder);
+  plain("difference", causes.difference());
+  out += table.ToString() + "\n" + next;
   if (causes.slowest_rank) {
     out += fmt::format("rank {} waits least in collectives: the others wait for it\n",
                        *causes.slowest_rank);

@@ -46,6 +46,11 @@ void AddKernels(const RankStep& step, const Part& part, std::int64_t& calls, Tim
   }
 }
 
+std::int64_t Launches(const RankStep& step) {
+  return std::count_if(step.events.begin(), step.events.end(),
+                       [](const StepEvent& event) { return event.step == 0; });
+}
+
 // The mean time between two launches in which the host does nothing else. Zero if launches were not
 // traced. Longer ones are not launches: the host waits for a place in a stream's queue, or the
 // program does other things.
@@ -276,8 +281,8 @@ TracedRates LearnRates(const scenario::Scenario& scenario, const forecast::Run& 
     }
     launches.traced += LaunchTime(step);
     launches.forecast += LaunchTime(expected);
-    launches.traced_calls += static_cast<std::int64_t>(step.events.size());
-    launches.forecast_calls += static_cast<std::int64_t>(expected.events.size());
+    launches.traced_calls += Launches(step);
+    launches.forecast_calls += Launches(expected);
     tables.Add(step, run, *scenario.cluster, learned.notes);
   }
   const auto ranks = static_cast<std::int64_t>(measured.size());

@@ -53,7 +53,7 @@ TEST(TracedRatesTest, LearnsHowMuchLongerKernelsTake) {
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_NEAR(rates.report.rates[i].factor(), 1.3, 0.01) << rates.report.rates[i].part;
   }
-  EXPECT_NEAR(rates.report.rates[3].factor(), 1, 1e-9);  // launches
+  EXPECT_NEAR(rates.report.rates[3].factor(), 1, 0.01);  // launches
   EXPECT_EQ(rates.sections.provenance.back().first, "learned from");
 
   const forecast::Run learned = RunWith(With(scenario, rates.sections), 1);

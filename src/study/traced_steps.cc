@@ -176,15 +176,26 @@ const KinetoStep* StepOf(const std::vector<KinetoStep>& steps, std::int64_t numb
   return found == steps.end() ? nullptr : &*found;
 }
 
+// Whether the trace has the step, with kernels.
+bool Has(const TraceFile& file, std::int64_t number) {
+  const KinetoStep* const step = StepOf(file.on_host, number);
+  return step != nullptr &&
+         std::any_of(file.trace.kernels.begin(), file.trace.kernels.end(),
+                     [&](const KinetoKernel& kernel) {
+                       return file.of_stepcast
+                                  ? kernel.step == number
+                                  : kernel.launch >= step->begin && kernel.launch < step->end;
+                     });
+}
+
 // The step of median duration on the first rank, of those that all ranks have. The first is left out
 // if there are others: what the device still did before it is not known.
 std::optional<std::int64_t> CommonStep(const std::vector<TraceFile>& traces) {
   std::vector<KinetoStep> common;
   for (const KinetoStep& step : traces.front().steps) {
     if (step.end <= step.begin) continue;
-    if (std::all_of(traces.begin(), traces.end(), [&](const TraceFile& trace) {
-          return StepOf(trace.steps, step.number) != nullptr;
-        })) {
+    if (std::all_of(traces.begin(), traces.end(),
+                    [&](const TraceFile& trace) { return Has(trace, step.number); })) {
       common.push_back(step);
     }
   }
@@ -354,8 +365,8 @@ Result<TracedSteps> ReadTracedSteps(const std::string& path, const forecast::Run
   if (!traces) return tl::unexpected(traces.error());
   const auto number = CommonStep(*traces);
   if (!number) {
-    return Fail("traced.no-common-step", path, "no step is in all traces",
-                "trace the same steps on all ranks");
+    return Fail("traced.no-common-step", path, "no step with kernels is in all traces",
+                "trace the same steps on all ranks, with ProfilerActivity.CUDA");
   }
   TracedSteps traced{.number = *number, .ranks = {}, .notes = {}};
   for (const TraceFile& trace : *traces) {

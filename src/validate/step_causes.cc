@@ -217,7 +217,7 @@ Time WaitTime(const RankStep& step) {
 // Layer lists have kernels of given time, which are of no kind.
 bool HasKinds(const RankStep& step) {
   return std::any_of(step.events.begin(), step.events.end(), [](const StepEvent& event) {
-    return IsKernel(event.activity) && event.activity != Activity::kOtherKernel;
+    return event.activity == Activity::kProduct || event.activity == Activity::kAttention;
   });
 }
 
@@ -240,27 +240,42 @@ Cause& CauseOf(CauseKind kind, StepCauses& causes) {
   return added;
 }
 
+struct KernelRun {
+  Time begin, duration;
+  bool alone = true;  // beside no communication
+};
+
 // The kernels of one kind that were launched in the step, in order.
-std::vector<Time> Durations(const RankStep& step, CauseKind kind, bool kinds) {
-  std::vector<std::pair<Time, Time>> by_begin;
+std::vector<KernelRun> KernelsOf(const RankStep& step, CauseKind kind, bool kinds) {
+  Intervals communication;
+  for (const StepEvent& event : step.events) {
+    if (Communicates(event.activity)) communication.push_back({event.begin, event.end});
+  }
+  communication = Union(std::move(communication));
+  std::vector<KernelRun> kernels;
   for (const StepEvent& event : step.events) {
     if (event.step != 0 || !IsKernel(event.activity)) continue;
     if (KindOf(event.activity, kinds) != kind) continue;
-    by_begin.emplace_back(event.begin, event.end - event.begin);
+    const auto beside = std::upper_bound(
+        communication.begin(), communication.end(), event.begin,
+        [](Time begin, const Interval& interval) { return begin < interval.end; });
+    kernels.push_back({event.begin, event.end - event.begin,
+                       beside == communication.end() || beside->start >= event.end});
   }
-  std::sort(by_begin.begin(), by_begin.end());
-  std::vector<Time> durations;
-  for (const auto& [begin, duration] : by_begin) durations.push_back(duration);
-  return durations;
+  std::sort(kernels.begin(), kernels.end(),
+            [](const KernelRun& a, const KernelRun& b) { return a.begin < b.begin; });
+  return kernels;
 }
 
-// How many times as long the median kernel takes as the same kernel of the other rank. Kernels beside
-// a collective that waits for the slow rank take longer on the fast ones, and few are.
-double SlownessOf(const std::vector<Time>& kernels, const std::vector<Time>& others) {
-  if (kernels.empty() || kernels.size() != others.size()) return 1;
+// How many times as long the median kernel takes as the same kernel of the other rank. Only kernels
+// beside no communication count: on fast ranks, collectives wait for the slow one beside kernels,
+// which take longer then.
+double SlownessOf(const std::vector<KernelRun>& kernels, const std::vector<KernelRun>& others) {
+  if (kernels.size() != others.size()) return 1;
   std::vector<double> ratios;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
-    if (others[i] > Time()) ratios.push_back(kernels[i] / others[i]);
+    if (!kernels[i].alone || !others[i].alone || others[i].duration == Time()) continue;
+    ratios.push_back(kernels[i].duration / others[i].duration);
   }
   if (ratios.empty()) return 1;
   const auto median = ratios.begin() + static_cast<std::ptrdiff_t>((ratios.size() - 1) / 2);
@@ -281,8 +296,8 @@ void CountImbalance(const std::vector<const RankStep*>& ranks, const RankStep& d
   Time more;
   for (Cause& cause : causes.causes) {
     if (cause.kind > CauseKind::kOtherKernels) continue;
-    const double slowness = SlownessOf(Durations(described, cause.kind, kinds),
-                                       Durations(typical, cause.kind, kinds));
+    const double slowness = SlownessOf(KernelsOf(described, cause.kind, kinds),
+                                       KernelsOf(typical, cause.kind, kinds));
     const Time part = Picoseconds(std::llround(
         static_cast<double>(cause.measured.picoseconds()) * (1 - 1 / slowness)));
     const Time own = std::max(cause.measured - others.TimeOf({cause.kind, ""}), part);
@@ -326,7 +341,7 @@ std::vector<KernelSum> LongestKernels(const std::vector<Cause>& causes, const Ra
 void NoteOtherModel(StepCauses& causes) {
   constexpr std::int64_t kMost = 2;
   for (const Cause& cause : causes.causes) {
-    if (cause.kind != CauseKind::kProducts && cause.kind != CauseKind::kOtherKernels) continue;
+    if (cause.kind != CauseKind::kProducts) continue;
     const auto [least, most] = std::minmax(cause.forecast_calls, cause.measured_calls);
     if (most <= kMost * least) continue;
     causes.notes.push_back(fmt::format(
