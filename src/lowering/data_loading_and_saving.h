@@ -51,8 +51,8 @@ class DataLoadingAndSaving {
   Index copied_ = program::kNone, written_ = program::kNone;  // events
 };
 
-// Bytes of one save of a model, or of a stage's part of it: `of_rank` leave the first rank's
-// device, `of_node` are written by the first node.
+// Bytes that one save of a model, or of a stage's part of it, moves: the first rank copies
+// `of_rank` from its device, and the first node writes `of_node` to storage.
 struct CheckpointBytes {
   Bytes of_rank, of_node;
 };

@@ -89,8 +89,8 @@ program::Program LowerDeepSpeedStage3(const scenario::Scenario& scenario,
 //    (zero_grad(set_to_none=True)).
 program::Program LowerFsdp1(const scenario::Scenario& scenario, const LowerOptions& options);
 
-// The factor that divides gradients before they are summed over `ranks`; the rest of the division
-// comes after the sum (torch/distributed/algorithms/_comm_hooks/default_hooks.py).
+// The factor by which gradients are divided before they are summed over `ranks`. The rest of the
+// division follows the sum (torch/distributed/algorithms/_comm_hooks/default_hooks.py).
 std::int64_t GradientPredivideFactor(std::int64_t ranks);
 
 // PyTorch's fully_shard (FSDP2: torch/distributed/fsdp/_fully_shard/, read at PyTorch 2.6.0 and

@@ -17,8 +17,8 @@ struct MegatronAlignment {
   // first forward. Chunk q + 1 is gathered s passes before the first forward of chunk q, where s is
   // the number of stages before this one.
   std::vector<std::vector<std::size_t>> gathered_before;
-  // The chunk whose gradients are reduced after the pass: its last backward was s backwards ago.
-  // Chunks that do not appear are reduced at the end.
+  // The chunk whose gradients are reduced after the pass. The chunk's last backward was s backward
+  // passes earlier. Chunks that do not appear here are reduced at the end.
   std::vector<std::optional<std::size_t>> reduced_after;
 };
 MegatronAlignment MegatronAlignmentOf(const PipelineStage& stage);
