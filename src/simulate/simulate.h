@@ -51,18 +51,18 @@
 //   (simulation.h). Results do not depend on how far a class runs ahead.
 namespace stepcast::simulate {
 
-// Ranks that run the same program in equivalent surroundings; they are simulated once.
+// Ranks that run the same program and have equivalent peers. They are simulated once.
 struct RankClass {
   const program::Program* program = nullptr;
   const cost::Prices* prices = nullptr;
-  int representative = 0;  // its lowest global rank
-  // All its ranks, ascending; they determine the classes of peers of exchanges. Empty: the
-  // representative, and those peers of its exchanges that are in no class.
+  int representative = 0;  // the class's lowest global rank
+  // All ranks of the class, ascending. They determine the classes of the peers of exchanges. Empty:
+  // the representative, and peers of its exchanges that are in no class.
   std::span<const int> ranks{};
-  // Its process groups, if they differ from the program's.
+  // The class's process groups, if they differ from the program's.
   const std::vector<program::ProcessGroup>* groups = nullptr;
-  bool records = true;  // false: its timeline has only step ends
-  // Recording::kMarked: the operations to be recorded, by instruction of the step.
+  bool records = true;  // false: the timeline contains only step ends
+  // Recording::kMarked: the operations to record, by instruction of the step.
   const std::vector<bool>* marked = nullptr;
   // Instructions [begin, end) of the step: HostInfluence covers the instructions issued after
   // `begin`. By default, all instructions.
@@ -71,7 +71,7 @@ struct RankClass {
   } looked_at{};
 };
 
-// The contents of timelines besides step ends.
+// What timelines contain besides step ends.
 enum class Recording : std::uint8_t {
   kAll,
   kMarked,  // marked operations, and memory changes
@@ -79,62 +79,62 @@ enum class Recording : std::uint8_t {
 };
 
 struct Options {
-  int steps = 1;         // times that Program::step is issued after the prologue
-  bool barrier = false;  // ranks wait for all work of a step before the next is issued
+  int steps = 1;         // number of times that Program::step is issued after the prologue
+  bool barrier = false;  // all ranks finish a step before the next is issued
   Recording recording = Recording::kAll;
-  int first_recorded = 0;  // of earlier steps only the ends are recorded
+  int first_recorded = 0;  // of earlier steps only the end is recorded
   // Ends the run when a step ends in the same state as the step before it (Repetition), since the
-  // rest is then known. The ends of later steps are filled in. Operations still in flight that
-  // would have been recorded are recorded as endless: their end, and the start of a waiting
-  // collective, are Time::Max(). Ignored with a barrier, or message by message.
+  // rest is then known. The ends of later steps are filled in. Operations in flight that would have
+  // been recorded are recorded as endless: their end, and the start of a waiting collective, are
+  // Time::Max(). Ignored with a barrier, or if messages are simulated one by one.
   bool until_repetition = false;
-  // Runs only the last part of the first step, as if the rest had finished (class_run.h). That
-  // suffices to find the state that a step leaves. Only the end of the first step is recorded.
-  // Ignored without `until_repetition`, or if no such part is found.
+  // Runs only the last part of the first step, as if the earlier part had finished (class_run.h).
+  // The last part determines the state at the end of the step. Only the end of the first step is
+  // recorded. Ignored without `until_repetition`, or if no such part is found.
   bool late_start = false;
   // The routes of collectives on links between ranks; null: collectives use only their ranks' own
   // resources.
   const network::CollectiveTraffic* traffic = nullptr;
-  // Whether detached classes run ahead. For tests: it affects only speed.
+  // Whether detached classes run ahead. Affects only speed; for tests.
   bool run_ahead = true;
 };
 
-// All steps after `step` repeat it: their operations and waits have the same distances from the
-// step's end.
+// All steps after `step` repeat it: the times of their operations and waits, relative to the end of
+// their step, are the same.
 struct Repetition {
   int step = 0;
-  Time start;  // start of its interval: the end of the previous step or of the prologue
-  // Host activity and memory changes repeat too. Otherwise a host runs further ahead in each step,
-  // which the device never notices.
+  Time start;  // start of the step's interval: the end of the previous step or of the prologue
+  // Whether host activity and memory changes also repeat. If not, the host runs further ahead in
+  // each step, which never affects the device.
   bool host = true;
 };
 
-// Until when the host's lead over its device mattered in a run, after the examined part of a step
-// (RankClass::looked_at). If the host waits for an event after that part, in the same step, its
-// lead is reset. Instructions issued from there to the examined part of the next step are then
-// ignored.
+// The last times in a run at which the host's lead over its device mattered, after the examined
+// part of a step (RankClass::looked_at). If the host waits for an event after that part, in the
+// same step, its lead is reset. Instructions issued from there to the examined part of the next
+// step are then ignored.
 struct HostInfluence {
   Time held_up_by_issue;  // last time at which an operation on the device waited for its issue
-  // The last time at which the host waited for room in a stream's queue, which it checks before
-  // each block of launches (compiled_program.h).
+  // The last time at which the host waited because a stream's queue was full, which it checks
+  // before each block of launches (compiled_program.h).
   Time waited_for_room;
 };
 
-// The run stopped with operations left. One sentence for each blocked stream or host names the
-// rank, the operation and what it waits for.
+// The run stopped with unfinished operations. One sentence for each blocked stream or host names
+// the rank, the operation, and the event or peer that it waits for.
 struct Deadlock {
   std::vector<std::string> blocked;
 };
 
-// Classes share the communicators with equal names and rank lists. The k-th collective of each
-// member is the same one and starts when all have reached it. If members disagree about it (kind,
-// bytes, type), that is a deadlock that names both. A class whose representative is in the rank
-// list but has no such communicator never arrives. Messages travel between the classes of the two
-// ranks, on communicators of one name. Positions are those in the representative's own group (the
-// layout's, if there is one). If a class stands for several positions of a group that peers
-// address, one message of each class is shared with the peer, and the others have its rate. Times
-// are exact and deterministic. Programs must have valid indices (Validate), and prices must cover
-// every entry of their program's tables.
+// Classes share the communicators with equal names and rank lists. The k-th collectives of all
+// members are one collective, which starts when all members have reached it. If members disagree
+// about it (kind, bytes, type), the result is a deadlock that names both. A class whose
+// representative is in the rank list but does not have the communicator never arrives. A message
+// connects the classes of its two ranks, on communicators of one name. Positions refer to the
+// representative's own group (to the layout's, if there is one). If a class stands for several
+// positions of a group that peers address, one message of each class is shared with the peer, and
+// the others proceed at the same rate. Times are exact and deterministic. Programs must have valid
+// indices (Validate), and prices must cover every entry of their program's tables.
 //
 // Returns one timeline per class, in order. The prologue takes time but leaves no records.
 tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const RankClass> classes,
@@ -142,7 +142,7 @@ tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const 
 
 class Simulation;
 
-// The same for many runs in the same memory. Not thread-safe.
+// Like Simulate, for many runs that reuse the same memory. Not thread-safe.
 class Simulator {
  public:
   Simulator();
@@ -153,12 +153,12 @@ class Simulator {
   // The timelines stay valid until the next run.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
-  // Repeats the last run's classes, whose programs and prices must be unchanged. Other classes may
-  // record.
+  // Repeats the last run with the same classes. Programs and prices must be unchanged. The set of
+  // recorded classes may differ.
   tl::expected<std::span<const program::Timeline>, Deadlock> RunAgain(const Options& options);
   // Moves out the timelines of the last run.
   std::vector<program::Timeline> Take();
-  // How the last run ended early; null if it did not.
+  // How the last run ended early; null if the run did not end early.
   const Repetition* repetition() const;
   // How the host influenced a class in the last run.
   HostInfluence host_influence(std::size_t rank_class) const;
