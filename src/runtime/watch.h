@@ -26,8 +26,7 @@
 //   the end of rank 0      rank 1 notices and reports it
 // Rank 0 waits a moment before it decides, because one cause has many effects: a death takes
 // priority over failures reported later. Rank 0 then prints the sentence, tells the other ranks to
-// If ranks are threads of one process, the watch observes them in memory.
-// If ranks are threads of one process, the watch observes them in memory.
+// end, and exits. If ranks are threads of one process, the watch observes them in memory.
 //
 // Statuses, ranks and operations received from other ranks are checked, and their text is made
 // printable.
