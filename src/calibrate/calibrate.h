@@ -27,14 +27,14 @@ namespace stepcast::calibrate {
 // A part of a calibration that can be measured separately. Launch and memory are also measured with
 // any other part that adds values to a profile's kernels section.
 enum class Part : std::uint8_t {
-  kLaunch,       // issue and start of kernels; with several ranks issue of collectives
-  kMemory,       // memory-bound kernels by bytes
-  kGemm,         // matrix products by m, n, k, data type and layout; also the sustained clock, if
-                 // the device reports its power
-  kAttention,    // by heads, sequence and head size, for each data type, forward and backward
-  kOptimizer,    // fused AdamW by bytes
-  kCopies,       // each direction, and both directions at once
-  kCollectives,  // each kind, by size, for each shape of group
+  kLaunch,        // issue and start of kernels; with several ranks issue of collectives
+  kMemory,        // memory-bound kernels by bytes
+  kGemm,          // matrix products by m, n, k, data type and layout; also the sustained clock, if
+                  // the device reports its power
+  kAttention,     // by heads, sequence and head size, for each data type, forward and backward
+  kOptimizer,     // fused AdamW by bytes
+  kCopies,        // each direction, and both directions at once
+  kCollectives,   // each kind, by size, for each shape of group
   kInterference,  // kernels concurrent with collectives
 };
 inline constexpr Part kParts[] = {Part::kLaunch,      Part::kMemory,      Part::kGemm,

@@ -18,8 +18,8 @@ struct ExplainingSpeed {
   std::optional<double> speed;
 };
 
-// One entry for each resource that the step depends on, sorted by distance from the described speed.
-// `step_time`: the forecast of the scenario. Errors: those of Simulate.
+// One entry for each resource that the step depends on, sorted by distance from the described
+// speed. `step_time`: the forecast of the scenario. Errors: those of Simulate.
 Result<std::vector<ExplainingSpeed>> SpeedsThatExplain(const scenario::Scenario& scenario,
                                                        Time step_time, Time measured);
 

@@ -21,10 +21,10 @@ namespace stepcast::lowering {
 // Parameters that are gathered and freed together when parameters are sharded.
 
 struct Unit {
-  std::string name;          // of the unit's first layer, or "root"
-  std::vector<int> layers;   // ascending; forward needs the unit from the first one to the last
-  std::vector<int> tensors;  // owned tensors, in registration order
-  std::vector<int> frozen;   // likewise, indices into Model::frozen
+  std::string name;           // of the unit's first layer, or "root"
+  std::vector<int> layers;    // ascending; forward needs the unit from the first one to the last
+  std::vector<int> tensors;   // owned tensors, in registration order
+  std::vector<int> frozen;    // likewise, indices into Model::frozen
   std::int64_t elements = 0;  // in `tensors`
   bool root = false;          // contains everything that is in no other unit (UnitPerBlock,
                               // UnitPerModule)

@@ -82,7 +82,7 @@ constexpr PathType Farther(PathType type) {
 // One direction of a link. Links i and i ^ 1 are the two directions of the same link.
 struct Link {
   std::int64_t bandwidth =
-      0;  // MB/s; an integer, so that taking and returning bandwidth is exact
+      0;  // MB/s; an integer, so that taking bandwidth and then returning it is exact
   bool pcie = false;
   bool nvlink = false;
   // Link into a GPU before Ampere. Network writes to the GPU also take an eighth of their bandwidth

@@ -82,8 +82,7 @@ class Traffic {
     int link = 0;
     double bytes = 0;
   };
-  const std::vector<Load>& loads() const { return loads_; }  // ordered by link; idle links are
-                                                             // omitted
+  const std::vector<Load>& loads() const { return loads_; }  // by link, without idle links
 
  private:
   Traffic(const collective::StepList& list, const Network& network, std::span<const int> places);

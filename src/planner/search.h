@@ -50,8 +50,8 @@ struct SearchProgress {
 };
 
 struct SearchOptions {
-  int best = 5;   // number of plans to rank
-  int exact = 0;  // number of these that are proved; the others are the best simulated; 0: all
+  int best = 5;        // number of plans to rank
+  int exact = 0;       // number of these that are proved; the others are the best simulated; 0: all
   bool pareto = true;  // also find the front
   int threads = 0;     // number in this process; 0: one for each core
   // A text that is equal for plans that differ only in settings that may have no effect. Among such

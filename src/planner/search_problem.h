@@ -15,7 +15,7 @@ namespace stepcast::planner {
 
 // Properties of a plan that need no computation.
 struct PlanFacts {
-  std::int64_t gpus = 0;  // 0: not determined yet
+  std::int64_t gpus = 0;    // 0: not determined yet
   std::int64_t tokens = 0;  // per step
   Bytes capacity;           // per device
   // Number of passes of micro-batches through the pipeline's stages; the cost of a forecast grows

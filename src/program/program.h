@@ -142,7 +142,7 @@ struct Collective {
   // Number of multiprocessors used. 0: copy engines move the bytes. Not set: the communication
   // library decides.
   std::optional<int> multiprocessors{};
-  int root = 0;  // broadcast: position in the group of the rank that sends
+  int root = 0;           // broadcast: position in the group of the rank that sends
   AllToAllLoads loads{};  // all-to-all
   friend bool operator==(const Collective&, const Collective&) = default;
 };

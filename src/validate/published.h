@@ -88,10 +88,10 @@ struct Coverage {
 struct TransferError {
   std::size_t sources = 0;
   std::size_t cases = 0, inside = 0;  // inside: within the band of the other sources
-  double half_width = 0;  // bound of
-                          // measured / forecast - 1
-                          //  for that fraction of all rows
-  double residual = 0;    // for a profile's `source` or `memory` (forecast/uncertainty.h)
+  double half_width = 0;              // bound of
+                                      // measured / forecast - 1
+                                      //  for that fraction of all rows
+  double residual = 0;  // for a profile's `source` or `memory` (forecast/uncertainty.h)
 };
 
 // Calibration of fit probabilities. For each check row, the measured peak is compared with many
