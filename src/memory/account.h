@@ -54,7 +54,7 @@ inline bool AnyFlush(const std::vector<DriverCallsAt>& calls) {
 // Minimum time per call, for 2 MiB: create, map and enable access (29 + 2 + 38 us), unmap and
 // release (34 + 23 us), measured on an A100 by Prabhu et al. 2024, "vAttention" (arXiv 2405.04437,
 // table 3). Time per byte that is returned and allocated again: 7 ps (7.5 ms per GiB), the median
-// over the nine fit rows of published steps that flush; the middle half lies between 1.3 and 9.6 ps
+// over the nine fit rows of published steps that flush; half of them lie between 1.3 and 9.6 ps
 // (docs/decisions/allocator-flushes.md).
 inline Time TimeOf(const DriverCalls& calls) {
   constexpr Time kAllocation = Microseconds(69), kFree = Microseconds(57);

@@ -70,9 +70,9 @@ std::vector<ScheduleMistake> CheckSchedule(const PipelineSchedule& schedule);
 // on one stage.
 std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedule);
 
-// [stage]: the sum, over the stage's chunks, of the largest number of micro-batches whose forward
-// has begun and whose backward (if split, its weight part) has not ended. The schedule must have no
-// mistakes.
+// [stage]: the maximum number of passes in flight. A micro-batch's pass through a chunk is in
+// flight from the start of its forward to the end of its backward (if split, of the weight part).
+// The schedule must have no mistakes.
 std::vector<int> MostInFlight(const PipelineSchedule& schedule);
 
 // The waiting micro-batches at the time when a stage begins the backward of a micro-batch through

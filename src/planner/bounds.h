@@ -190,8 +190,8 @@ Time TimeBetweenSteps(const program::Program& program, const cost::Prices& price
 
 // Lower bound of the compute stream's time, one operation after the other, with the least
 // contention. An operation that needs all of a resource (its share is 1) is slowed by the shares of
-// concurrent operations on that resource. A communicator or stream runs one operation at a time, so
-// its operations can avoid overlapping such operations only while other operations run or it is
+// concurrent operations on that resource. A communicator or another stream runs one operation at a
+// time. It avoids slowing such operations only while the compute stream runs other operations or is
 // idle, and that time is limited.
 Time ContendedComputeTime(const program::Program& program, const cost::Prices& prices,
                           bool counts_collectives, const Repeated& repeated = {});

@@ -114,7 +114,7 @@ class Simulation final : public Couplings {
     std::vector<engine::SharedResources::Use> uses;
     // If messages are simulated one by one: their numbers in the traffic, ascending.
     std::vector<std::uint32_t> calls;
-    // The number of unfinished parts of the current number: its work and its messages.
+    // The number of unfinished parts of the current call: its work and its messages.
     std::uint32_t open = 0;
   };
   // Everything that determines the future, at the end of a pass.
