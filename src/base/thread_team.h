@@ -38,10 +38,10 @@ class ThreadTeam {
   std::mutex mutex_;
   std::condition_variable changed_;
   const std::function<void(int)>* part_ = nullptr;  // guarded by mutex_
-  int working_ = 0;                                 // likewise
-  std::int64_t run_ = 0;                            // likewise
-  std::exception_ptr thrown_;                       // likewise
-  bool ending_ = false;                             // likewise
+  int working_ = 0;                                 // guarded by mutex_
+  std::int64_t run_ = 0;                            // guarded by mutex_
+  std::exception_ptr thrown_;                       // guarded by mutex_
+  bool ending_ = false;                             // guarded by mutex_
   std::vector<std::thread> threads_;
 };
 

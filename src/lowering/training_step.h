@@ -353,7 +353,7 @@ class TrainingStep {
   int slots_ = 1;                  // number of micro-batches whose activations are stored at once
   std::vector<int> slot_of_pass_;  // by pass
   std::vector<Entries> saved_;     // buffers by slot and layer
-  std::vector<Entries> deferred_;  // likewise
+  std::vector<Entries> deferred_;  // buffers by slot and layer
   std::vector<Index> labels_;      // by layer
   // buffers by layer; kNone: the layer has none. Empty: no layer has any.
   std::vector<Index> frozen_;

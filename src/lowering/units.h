@@ -24,7 +24,7 @@ struct Unit {
   std::string name;           // of the unit's first layer, or "root"
   std::vector<int> layers;    // ascending; forward needs the unit from the first one to the last
   std::vector<int> tensors;   // owned tensors, in registration order
-  std::vector<int> frozen;    // likewise, indices into Model::frozen
+  std::vector<int> frozen;    // indices into Model::frozen, in registration order
   std::int64_t elements = 0;  // in `tensors`
   bool root = false;          // contains everything that is in no other unit (UnitPerBlock,
                               // UnitPerModule)

@@ -115,7 +115,7 @@ class ExchangeModel {
   ExchangeTime Price(Exchange exchange, Bytes size) const {
     return Price(exchange, size, channels_);
   }
-  // The same, with the channels of a larger communicator that contains the ranks.
+  // The time with the channels of a larger communicator that contains the ranks.
   ExchangeTime Price(Exchange exchange, Bytes size, const PointToPointChannels& channels) const;
 
   const PointToPointChannels& channels() const { return channels_; }

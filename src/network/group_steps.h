@@ -17,10 +17,10 @@
 // The step lists of collectives over groups of a cluster's ranks, and the places of their
 // participants.
 //
-//  ring         inside a node, the rings over its links (topology/rings.h). Between nodes one
-//               channel for each NIC that the members of a node have: it enters a node over one
-//               rail, visits all members and leaves over another, so that every NIC is used once
-//               in each direction
+//  ring         inside a node, the rings over its links (topology/rings.h). Between nodes, one
+//               channel for each NIC of the members of a node. A channel enters a node over one
+//               rail, visits all members and leaves over another rail, so that every NIC is used
+//               once in each direction
 //  tree         inside a node a chain, between nodes a double binary tree for each NIC
 //  nvls         for members of a node with reducing switches
 //  nvls_tree    the same on every node, and trees between nodes

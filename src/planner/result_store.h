@@ -110,9 +110,9 @@ class ResultStore {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::pair<std::string, std::string>> waiting_;  // guarded by mutex_
-  bool writing_ = false;                                      // likewise
-  bool ending_ = false;                                       // likewise
-  std::string failure_;                                       // likewise
+  bool writing_ = false;                                      // guarded by mutex_
+  bool ending_ = false;                                       // guarded by mutex_
+  std::string failure_;                                       // guarded by mutex_
   std::thread writer_;
 };
 

@@ -154,7 +154,7 @@ bool Tied(const Outcome& plan, const Outcome& other);
 tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goal,
                                                const SearchOptions& options,
                                                const SearchResult* known = nullptr);
-// The same on the threads of this process.
+// Searches on the threads of this process.
 SearchResult Search(const SearchProblem& problem, const Goal& goal, const SearchOptions& options,
                     const SearchResult* known = nullptr);
 

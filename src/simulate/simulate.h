@@ -12,43 +12,44 @@
 #include "src/program/timeline.h"
 #include "tl/expected.hpp"
 
-// Runs step programs on a modelled cluster in virtual time.
+// Runs step programs on a modeled cluster in virtual time.
 //
 // The model
 //   Host      Issues the instructions in host order: the prologue once, then the step repeatedly
 //             without a pause. An issue takes the host time of its price, and a host task its
-//             duration; events and memory take none. The host runs ahead of the device by as many
-//             launches as a stream's queue holds (compiled_program.h), if launches take time;
-//             kHostWaitEvent makes it wait.
+//             duration; events and memory take no time. kHostWaitEvent makes the host wait. If
+//             launches take time, the host runs at most as many launches ahead of the device as
+//             fit into a stream's queue (compiled_program.h).
 //   Stream    Runs its operations in order, one at a time, each after its issue.
 //   Operation A kernel or copy starts when it is first on its stream. Its latency passes first and
-//             uses no resources. Then its work proceeds at the available rate, as operations of
-//             the same rank share compute, memory and links (engine/shared_resources.h).
-//             Uncontended, it takes exactly latency + work.
+//             uses no resources. Then its work proceeds at the available rate, because operations
+//             of the same rank share compute, memory and links (engine/shared_resources.h).
+//             An uncontended operation takes exactly latency + work.
 //   Collective  Starts when its communicator has finished the earlier ones in host order and every
 //             member has reached it. All members proceed at one rate, the slowest member's, and
 //             end at the same time. If members' prices differ, the longest latency and the longest
-//             work count.
+//             work are used.
 //             With Options::traffic, collectives of different ranks also share the cluster's
-//             links. As flows they share links like all other resources. Message by message, a
-//             network of messages (network/message.h) carries them: a rank's shares of links are
-//             then ignored, and those of compute and memory still count. The collective ends when
-//             its work is done and its last message has arrived.
+//             links. Flows share links like all other resources. If messages are simulated one by
+//             one, a network of messages (network/message.h) transfers the data: a rank's shares
+//             of links are then ignored, and its shares of compute and memory still apply. The
+//             collective ends when its work is done and its last message has arrived.
 //   Exchange  Takes its turn on its communicator like a collective. Each of its messages starts
 //             when the exchange of the other end has also been reached; the k-th receive matches
-//             the k-th send. It proceeds at one rate for both ends, with the longer of their
-//             latencies and works. The exchange's record starts with its last message, and ends
-//             when all have ended.
-//   Waiting   A collective or exchange that waits for others holds the multiprocessors that it
-//             will run on: NCCL's kernels spin until their peers arrive. Among the same ranks only
-//             one holds at a time. Like a message, it shares them with kernels whose blocks take
-//             turns (cost::Occupancy); a running collective does not share.
-//   Step end  When everything issued in the step has finished, including the host's part.
+//             the k-th send. A message proceeds at one rate for both ends, with the longer of
+//             their latencies and works. The exchange's record starts with its last message, and
+//             ends when all its messages have ended.
+//   Waiting   A collective or exchange that waits for peers holds the multiprocessors on which it
+//             will run, because NCCL's kernels spin until their peers arrive. Among the same ranks
+//             only one operation holds at a time. A waiting operation, like a message, shares its
+//             multiprocessors with kernels whose blocks take turns (cost::Occupancy); a running
+//             collective does not share.
+//   Step end  The time when everything issued in the step has finished, including host tasks.
 //
 // Detached and attached
-//   A class of ranks that no collective currently ties to another class runs ahead by itself until
-//   it reaches one (class_run.h). Tied classes advance together, in the order of time
-//   (simulation.h). Results do not depend on how far a class runs ahead.
+//   A class of ranks without a pending collective with another class runs ahead by itself
+//   (detached) until it reaches such a collective (class_run.h). Attached classes advance together,
+//   in the order of time (simulation.h). Results do not depend on how far a class runs ahead.
 namespace stepcast::simulate {
 
 // Ranks that run the same program and have equivalent peers. They are simulated once.
@@ -71,7 +72,7 @@ struct RankClass {
   } looked_at{};
 };
 
-// What timelines contain besides step ends.
+// What timelines contain in addition to step ends.
 enum class Recording : std::uint8_t {
   kAll,
   kMarked,  // marked operations, and memory changes

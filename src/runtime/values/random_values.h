@@ -38,7 +38,7 @@ STEPCAST_HOST_DEVICE inline float InitialValue(std::uint32_t seed, std::int64_t 
   return Multiply(static_cast<float>(odd), 0x1p-11f);
 }
 
-// Input data and operands of products: between -1 and 1, never zero. `seed` as above.
+// Input data and operands of products: between -1 and 1, never zero. `seed` as for InitialValue.
 STEPCAST_HOST_DEVICE inline float RandomOperand(std::uint32_t seed, std::int64_t index) {
   const std::uint32_t hash = Mix(seed ^ ElementHash(index));
   const std::int32_t odd = static_cast<std::int32_t>((hash >> 9) * 2 + 1) - (1 << 23);
