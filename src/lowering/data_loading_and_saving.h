@@ -7,7 +7,7 @@
 #include "src/lowering/program_builder.h"
 #include "src/scenario/scenario.h"
 
-// The host's work in a step besides launching kernels: `training.data_loading` and
+// The host's work in a step in addition to launching kernels: `training.data_loading` and
 // `training.checkpoint_saving`.
 //
 // Data loading (torch.utils.data.DataLoader). Without workers, the host makes each micro-batch

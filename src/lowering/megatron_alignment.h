@@ -9,7 +9,7 @@
 namespace stepcast::lowering {
 
 // When a stage of Megatron's interleaved pipeline launches data-parallel collectives, so that all
-// stages launch them at the same moment. Each stage is one pass behind the previous one
+// stages launch them at the same time. Each stage is one pass behind the previous one
 // (NVIDIA/Megatron-LM megatron/core/pipeline_parallel/schedules.py, `grad_sync_func` and
 // `param_sync_func`). Both tables are indexed by pass of the stage and hold the stage's own chunks.
 struct MegatronAlignment {

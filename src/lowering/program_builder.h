@@ -160,8 +160,8 @@ class ProgramBuilder {
   void AddState(const program::StatePart& part);
   void SetOptimizer(bool adamw) { program_.data_flow.adamw = adamw; }
 
-  // Adds ranges that the next operation uses, besides those passed to the call that writes it.
-  // Empty ranges are ignored.
+  // Adds ranges that the next operation uses, in addition to those passed to the call that writes
+  // it. Empty ranges are ignored.
   void Use(const program::BufferUse& use) {
     if (use.size == Bytes(0)) return;
     program::BufferUse& added = program_.uses.emplace_back();

@@ -40,7 +40,7 @@ struct UpdateKernel {
 //  * foreach: PyTorch's default chain of multi-tensor kernels. For AdamW there are eight, 80 bytes
 //    a parameter in FP32, 40 in 16 bits, with the root as the only temporary. Before torch 2.1 the
 //    first moment took two kernels instead of one lerp (pytorch/pytorch pull request 104796): 88
-//    bytes; and the denominator was a temporary besides the root (104898).
+//    bytes. The denominator was a second temporary, in addition to the root (104898).
 //  * LAMB (Apex's FusedLAMB; with 16 bits, NVIDIA/DeepLearningExamples@729963dd
 //    PyTorch/LanguageModeling/BERT/lamb_amp_opt, which takes gradients as they are): norm of all
 //    gradients, norms of the tensors, moments and update, which overwrites the gradient, norms of

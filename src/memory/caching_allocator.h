@@ -48,12 +48,12 @@ constexpr std::int64_t SegmentSize(std::int64_t block) {
 //  * Up to 1 MiB it is served from the small pool, with segments of 2 MiB. Larger requests are
 //    served from the large pool: segments of 20 MiB for requests below 10 MiB, otherwise the
 //    request rounded up to 2 MiB.
-//  * Every stream has its own pools. The smallest sufficient free block is taken, on a tie the one
-//    at the lowest address. Its excess becomes a free block if it is at least 512 B (small pool) or
-//    more than 1 MiB (large pool).
+//  * Every stream has its own pools. A request takes the smallest sufficient free block, on a tie
+//    the one at the lowest address. The excess of this block becomes a free block if the excess is
+//    at least 512 B (small pool) or more than 1 MiB (large pool).
 //  * A freed block merges with its free neighbors in the segment. Segments are kept.
-//  * If the device has no room for a new segment, all segments without a live block are returned,
-//    of every stream, and the request is retried once; then it is out of memory.
+//  * If a new segment does not fit on the device, all segments without a live block are returned,
+//    for all streams, and the request is retried once. If that fails, it is out of memory.
 //  * Expandable segments (PYTORCH_CUDA_ALLOC_CONF): each pool is one address range that grows at
 //    its end by 2 MiB (small) or 20 MiB (large) at a time and is split down to 512 B. Only whole
 //    granules are returned.

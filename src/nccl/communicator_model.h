@@ -42,11 +42,11 @@ struct Choice {
 //    NVLSTree on Blackwell with x86 processors;
 //  * 1.4 of the latency (1.9 before Ampere) for an all-reduce by Simple rings across nodes, from 64
 //    B per rank and channel on;
-//  * operations counted individually for rings, and in tens for the others: that many fit into what
-//    a kernel reads at once.
+//  * operations counted individually for rings, and in groups of ten for other algorithms, because
+//    a kernel reads ten at once.
 //
-// The shortest time wins, on a tie the earlier enumerator. For 8-bit floating point on more than
-// eight ranks, rings are used only if there is nothing else.
+// The shortest time wins; on a tie, the earlier enumerator. For 8-bit floating point on more than
+// eight ranks, rings are used only if no other algorithm is possible.
 class CommunicatorModel {
  public:
   explicit CommunicatorModel(const Communicator& communicator, const Overrides& overrides = {});

@@ -21,14 +21,14 @@ struct SearchRequest {
 // the links on its path. The result is NCCL's, even where a better one exists.
 //
 // 1. Start at the fastest speed that a path allows and that fits the GPU's total bandwidth. The
-//    larger channels x speed wins, then fewer hops; for NVLS more channels win too.
+//    largest channels x speed wins, then the fewest hops; for NVLS, also the most channels.
 // 2. Until the total is used up: let channels differ, use the simpler tree (Hopper and later),
-//    use farther paths, let rings change cards, and then go to the next slower speed while that
-//    is more than 0.49 of the one found.
+//    use farther paths, let rings change network cards, and then try the next slower speed
+//    while that exceeds 0.49 of the speed found.
 // 3. Double the channels and halve their speed, unless the speed is below 25, or below 50 with
 //    more than four channels on GPUs after Ampere; never for NVLS.
-// 4. Raise the speed as far as the links allow: for rings both, for trees that inside the node,
-//    for NVLS that of the cards.
+// 4. Raise speeds as far as the links allow: for rings inside and between nodes, for trees inside
+//    the node, for NVLS between nodes.
 //
 // Searches across nodes if the fabric has network cards, otherwise inside one node. Returns no
 // channels if the graph cannot exist (NVLS without NVSwitch or before Hopper). For other patterns,
