@@ -8,18 +8,18 @@
 
 namespace stepcast {
 
-// How evenly the members of an all-to-all are loaded. With the rows of experts, the member whose
-// experts are chosen most often receives more than the others, and sends more back. That member is
-// the first of the group. Every part has the space of the largest part; the other parts are not
-// filled.
+// How evenly the members of an all-to-all are loaded. If the data are rows for experts, the member
+// whose experts are chosen most often receives more than the others, and later sends more back.
+// That member is the first of the group. Every part has the size of the largest part; the other
+// parts are only partly filled.
 struct AllToAllLoads {
   enum class First : std::uint8_t {
     kAsOthers,      // all parts are equal
-    kReceivesMost,  // what each member sends to the first is the largest part
-    kSendsMost,     // what the first sends to each member is the largest part
+    kReceivesMost,  // the parts sent to the first member are the largest
+    kSendsMost,     // the parts sent by the first member are the largest
   };
   First first = First::kAsOthers;
-  double others = 1;  // One of the other parts divided by the first member's part, from 0 to 1.
+  double others = 1;  // size of any other part divided by that of the largest part, from 0 to 1
 
   // `load`: the rows sent to the first member divided by the mean over all `ranks`, from 1 to
   // `ranks`. The other members share the rest equally.
@@ -31,9 +31,9 @@ struct AllToAllLoads {
   friend bool operator==(const AllToAllLoads&, const AllToAllLoads&) = default;
 };
 
-// The number of elements that `sender` sends to `receiver` (positions in the group) when a part has
-// space for `room` elements. At least 4 bytes, to carry a micro-batch's word (EffectKind::kMix), or
-// the whole part if it is smaller.
+// The number of elements that `sender` sends to `receiver` (positions in the group) if a part has
+// the size of `room` elements. At least 4 bytes, so that a micro-batch's check word fits
+// (EffectKind::kMix), or the whole part if it is smaller.
 inline std::int64_t ElementsSent(const AllToAllLoads& loads, std::int64_t room, DataType type,
                                  int sender, int receiver) {
   constexpr std::int64_t kWord = 4;

@@ -8,8 +8,8 @@
 
 namespace stepcast {
 
-// Returns the next block of a text. A block stays valid until the next call; an empty block ends
-// the text.
+// Returns the next block of a text. A block stays valid until the next call. An empty block marks
+// the end of the text.
 using TextBlocks = std::function<std::string_view()>;
 
 // A stream buffer for parsers that read streams and call back for each value. It limits how far a
@@ -20,12 +20,13 @@ class BlockBuffer final : public std::streambuf {
   // Thrown through the parser when it reads too far.
   struct TooFarAhead {};
 
-  // `farthest`: the number of bytes, rounded up to a block, that may be read without a call of
-  // Used().
+  // `farthest`: the maximum number of bytes, rounded up to a block, that may be read between calls
+  // of Used().
   BlockBuffer(TextBlocks blocks, std::size_t farthest)
       : blocks_(std::move(blocks)), farthest_(farthest) {}
 
-  // To be called from the parser's callbacks: the text read so far has been used.
+  // Call from the parser's callbacks: restarts the limit, because the text read so far has been
+  // used.
   void Used() { ahead_ = 0; }
 
  protected:

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-// STEPCAST_CHECK(condition, "what must hold") ends the process when an invariant of the program
-// itself is broken. That is a bug, never a user's mistake (see diagnostic.h). It stays on in
-// optimized builds, so keep it out of the innermost loops.
+// STEPCAST_CHECK(condition, "what must hold") ends the process if an invariant of the program is
+// broken. That is always a bug, never a user's mistake (see diagnostic.h). The check stays on in
+// optimized builds, so do not use it in the innermost loops.
 #define STEPCAST_CHECK(condition, message)                                                  \
   do {                                                                                      \
     if (!(condition)) {                                                                     \

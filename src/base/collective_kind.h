@@ -22,7 +22,7 @@ inline constexpr CollectiveKind kCollectiveKinds[] = {
     CollectiveKind::kBroadcast, CollectiveKind::kReduce,        CollectiveKind::kScatter,
     CollectiveKind::kGather,    CollectiveKind::kAllToAll,      CollectiveKind::kSendRecv};
 
-// The kinds in step programs: lowering writes them, cost code prices them and devices execute them.
+// The kinds in step programs, which lowering writes, cost code prices and devices execute.
 inline constexpr CollectiveKind kProgramCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
     CollectiveKind::kBroadcast, CollectiveKind::kAllToAll};

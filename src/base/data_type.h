@@ -10,24 +10,22 @@
 
 namespace stepcast {
 
-// kTf32 is fp32 in memory, multiplied on tensor cores that read 19 of its bits. kMxfp8 has 8 bits
-// and a scale for every 32 elements; kNvfp4 has 4 bits and a scale for every 16. Both are read by
-// Blackwell's tensor cores (OCP Microscaling Formats 1.0; Transformer Engine,
-// docs/features/low_precision_training). These three are types of matrix products only: nothing is
-// stored, moved or reduced in them.
+// kTf32 is stored as fp32, and tensor cores read 19 of its bits. kMxfp8 has 8 bits and a scale for
+// every 32 elements; kNvfp4 has 4 bits and a scale for every 16. Blackwell's tensor cores read both
+// (OCP Microscaling Formats 1.0; Transformer Engine, docs/features/low_precision_training). These
+// three are types only of matrix products: nothing is stored, moved or reduced in them.
 enum class DataType : std::uint8_t { kFp32, kBf16, kFp16, kFp8, kTf32, kMxfp8, kNvfp4 };
 inline constexpr DataType kDataTypes[] = {DataType::kFp32, DataType::kBf16, DataType::kFp16,
                                           DataType::kFp8, DataType::kTf32, DataType::kMxfp8,
                                           DataType::kNvfp4};
 inline constexpr std::size_t kDataTypeCount = std::size(kDataTypes);
 
-// Whether kernels cast to this type from 16 bits, for matrix products only.
+// Whether kernels cast from 16 bits to this type, only for matrix products.
 constexpr bool IsQuantized(DataType type) {
   return type == DataType::kFp8 || type == DataType::kMxfp8 || type == DataType::kNvfp4;
 }
 
-// Bytes of one element, without scales. Two elements of kNvfp4 share a byte; for them it is that
-// byte.
+// Bytes of one element, without scales. For kNvfp4: 1, although two elements share a byte.
 constexpr std::int64_t SizeOf(DataType type) {
   switch (type) {
     case DataType::kFp32:
@@ -44,14 +42,14 @@ constexpr std::int64_t SizeOf(DataType type) {
   return 0;
 }
 
-// Bytes of this number of elements, including one byte for each block's scale.
+// Bytes of `elements` elements, including one byte for each block's scale.
 constexpr Bytes BytesOf(std::int64_t elements, DataType type) {
   if (type == DataType::kMxfp8) return Bytes(elements + (elements + 31) / 32);
   if (type == DataType::kNvfp4) return Bytes((elements + 1) / 2 + (elements + 15) / 16);
   return Bytes(elements * SizeOf(type));
 }
 
-// The names of the scenario file: fp32, bf16, fp16, fp8, tf32, mxfp8, nvfp4.
+// The name in scenario files: fp32, bf16, fp16, fp8, tf32, mxfp8, nvfp4.
 constexpr std::string_view Name(DataType type) {
   switch (type) {
     case DataType::kFp32:

@@ -21,27 +21,27 @@ struct Location {
 struct Diagnostic {
   std::string code;  // stable, dotted, documented in docs/errors/: "input.unknown-key"
   Location location;
-  std::string message;  // what is wrong, the offending value last
+  std::string message;  // what is wrong; ends with the offending value
   std::string hint;     // what to do about it; may be empty
 };
 
 using Diagnostics = std::vector<Diagnostic>;
 
-// A value, or all mistakes found while making it (never empty).
+// A value, or all mistakes found while computing it (at least one).
 template <typename T>
 using Result = tl::expected<T, Diagnostics>;
 
-// "file:line:column: error[code]: message\n  hint: ...\n". Parts of the position that are 0 are
-// left out.
+// "file:line:column: error[code]: message\n  hint: ...\n". Line and column are omitted if they are
+// 0.
 std::string Format(const Diagnostic& diagnostic);
 std::string Format(const Diagnostics& diagnostics);
 
-// The word of `known` that is nearest to `word` by edit distance, or an empty string if none is
-// near enough to be a typing mistake. For hints: "did you mean ...".
+// The entry of `known` nearest to `word` by edit distance. Empty if none is near enough for `word`
+// to be a typing mistake. For hints: "did you mean ...".
 std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& known);
 
-// The user's text for a message: in quotes, on one line, with control characters escaped, and cut
-// to `longest` bytes.
+// The user's text as shown in a message: in quotes, on one line, with control characters escaped,
+// and truncated to `longest` bytes.
 std::string Quoted(std::string_view value, std::string_view quote = "'", std::size_t longest = 120);
 
 }  // namespace stepcast

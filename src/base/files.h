@@ -15,25 +15,25 @@
 
 namespace stepcast {
 
-// Opens named pipes, which waits for the process at the other end. If that takes more than two
+// Opens named pipes. Opening waits for the process at the other end; if that takes more than two
 // seconds, a line on stderr says what the command waits for.
 
 // Returns the descriptor, or -1 with errno. When it returns, the first bytes have arrived or the
 // writer has closed the pipe. Reads from the descriptor block.
 int OpenPipeToRead(const std::string& path);
 
-// Returns the descriptor, or -1 with errno. When it returns, a process reads the pipe. Symbolic
-// links are not followed.
+// Returns the descriptor, or -1 with errno. When it returns, a process is reading from the pipe.
+// Symbolic links are not followed.
 int OpenPipeToWrite(const std::string& path);
 
-// Decides which file an output's name leads to, and which symbolic links it may pass through. Every
+// Decides to which file an output's name leads, and which symbolic links may be followed. Every
 // command that writes a file calls these functions.
 
-// The file that an output's name stands for after all symbolic links are followed.
+// The file to which an output's name refers after all symbolic links have been followed.
 struct Destination {
-  std::string path;                   // without links; a name that may not exist yet
-  std::optional<struct stat> status;  // of what is there; none: nothing is
-  // The descriptor of this process that the name stands for: 1 for /dev/stdout. `path` is then the
+  std::string path;                   // without links; the file may not exist yet
+  std::optional<struct stat> status;  // of the existing file; none: there is no file
+  // The descriptor of this process to which the name refers: 1 for /dev/stdout. `path` is then the
   // link in /proc.
   std::optional<int> descriptor;
 };
@@ -42,8 +42,8 @@ struct Destination {
 // may write to, such as /tmp, another user's link can lead anywhere.
 bool BelongsToCallerOrSystem(const struct stat& status);
 
-// Follows all links of a path, including those of its folders. Nothing exists below a path that is
-// a file. The error is a sentence that names the path and the reason:
+// Follows all links in a path, including those in its folders. A path that continues below a file
+// does not exist. The error is a sentence that names the path and the reason:
 // - a link of another user,
 // - too many links,
 // - a folder that may not be searched,
@@ -54,28 +54,28 @@ tl::expected<Destination, std::string> FollowTrustedLinks(const std::string& pat
 // "cannot write 'PATH': it belongs to another user".
 std::string AnothersOutput(const std::string& path);
 
-// The largest input file, so that a wrong path cannot fill the memory.
+// Maximum size of an input file, so that a wrong path cannot fill the memory.
 inline constexpr std::size_t kLargestInputFile = std::size_t{16} << 20;
 
-// Reads a whole text file. On failure it appends the reason and returns nothing: the file does not
+// Reads a whole text file. On failure, appends the reason and returns nothing: the file does not
 // exist, is a directory or a device, cannot be read, is larger than kLargestInputFile, or is not
 // text.
 std::optional<std::string> ReadTextFile(const std::string& path, Diagnostics& diagnostics);
 
-// Like ReadTextFile, for the output of other tools, which need not be text (terminal escape
-// sequences). The caller must check the content.
+// Like ReadTextFile, but the content need not be valid text, because output of other tools may
+// contain terminal escape sequences. The caller must check the content.
 std::optional<std::string> ReadAnyFile(const std::string& path, Diagnostics& diagnostics);
 
-// Whether `text`, read from `file`, is valid in an input file: UTF-8 without control characters
-// other than tabs and line ends. Otherwise appends the position of the first invalid character.
+// Whether `text`, read from `file`, is allowed in an input file: UTF-8 without control characters
+// other than tabs and line ends. If not, appends the position of the first invalid character.
 bool CheckText(std::string_view text, const std::string& file, Diagnostics& diagnostics);
 
 // An open input file. Commands open every input file here: regular files and pipes, never
 // directories or devices. Opening a named pipe waits for its writer.
 class InputFile {
  public:
-  // On failure, appends the reason and returns nothing: there is no such file, it is a directory or
-  // a device, or it may not be read.
+  // On failure, appends the reason and returns nothing: the file does not exist, is a directory or
+  // a device, or may not be read.
   static std::optional<InputFile> Open(const std::string& path, Diagnostics& diagnostics);
 
   InputFile(InputFile&& other) noexcept;
@@ -84,8 +84,8 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
   ~InputFile();
 
-  // Fills `room`; fewer bytes are returned only at the end of the file. Appends the reason and
-  // returns nothing if reading fails.
+  // Fills `room`. Returns fewer bytes only at the end of the file. If reading fails, appends the
+  // reason and returns nothing.
   std::optional<std::size_t> Read(std::span<char> room, Diagnostics& diagnostics);
   const std::string& path() const { return path_; }
 
@@ -97,10 +97,11 @@ class InputFile {
 };
 
 // A 64-bit FNV-1a hash of a content, and its length: "1f0e2d3c4b5a6978-1234". It detects accidental
-// changes, not intended collisions.
+// changes, but not deliberate collisions.
 std::string ContentDigest(std::string_view content);
 
-// While an object lives, it records the files that this file's functions read on its thread.
+// While an object of this class lives, it records the files that the functions in this header read
+// on the object's thread.
 class FilesRead {
  public:
   FilesRead();
@@ -108,10 +109,11 @@ class FilesRead {
   FilesRead(const FilesRead&) = delete;
   FilesRead& operator=(const FilesRead&) = delete;
 
-  // The digest of each content, by the path as it was opened.
+  // Digests of the contents, by the path under which the file was opened.
   const std::map<std::string, std::string>& digests() const { return digests_; }
 
-  // The paths recorded on this thread since its outermost FilesRead was made, as they were opened.
+  // The paths under which files were opened on this thread since its outermost FilesRead was
+  // created.
   static std::vector<std::string> PathsOfThread();
 
   // Called by files.cc.

@@ -13,25 +13,25 @@
 namespace stepcast {
 
 enum class KernelKind : std::uint8_t {
-  kGemm,               // m x n x k, `batch` of them; compute-bound when large
+  kGemm,               // `batch` products of m x n x k; compute-bound if large
   kAttention,          // fused (flash) attention core
-  kAttentionGradient,  // its backward: five products where forward has two
+  kAttentionGradient,  // attention backward: five products instead of two
   kMemoryBound,        // normalisation, activation, residual, rotary, softmax, loss, copies, casts
-  kOptimizer,          // parameter update: memory-bound, over parameters and optimizer states
-  kGiven,              // its time is an input: layer lists
+  kOptimizer,          // parameter update: memory-bound, reads and writes parameters and states
+  kGiven,              // takes a given time: layer lists
   kScan,               // a recurrent layer's pass over the sequence, chunk by chunk
-  kScanGradient,       // its backward
+  kScanGradient,       // backward of kScan
 };
 
-// The recurrent layer of a kScan.
+// The kind of recurrent layer for kScan.
 enum class ScanKind : std::uint8_t {
   kDelta,           // the gated delta rule
   kDeltaByChannel,  // with a decay for each channel: Kimi delta attention
   kStateSpace,      // Mamba-2
 };
 
-// How the operands of a product are stored, row by row; [a, b] has rows of b numbers. They are the
-// operands of a linear layer with a weight of [out, in], as in PyTorch.
+// How the operands of a product are stored, row by row; [a, b] has rows of b numbers. The comments
+// assume a linear layer with a weight of [out, in], as in PyTorch.
 enum class ProductLayout : std::uint8_t {
   kForward,         // [m, k] times the transpose of [n, k]
   kInputGradient,   // [m, k] times [k, n]
@@ -40,13 +40,13 @@ enum class ProductLayout : std::uint8_t {
 inline constexpr ProductLayout kProductLayouts[] = {
     ProductLayout::kForward, ProductLayout::kInputGradient, ProductLayout::kWeightGradient};
 
-// The code that issues a kernel in eager execution. The host time of issuers differs by more than
+// The code that issues a kernel in eager execution. Host times differ between issuers by more than
 // an order of magnitude.
 enum class Issuer : std::uint8_t {
-  kFramework,  // a sharding strategy's hooks, the optimizer, a compiled graph: the launch alone
-  kModule,     // a module's forward, in Python, also when it is run again
+  kFramework,  // only the launch: a sharding strategy's hooks, the optimizer, a compiled graph
+  kModule,     // a module's forward, in Python, also if it is recomputed
   kAutograd,   // the autograd engine
-  kSameCall,   // the call that issued the kernel before: further pieces of one product
+  kSameCall,   // the call that issued the previous kernel: further parts of one product
 };
 
 // Host time that eager execution takes before it launches a kernel, by issuer.
@@ -62,38 +62,39 @@ struct Dispatch {
 // of the same bytes (calibration::KernelCosts::traffic).
 enum class Access : std::uint8_t {
   kPlain,
-  kWidening,      // 16 bits in, 32 out, element by element
-  kMixed,         // operands of 16 and of 32 bits, likewise
+  kWidening,      // element by element, reads 16-bit and writes 32-bit values
+  kMixed,         // element by element, with operands of 16 and of 32 bits
   kNorm,          // a norm's rows in FP32
-  kNormGradient,  // the gradient of its input, in FP32
-  kColumnSum,     // one sum over the rows of every column
+  kNormGradient,  // gradient of a norm's input, in FP32
+  kColumnSum,     // one sum per column, over all rows
 };
 inline constexpr std::string_view kAccessNames[] = {"plain", "widening",      "mixed",
                                                     "norm",  "norm_gradient", "column_sum"};
 inline constexpr std::size_t kAccessCount = std::size(kAccessNames);
 
-// The work of one device kernel. The model room writes kernels, programs carry them and cost code
-// prices them. Shapes are in elements. A multiply and an add count as two flops.
+// The work of one device kernel. The model room creates kernels, programs contain them, and cost
+// code prices them. Shapes are in elements. A multiply and an add count as two flops.
 struct Kernel {
   std::string name{};  // "mlp.down_proj", "self_attn.q_proj.wgrad"
   KernelKind kind = KernelKind::kMemoryBound;
   DataType data_type = DataType::kBf16;
-  // kGemm: independent products of [m, k] and [k, n]. kAttention, kAttentionGradient: query heads
-  // of all sequences. Each head has m queries of k elements; a query sees up to n keys, itself
-  // included, or all n keys if the attention is not causal. Zero for other kinds.
+  // kGemm: number of independent products of [m, k] and [k, n]. kAttention, kAttentionGradient:
+  // query heads of all sequences. Each head has m queries of k elements. A query attends to up to n
+  // keys, including its own position, or to all n keys if the attention is not causal. Zero for
+  // other kinds.
   std::int64_t batch = 1;
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t key_heads = 0;  // kAttention, kAttentionGradient: of all sequences, divides `batch`
   ProductLayout layout = ProductLayout::kForward;  // kGemm
-  // kGemm: the result is added to FP32 values in memory, which are read first.
+  // kGemm: the result is added to FP32 values in memory, which the kernel reads first.
   bool adds_to_fp32 = false;
-  // kGemm: the number of equal products that run at once, on separate streams, and share the
-  // device.
+  // kGemm: the number of equal products that run at the same time, on separate streams, and share
+  // the device.
   std::int64_t together = 1;
-  std::int64_t flops = 0;        // what the device executes (causal attention: half)
-  std::int64_t model_flops = 0;  // what MFU counts: matrix products, full attention; else 0
-  Bytes read{}, written{};       // device memory traffic if every operand crosses once
-  Time given{};                  // kGiven: the time; else zero
+  std::int64_t flops = 0;        // executed by the device (causal attention: half)
+  std::int64_t model_flops = 0;  // counted in MFU: matrix products, full attention; else 0
+  Bytes read{}, written{};       // device memory traffic if each operand is read or written once
+  Time given{};                  // kGiven: duration; else zero
   // kGiven: work of the host's CPUs or drives, which runs concurrently with the device's other
   // work.
   bool on_host = false;
@@ -104,12 +105,12 @@ struct Kernel {
   // kAttention, kAttentionGradient: the generation of FlashAttention, 1 to 3; 4 means cuDNN and 5
   // FlexAttention.
   std::uint8_t flash = 2;
-  bool causal = true;  // likewise: a query sees only the keys before it
-  // Likewise: the fraction of the generation's rate that remains when a library falls back.
+  bool causal = true;  // same kinds: a query attends only to keys up to its own position
+  // Same kinds: the fraction of the generation's rate that remains if a library uses a fallback.
   double rate = 1;
   ScanKind scan = ScanKind::kDelta;  // kScan, kScanGradient
-  // Likewise: sequential chunks of the longest sequence. More heads do not shorten the sequence of
-  // steps.
+  // Same kinds: number of sequential chunks in the longest sequence. More heads do not reduce this
+  // number.
   std::int64_t steps = 0;
   Issuer issuer = Issuer::kFramework;
   friend bool operator==(const Kernel&, const Kernel&) = default;

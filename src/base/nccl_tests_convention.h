@@ -17,14 +17,15 @@
 //           broadcast, reduce, send_recv 1
 namespace stepcast {
 
-// The size that nccl-tests runs when asked for `asked`. For all-gather, reduce-scatter and
-// all-to-all it divides the buffer among the ranks in whole units of 16 bytes. May be zero.
+// The size that nccl-tests really uses if `asked` is requested. For all-gather, reduce-scatter and
+// all-to-all, it divides the buffer among the ranks in whole units of 16 bytes. The result may be
+// zero.
 Bytes NcclTestsSize(CollectiveKind kind, Bytes asked, int ranks);
 
 // The factor from algbw to busbw. Requires ranks >= 1.
 double BusFactor(CollectiveKind kind, int ranks);
 
-// The collective of an nccl-tests program, by its file name ("all_reduce_perf",
+// The collective that a program of nccl-tests runs, by the program's file name ("all_reduce_perf",
 // "/opt/nccl-tests/build/alltoall_perf_mpi") or by its name in JSON ("AllReduce").
 std::optional<CollectiveKind> CollectiveOfNcclTest(std::string_view program);
 

@@ -6,8 +6,8 @@
 
 namespace stepcast {
 
-// Makes text of other processes and files safe to print on a terminal. The characters that Quoted
-// (diagnostic.h) escapes are escaped here too.
+// Makes text from other processes and files safe to print on a terminal. Escapes the same
+// characters as Quoted (diagnostic.h).
 
 // The text on one line: line ends are escaped too.
 std::string Printable(std::string_view text);
@@ -15,8 +15,8 @@ std::string Printable(std::string_view text);
 // The text with its line ends kept.
 std::string PrintableLines(std::string_view text);
 
-// The largest number of mistakes that a command prints; a count of the rest follows. A reader stops
-// after this many mistakes in one file.
+// The maximum number of mistakes that a command prints; the number of further mistakes follows.
+// Reading a file stops after this many mistakes.
 inline constexpr std::size_t kMostShownFaults = 100;
 
 }  // namespace stepcast

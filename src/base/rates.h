@@ -10,7 +10,7 @@
 
 namespace stepcast {
 
-// Bytes per second through one direction of a link, a memory or a group's slowest cut. Vendors
+// Bytes per second in one direction through a link, a memory or a group's slowest cut. Vendors
 // quote NVLink for both directions together; here it is always one direction (NVLink 4: 450 GB/s).
 class Bandwidth {
  public:
@@ -24,7 +24,7 @@ class Bandwidth {
   constexpr double gigabytes_per_second() const {
     return static_cast<double>(bytes_per_second_) * 1e-9;
   }
-  // The achieved fraction of a peak, rounded down so that an efficiency never adds bandwidth.
+  // A fraction of this bandwidth, rounded down so that an efficiency never adds bandwidth.
   Bandwidth Scaled(double factor) const {
     return Bandwidth(
         static_cast<std::int64_t>(std::floor(static_cast<double>(bytes_per_second_) * factor)));
@@ -69,12 +69,12 @@ inline Time PicosecondsAt(std::int64_t amount, std::int64_t rate) {
 }
 }  // namespace internal
 
-// The time `data` takes at `rate`, rounded up to a picosecond. Requires rate > 0.
+// The time for `data` at `rate`, rounded up to a picosecond. Requires rate > 0.
 inline Time operator/(Bytes data, Bandwidth rate) {
   return internal::PicosecondsAt(data.count(), rate.bytes_per_second());
 }
 
-// The time `flops` operations take at `rate`, rounded up. Requires rate > 0.
+// The time for `flops` operations at `rate`, rounded up to a picosecond. Requires rate > 0.
 inline Time TimeFor(std::int64_t flops, FlopRate rate) {
   return internal::PicosecondsAt(flops, rate.flops_per_second());
 }

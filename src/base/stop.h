@@ -11,7 +11,7 @@
 // Ends long work early: at a deadline, or on request (Ctrl-C).
 namespace stepcast {
 
-// A request to stop. Any thread or signal handler may make it; it cannot be withdrawn.
+// A request to stop. Any thread or signal handler may make the request, which cannot be withdrawn.
 class StopFlag {
  public:
   StopFlag() = default;
@@ -33,13 +33,13 @@ class StopFlag {
   std::thread timer_;
 };
 
-// Thrown by StopPoint. The work is abandoned, and its half-filled caches must be dropped.
+// Thrown by StopPoint. The work is abandoned, and caches that it has partly filled must be dropped.
 struct Stopped : std::exception {
   const char* what() const noexcept override { return "stopped before the end"; }
 };
 
-// While an object lives, StopPoint on this thread checks its flag. Scopes nest; the innermost one
-// counts.
+// While an object of this class lives, StopPoint on this thread checks the object's flag. Scopes
+// may be nested; only the innermost scope is checked.
 class StopScope {
  public:
   explicit StopScope(const StopFlag& flag);
@@ -54,8 +54,8 @@ class StopScope {
 // Throws Stopped if the flag of this thread's scope is set. Takes a few nanoseconds.
 void StopPoint();
 
-// Loops over events call StopPoint once per this many events, since one event takes only tens of
-// nanoseconds.
+// Loops over events call StopPoint once per this number of events, because one event takes only
+// tens of nanoseconds.
 inline constexpr std::uint32_t kEventsBetweenStopPoints = 4096;
 
 }  // namespace stepcast

@@ -46,24 +46,25 @@ std::string YamlQuoted(std::string_view text);
 // context, otherwise in double quotes.
 std::string YamlScalar(std::string_view text);
 
-// Whether YAML reads the unquoted text as itself in a block, in a flow and as a key. A word for
-// null ("null", "~") is not plain; a number is.
+// Whether YAML reads the unquoted text as the same text in a block, in a flow and as a key. Words
+// for null ("null", "~") are not plain; numbers are.
 bool IsPlainYaml(std::string_view text);
 
 // Replaces a file in a folder by a new version. The new version is written under a temporary name
 // in the same folder, made durable, and renamed.
 
-// A unique name in the folder of `target`: ".NAME.1f0e2d3c4b5a6978"; a long NAME is cut. The caller
-// must create it exclusively and try again if it exists.
+// A unique name in the folder of `target`: ".NAME.1f0e2d3c4b5a6978", where a long NAME is
+// truncated. The caller must create the file exclusively, and try another name if it exists.
 std::string TemporaryName(const std::string& target);
 
-// Writes a folder's entries to the disk, so that a rename in it survives a power failure. Returns
-// false, with errno, on failure. A file system that does not support this is not a failure.
+// Writes a folder's entries to disk, so that a rename in the folder survives a power failure.
+// Returns false, with errno, on failure. If the file system does not support this, that is not a
+// failure.
 bool SyncFolder(const std::string& folder);
 
-// While an object lives, no thread of the process ends the process on a signal, if signal handlers
-// call LetFinish. Use it only for short sections, while an unfinished file is not yet in the list
-// of files to remove.
+// While an object of this class lives, no thread of the process ends the process on a signal,
+// provided that signal handlers call LetFinish. Use it only for short sections in which an
+// unfinished file is not yet in the list of files to remove.
 class SignalsHeldBack {
  public:
   SignalsHeldBack();
@@ -71,9 +72,9 @@ class SignalsHeldBack {
   SignalsHeldBack(const SignalsHeldBack&) = delete;
   SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
 
-  // For signal handlers, and for code about to end the process. Waits until no other thread holds
-  // signals back, and keeps threads from doing so again. Gives up after some seconds, since a file
-  // system may hang. The process must end next.
+  // For signal handlers, and for code that is about to end the process. Waits until no other thread
+  // holds signals back, and prevents threads from holding them back again. Gives up after some
+  // seconds, because a file system may hang. The process must end next.
   static void LetFinish();
 
  private:

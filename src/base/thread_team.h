@@ -13,11 +13,12 @@ namespace stepcast {
 // The number of cores that this process may use, at least one.
 int UsableCores();
 
-// Threads that execute one parallel task after another. The threads live as long as the team, and
-// so do their thread_local caches. One thread uses a team at a time.
+// Threads that execute one parallel task after another. The threads, and their thread_local caches,
+// live as long as the team. Only one thread at a time may use a team.
 class ThreadTeam {
  public:
-  // Starts up to `threads` threads. There may be fewer, or none, if the system refuses.
+  // Starts up to `threads` threads. There may be fewer, or none, if the system refuses to create
+  // them.
   explicit ThreadTeam(int threads);
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -25,10 +26,10 @@ class ThreadTeam {
 
   int size() const { return static_cast<int>(threads_.size()); }
 
-  // Every thread of the team calls `part` once, with its number from 0. `part` must live until
-  // Join.
+  // Every thread of the team calls `part` once, with its own number, which counts from 0. `part`
+  // must live until Join.
   void Begin(const std::function<void(int thread)>& part);
-  // Returns when all threads are done; rethrows the exception of one of them.
+  // Returns when all threads are done. Rethrows an exception if a thread has thrown one.
   void Join();
 
  private:
@@ -37,15 +38,15 @@ class ThreadTeam {
   std::mutex mutex_;
   std::condition_variable changed_;
   const std::function<void(int)>* part_ = nullptr;  // guarded by mutex_
-  int working_ = 0;                                 // likewise
-  std::int64_t run_ = 0;                            // likewise
-  std::exception_ptr thrown_;                       // likewise
-  bool ending_ = false;                             // likewise
+  int working_ = 0;                                 // guarded by mutex_
+  std::int64_t run_ = 0;                            // guarded by mutex_
+  std::exception_ptr thrown_;                       // guarded by mutex_
+  bool ending_ = false;                             // guarded by mutex_
   std::vector<std::thread> threads_;
 };
 
 // Calls `body` once for each index from 0 to `count` - 1, on the calling thread and on the team's
-// threads. A thread takes the next index when it finishes one, since the costs of indices may
+// threads. A thread takes the next index when it has finished one, because the costs of indices may
 // differ widely. `worker` is 0 for the caller, and 1 to the team's size for its threads. An
 // exception ends the loop and is rethrown.
 void ForEachIndex(ThreadTeam& team, std::int64_t count,

@@ -6,11 +6,12 @@
 
 namespace stepcast {
 
-// A point in virtual time or a span, in whole picoseconds. int64 covers +-106 days.
+// A point in virtual time, or a duration, in whole picoseconds. int64 covers +-106 days.
 //
-// One type serves for points and spans: the simulated clock starts at zero. It is not a wall clock.
-// Example: Microseconds(3) + 2 * Nanoseconds(500) == Microseconds(4). Rates convert to a Time by
-// rounding up (see rates.h), so rounding never makes an operation faster than its bound.
+// The same type is used for points and durations, because the simulated clock starts at zero. It is
+// not a wall clock. Example: Microseconds(3) + 2 * Nanoseconds(500) == Microseconds(4). Conversions
+// from rates to Time round up (see rates.h), so rounding never makes an operation faster than its
+// bound.
 class Time {
  public:
   constexpr Time() = default;

@@ -5,8 +5,8 @@
 
 namespace stepcast {
 
-// A transport is the network between nodes together with its software. It determines the time of a
-// small message on a link of any bandwidth.
+// A transport is the network between nodes together with its software. For links of equal
+// bandwidth, it determines the time of a small message.
 enum class Transport : std::uint8_t { kInfiniband, kRoce, kEfa, kOmniPath, kSlingshot, kSockets };
 inline constexpr Transport kTransports[] = {Transport::kInfiniband, Transport::kRoce,
                                             Transport::kEfa,        Transport::kOmniPath,

@@ -21,21 +21,21 @@
 #include "src/runtime/device_health.h"
 #include "src/runtime/job.h"
 
-// Measures the cost of operations on a backend, and makes a calibration profile.
+// Measures the cost of operations on a backend, and creates a calibration profile.
 namespace stepcast::calibrate {
 
 // A part of a calibration that can be measured separately. Launch and memory are also measured with
-// any other part that contributes to a profile's kernels section.
+// any other part that adds values to a profile's kernels section.
 enum class Part : std::uint8_t {
-  kLaunch,       // issue and start of kernels; with several ranks issue of collectives
-  kMemory,       // memory-bound kernels by bytes
-  kGemm,         // matrix products by m, n, k, data type and layout; also the clock that
-                 // they hold, if the device reports its power
-  kAttention,    // by heads, sequence and head size, for each data type, forward and backward
-  kOptimizer,    // fused AdamW by bytes
-  kCopies,       // each direction, and both at once
-  kCollectives,  // each kind, by size, for each shape of group
-  kInterference,  // kernels beside collectives
+  kLaunch,        // issue and start of kernels; with several ranks issue of collectives
+  kMemory,        // memory-bound kernels by bytes
+  kGemm,          // matrix products by m, n, k, data type and layout; also the sustained clock, if
+                  // the device reports its power
+  kAttention,     // by heads, sequence and head size, for each data type, forward and backward
+  kOptimizer,     // fused AdamW by bytes
+  kCopies,        // each direction, and both directions at once
+  kCollectives,   // each kind, by size, for each shape of group
+  kInterference,  // kernels concurrent with collectives
 };
 inline constexpr Part kParts[] = {Part::kLaunch,      Part::kMemory,      Part::kGemm,
                                   Part::kAttention,   Part::kOptimizer,   Part::kCopies,
@@ -44,37 +44,38 @@ std::string_view Name(Part part);  // "launch", "gemm", ...
 std::optional<Part> PartFromName(std::string_view name);
 
 struct Options {
-  bool quick = false;  // coarser and less often repeated
+  bool quick = false;  // coarser grids and fewer repetitions
   // Approximate duration; zero: 90 s if quick, otherwise 20 min. Kernels, copies and interference
-  // come first; collectives get the rest, at least a quarter. Below 10 min, kernels are measured as
-  // if quick.
+  // are measured first; collectives get the remaining time, at least a quarter. Below 10 min,
+  // kernels are measured as if quick.
   Time time;
   std::vector<Part> parts;      // empty: all
   std::vector<DataType> types;  // of products and attention; empty: fp32 and bf16
-  // Layouts of products. One layout suffices if all take the same time. fp8 is measured only in the
-  // forward layout.
+  // Layouts of products. One layout suffices if products of all layouts take the same time. fp8 is
+  // measured only in the forward layout.
   std::vector<ProductLayout> layouts = {ProductLayout::kForward};
-  Bytes cache;  // of the device; the optimizer's operands exceed it
+  Bytes cache;  // last-level cache of the device; the optimizer's operands are larger
   std::vector<CollectiveKind> collectives;  // empty: all; quick: all but broadcast
   // Sizes of collectives; zero: from 1 KiB to 256 MiB (quick: 64 MiB).
   Bytes from, to;
-  std::vector<int> group_sizes;  // of the groups that communicate; empty: all that kernel_measurements.h finds
+  std::vector<int> group_sizes;  // of the groups that communicate; empty: all that
+                                 // kernel_measurements.h finds
   std::string name;              // name of the profile
-  std::string gpu;               // its GPU type; empty: unknown
+  std::string gpu;               // the profile's GPU type; empty: unknown
   // The first entries of the provenance: machine, driver, libraries, date, command, version.
-  // Results in a state are valid only for equal entries of `machine`.
+  // Results in a state are valid only if its entries of `machine` are the same.
   std::vector<std::pair<std::string, std::string>> machine;
   std::vector<std::pair<std::string, std::string>> run;
   std::string state;  // state of an interrupted calibration, at rank 0; empty: none
   Observer observer;
-  // The present state of rank 0's device; null, or nothing, if there is none. Either all ranks have
-  // it or none.
+  // The present state of rank 0's device; null, or an empty result, if there is none. Either all
+  // ranks have this function or none.
   std::function<std::optional<runtime::DeviceHealth>()> health;
   // Seconds since the calibration began, on rank 0; null: use the clock.
   std::function<double()> elapsed;
 };
 
-// A straight line fitted to measurements, for people: start and rate.
+// A straight line fitted to measurements, for display: start and rate.
 struct Fitted {
   std::string what;  // "all_reduce over 4 ranks on 4 nodes"
   std::size_t points = 0;
@@ -87,16 +88,16 @@ struct Outcome {
   calibration::Calibration profile;
   std::vector<Fitted> fits;
   std::vector<std::string> warnings;  // sentences without full stop
-  // Not empty: nothing was measured, because the state is invalid or from another machine.
+  // Not empty: the reason why nothing was measured (the state is invalid or from another machine).
   std::string refused;
-  // Not zero: nothing was measured, because groups of this many ranks do not exist; the possible
-  // sizes follow.
+  // Not zero: nothing was measured, because no groups have this number of ranks; the possible sizes
+  // follow.
   int no_group_of = 0;
   std::vector<int> groups_of;
 };
 
-// All ranks call this together, with equal options except observer and state. All get the same
-// outcome.
+// All ranks call this together, with equal options except observer and state. All ranks get the
+// same outcome.
 runtime::Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner,
                                     const Options& options);
 

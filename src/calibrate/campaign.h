@@ -23,18 +23,18 @@ struct Fitted;
 
 // Rounded to five significant digits, the precision of measurements.
 Time RoundedTime(double seconds);
-// The factor by which an operation slows down while another runs, to three decimals. At least 1: a
-// faster concurrent time is due to other conditions.
+// The factor by which an operation slows down while another runs, to three decimals. At least 1,
+// because a shorter concurrent time is due to other conditions.
 double SlowDown(double beside, double alone);
 
 // The medians, adjusted so that times never fall with size.
 std::vector<Time> TimesOf(const std::vector<std::pair<std::int64_t, Summary>>& results);
 
-// Start and rate through the medians.
+// Start and rate of a line through the medians.
 Fitted FitOf(const std::string& what, const std::vector<std::pair<std::int64_t, Summary>>& results);
 
-// How the simulator interpolates: time over size, time over the size's logarithm, or the time's
-// logarithm over the size's logarithm.
+// How the simulator interpolates: time linear in size, time linear in the logarithm of size, or the
+// logarithm of time linear in the logarithm of size.
 enum class Between : std::uint8_t { kLinear, kLogarithmic, kPowerLaw };
 
 // Collects the residuals of each part.
@@ -50,7 +50,8 @@ class ResidualNotes {
  private:
   struct Notes {
     std::vector<double> spreads;
-    std::vector<double> misses;  // of inner points, relative to their neighbors' interpolation
+    std::vector<double> misses;  // of inner points, relative to the interpolation between their
+                                 // neighbors
   };
   std::map<std::string, Notes> parts_;
 };
@@ -66,10 +67,10 @@ struct Effort {
   Repetition kernels;
   Repetition collectives;
   Time longest_kernel;
-  Time kernel_budget;  // of one curve
+  Time kernel_budget;  // for one curve
   Time longest_collective;
-  std::int64_t largest_bytes;    // of curves over bytes
-  std::int64_t largest_product;  // of m, n and k
+  std::int64_t largest_bytes;    // maximum of curves over bytes
+  std::int64_t largest_product;  // maximum of m, n and k
 };
 
 // Approximate duration of the measurement.
@@ -90,7 +91,7 @@ struct Campaign {
 
   // The profile's kernels section, created on first use.
   calibration::KernelCosts& kernels();
-  // Converts results over bytes to a curve of the profile, and adds them to residuals and fits.
+  // Converts results over bytes to a curve of the profile. Also adds them to residuals and fits.
   calibration::Curve CurveOf(const std::string& part, const std::string& what,
                              const Results& results, Between between);
 
@@ -103,7 +104,7 @@ struct Campaign {
   std::vector<double> reference;  // times of the reference kernel, in seconds
 };
 
-// From `from`, which must be positive, up to `to`.
+// Powers of two times `from`, which must be positive, up to `to`.
 std::vector<std::int64_t> PowersOfTwo(std::int64_t from, std::int64_t to);
 
 }  // namespace stepcast::calibrate

@@ -7,8 +7,8 @@
 
 namespace stepcast::calibrate {
 
-// A runner of benchmarks on a backend, with a new device for each. All arguments must outlive it.
-// If an execution fails, the watch ends the run.
+// A runner of benchmarks on a backend, which creates a new device for each benchmark. All arguments
+// must outlive the runner. If an execution fails, the watch ends the run.
 Runner RunOn(runtime::Backend& backend, runtime::Job& job, runtime::Watch& watch);
 
 }  // namespace stepcast::calibrate

@@ -12,35 +12,35 @@ namespace stepcast::calibrate {
 
 // The groups of ranks on which collectives are measured.
 
-// Disjoint groups of one shape that together contain all ranks. They communicate at the same time,
-// like the groups of a training step.
+// Disjoint groups of one shape that together contain all ranks. The groups communicate at the same
+// time, like those of a training step.
 struct GroupShape {
-  int ranks = 0;  // of each group
+  int ranks = 0;  // per group
   int nodes = 0;  // spanned by each group
   std::vector<std::vector<int>> groups;
 };
 
-// The shapes for ranks on these nodes (node of each rank): all ranks; the ranks of each node; one
-// rank of each node. Then, for every divisor of the number of ranks, neighbors in groups of that
-// size, and ranks that far apart (the shard and replica groups of hybrid sharding). A profile has
-// one table for each pair of ranks and nodes, so each pair occurs once. Groups of one rank are left
-// out.
+// The shapes to measure, given the node of each rank: all ranks; the ranks of each node; one rank
+// of each node. Then, for every divisor of the number of ranks, groups of that many neighbors, and
+// groups of ranks that far apart (the shard and replica groups of hybrid sharding). A profile has
+// one table for each pair of ranks and nodes, so each pair occurs once. Groups of one rank are
+// omitted.
 std::vector<GroupShape> ShapesOf(const std::vector<int>& node_of_rank);
 
-// Measure kernels for sections of the profile. All ranks call these together.
+// These functions measure kernels for sections of the profile. All ranks call them together.
 
-// Repeats equal work during the calibration, whose time should not change. It is a product, since
-// clock changes affect a product's time and hardly affect memory traffic.
+// Repeats the same work during the calibration, to check that its time does not change. The work is
+// a matrix product, because clock changes affect products and hardly affect memory traffic.
 runtime::Attempt<void> MeasureReference(Campaign& campaign);
 
 runtime::Attempt<void> MeasureLaunch(Campaign& campaign);
 runtime::Attempt<void> MeasureMemory(Campaign& campaign);
 runtime::Attempt<void> MeasureGemm(Campaign& campaign, DataType type, ProductLayout layout);
 
-// Products in a short measurement run at a clock that the board's power limit does not allow for
-// long. This measures the sustained clock, as the power draw at full clock that would cause it
-// (cost::SustainedClock): clock = cube root of (limit - idle) / products. No effect if the device
-// does not report its power.
+// In a short measurement, products run at a clock that the board's power limit does not allow for
+// long. This function measures the sustained clock and stores the power draw at full clock that
+// would cause it (cost::SustainedClock): clock = cube root of (limit - idle) / products. No effect
+// if the device does not report its power.
 runtime::Attempt<void> MeasureSustainedClock(Campaign& campaign);
 
 // `kind` is kAttention or kAttentionGradient.

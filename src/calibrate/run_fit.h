@@ -14,18 +14,18 @@ namespace stepcast::calibrate {
 
 struct MeasuredRun {
   calibration::RunSettings settings;
-  double measured = 0, forecast = 0;  // step times, positive, in one unit
+  double measured = 0, forecast = 0;  // step times, positive, in the same unit
 };
 
-// Runs of equal settings.
+// Runs with the same settings.
 struct Configuration {
   calibration::LearnedRun run;
   std::vector<std::size_t> members;  // indices of the measured runs
-  // Its prediction from the other configurations; none if no other is similar.
+  // Prediction from the other configurations; none if no other configuration is similar.
   std::optional<calibration::LearnedRuns::Estimate> left_out{};
 };
 
-// A setting whose runs differ from their forecasts, more than other runs do.
+// A setting whose runs differ from their forecasts more than other runs do.
 struct SettingResidual {
   std::string setting;  // "precision: fp8", "gpus: 64 or more"
   std::size_t runs = 0;

@@ -18,16 +18,16 @@ namespace stepcast::calibrate {
 
 // Which sizes of an operation to measure in the available time, and in which order.
 //
-// The smallest sizes come first and predict the times of larger ones. Then comes the largest size
-// whose whole table fits in the time, so that no smaller size is extrapolated and its real time is
-// known early. Then the widest gap between neighbors is halved repeatedly, so that measurements
-// cover the whole range evenly at any time.
+// The smallest sizes come first and predict the times of larger ones. Next is the largest size for
+// which the whole table fits in the time, so that its real time is known early and no smaller size
+// has to be extrapolated. Then the widest gap between neighbors is halved repeatedly, so that
+// measurements cover the whole range evenly at any time.
 
-// Size and seconds, by ascending size.
+// Sizes with their seconds, ascending by size.
 using MeasuredSizes = std::vector<std::pair<std::int64_t, double>>;
 
 struct SizePlan {
-  std::vector<std::int64_t> sizes;  // ascending, with enough time
+  std::vector<std::int64_t> sizes;  // sizes to measure if time suffices, ascending
   std::size_t first = 2;            // number of smallest sizes in the first program
   double longest = 0;               // seconds; sizes expected to take longer are skipped
   double program = 0;               // seconds of set-up per program
@@ -35,38 +35,39 @@ struct SizePlan {
 
 struct NextSizes {
   std::vector<std::int64_t> sizes;  // empty: the plan is complete
-  double expected = 0;              // expected seconds of the longest of them
+  double expected = 0;              // expected seconds of the longest of these sizes
   bool briefly = false;             // time is short: fewer repetitions of long operations
 };
 
-// The least number of runs for an operation of this duration, if short ones are run `least` times.
+// The minimum number of runs for an operation that takes `seconds`, if short ones are run `least`
+// times.
 std::size_t LeastRuns(std::size_t least, double seconds, bool briefly);
 
-// Operations this long need no warm-up: their start is a small part of them.
+// Operations of at least this duration need no warm-up, because their start is a small part of it.
 constexpr double kNeedsNoWarmup = 1;  // seconds
 
-// The sizes to measure next, with `left` seconds left. `measured` must be empty or contain the
+// The sizes to measure next if `left` seconds are left. `measured` must be empty or contain the
 // first sizes.
 NextSizes Next(const SizePlan& plan, std::size_t least, const MeasuredSizes& measured, double left);
 
 // Measures on all ranks at once. All ranks make the same calls in the same order. Only rank 0
-// decides on repetitions and knows earlier results, and it tells the others. All ranks therefore
+// decides on repetitions and has earlier results, which it sends to the others. All ranks therefore
 // have the same results and can base decisions on them.
 
-// The results of a calibration so far, so that an interrupted one can continue: results by key, and
-// the machine and options for which they are valid. As text:
+// The results of a calibration so far, so that an interrupted calibration can continue: results by
+// key, and the machine and options for which they are valid (the binding). As text:
 //
 //   stepcast calibration state 1
 //   host, 4 ranks on 2 nodes, quick, ...
 //   gemm fp32 64 64 64<tab>median<tab>low<tab>high<tab>spread<tab>count
 //
-// Tabs and line ends in keys and binding become spaces. Numbers are written so that they read back
-// to the same value.
+// Tabs and line ends in keys and binding become spaces. Numbers are written so that reading them
+// gives the same value.
 class MeasurementState {
  public:
   explicit MeasurementState(std::string_view binding);
 
-  // Nothing if `text` is not a complete state.
+  // Returns nothing if `text` is not a complete state.
   static std::optional<MeasurementState> Parse(std::string_view text);
   std::string Text() const;
 
@@ -79,7 +80,7 @@ class MeasurementState {
   std::map<std::string, Summary> results_;
 };
 
-// A summary as five numbers separated by tabs, and the inverse.
+// Converts a summary to five numbers separated by tabs, and back.
 std::string SummaryText(const Summary& summary);
 std::optional<Summary> ParseSummary(std::string_view text);
 
@@ -87,7 +88,7 @@ std::optional<Summary> ParseSummary(std::string_view text);
 struct Observer {
   // The present measurement, for a progress line.
   std::function<void(const std::string& what)> progress;
-  // A measurement is complete; `state` is to be stored.
+  // Called when a measurement is complete; `state` is to be stored.
   std::function<runtime::Attempt<void>(const std::string& state)> save;
 };
 
@@ -96,37 +97,40 @@ class Session {
   // Only rank 0's `state` is used.
   Session(runtime::Job& job, Runner runner, MeasurementState state, Observer observer);
 
-  // Makes a benchmark for some of the keys, given by position: one probe for each, in order.
+  // Creates a benchmark for the keys at positions `wanted`, with one probe for each, in order.
   using Build = std::function<Benchmark(const std::vector<std::size_t>& wanted)>;
 
-  // Returns a result for each key, from an earlier calibration or measured with enough repetitions.
-  // `expected` is the expected time of one operation; long ones are repeated less.
+  // Returns a result for each key, either from an earlier calibration or measured with enough
+  // repetitions. `expected` is the expected time of one operation; long operations are repeated
+  // less.
   runtime::Attempt<std::vector<Summary>> Measure(const std::vector<std::string>& keys,
                                                  Repetition repetition, Time expected,
                                                  const Build& build);
 
-  // A quantity decided by rank 0 when it is first requested under this key, also in an earlier
-  // interrupted calibration. `now` is called only on rank 0 and must return a positive number.
+  // Returns a quantity that rank 0 decides when it is first requested under this key, possibly in
+  // an earlier interrupted calibration. `now` is called only on rank 0 and must return a positive
+  // number.
   runtime::Attempt<double> Settle(const std::string& key, const std::function<double()>& now);
 
   // Ascending sizes, and where to stop.
   struct Ladder {
-    std::string what;  // start of all keys; the size follows
+    std::string what;  // start of all keys; the size is appended
     std::vector<std::int64_t> sizes;
     std::string (*show)(std::int64_t size) = nullptr;
     std::size_t first = 1;  // number of sizes in the first program
     std::size_t next = 2;   // number in each further program
-    double power = 1;       // r times the size is expected to take r^power times as long
+    double power = 1;       // r times the size is expected to take r^power times the time
     Time longest;           // operations expected to take longer are skipped
     Time budget;            // expected device time for all sizes together
   };
-  // The results of the sizes reached, at least those of the first program. `build` receives sizes.
+  // The results of all sizes that were measured, at least those of the first program. `build`
+  // receives the sizes.
   runtime::Attempt<std::vector<std::pair<std::int64_t, Summary>>> Climb(
       const Ladder& ladder, const Repetition& repetition,
       const std::function<Benchmark(const std::vector<std::int64_t>& sizes)>& build);
 
   // Measures sizes from both ends toward the middle (SizePlan), within `budget` of device time.
-  // Returns results by size; the time used is added to `spent`.
+  // Returns results by size, and adds the time used to `spent`.
   runtime::Attempt<std::vector<std::pair<std::int64_t, Summary>>> Cover(
       const std::string& what, const SizePlan& plan, Time budget, const Repetition& repetition,
       const std::function<Benchmark(const std::vector<std::int64_t>& sizes)>& build, double& spent);

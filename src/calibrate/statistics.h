@@ -15,7 +15,7 @@ namespace stepcast::calibrate {
 double Quantile(std::vector<double> values, double q);
 double Median(std::vector<double> values);
 
-// Repetitions of one operation, in seconds.
+// Repeated measurements of one operation, in seconds.
 struct Summary {
   double median = 0;
   double low = 0;     // 10th percentile
@@ -28,12 +28,12 @@ struct Summary {
 // Requires at least one sample.
 Summary Summarise(const std::vector<double>& samples);
 
-// The relative uncertainty of the median, which falls with the root of the count. (For normally
-// distributed values with deviation s, the standard error of the median is 1.253 s / sqrt(n), and s
-// is 1.483 median absolute deviations.)
+// The relative uncertainty of the median, which decreases with the square root of the count. (For
+// normally distributed values with standard deviation s, the standard error of the median is 1.253
+// s / sqrt(n), and s is 1.483 median absolute deviations.)
 double Uncertainty(const Summary& summary);
 
-// Fits that are robust against outliers. They are simple enough not to need a fitting library.
+// Fits that are robust against outliers, simple enough to need no fitting library.
 
 struct Line {
   double at_zero = 0;
@@ -42,25 +42,25 @@ struct Line {
 
 // Theil-Sen estimator: the slope is the median of the slopes between all pairs of points, and the
 // value at zero is the median of the remainders. Up to 29 % of the points may be outliers. Requires
-// two points of different x; quadratic in the number of points.
+// two points with different x; takes quadratic time.
 Line FitLine(const std::vector<std::pair<double, double>>& points);
 
-// A start-up cost and a rate through (size, time): a Theil-Sen line with relative weights, so that
-// large sizes do not dominate small ones. The start is the median over the lower third of the
-// sizes, and the slope over the upper third, each given the other.
+// A start-up cost and a rate fitted to (size, time): a Theil-Sen line with relative weights, so
+// that large sizes do not dominate small ones. The start is the median over the smallest third of
+// the sizes, given the slope; the slope is the median over the largest third, given the start.
 Line FitStartAndRate(const std::vector<std::pair<double, double>>& points);
 
-// The least-squares fit of non-decreasing values: falling neighbors are pooled to their mean (Ayer
-// et al. 1955, "pool adjacent violators"). Times of growing work do not fall, so a fall is noise or
-// a change of algorithm.
+// The least-squares fit by non-decreasing values: decreasing neighbors are replaced by their mean
+// (Ayer et al. 1955, "pool adjacent violators"). More work does not take less time, so a decrease
+// is noise or a change of algorithm.
 std::vector<double> NonDecreasing(std::vector<double> values);
 
-// How often to repeat a measurement.
+// How many times to repeat a measurement.
 
 struct Repetition {
   std::size_t least = 5;
   std::size_t most = 200;
-  double uncertainty = 0.01;  // relative uncertainty of the median that suffices
+  double uncertainty = 0.01;  // sufficient relative uncertainty of the median
   Time limit = Seconds(1);    // device time per point, unless `least` takes longer
   bool briefly = false;       // time is short: a quarter of the limit, fewer long operations
 };
@@ -69,7 +69,7 @@ struct Repetition {
 bool Enough(const Repetition& repetition, const Summary& so_far, Time spent);
 
 // The number of further repetitions, at least 1: as many as the uncertainty suggests, within the
-// limits. At most as many as before, since the first ones may mislead.
+// limits. At most as many as before, because the first results may be misleading.
 std::size_t NextBatch(const Repetition& repetition, const Summary& so_far, Time spent);
 
 }  // namespace stepcast::calibrate

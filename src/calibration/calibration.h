@@ -23,16 +23,17 @@
 #include "src/calibration/collective_curves.h"
 
 // A calibration profile: the measured or published performance of a GPU type and its software.
-// Profiles are data, calibration/*.yaml, and state the source of every figure. Format:
-// docs/formats.md. src/cost/kernel_price.h, collective_price.h and copy_price.h turn the figures
-// into times; plausible.h defines valid values.
+// Profiles are the data files calibration/*.yaml, which state the source of every value. Format:
+// docs/formats.md. src/cost/kernel_price.h, collective_price.h and copy_price.h convert the values
+// to times; plausible.h checks them.
 namespace stepcast::calibration {
 
-// The achieved fraction of a peak for matrix products of one data type. Efficiency rises with the
+// The achieved fraction of peak for matrix products of one data type. Efficiency rises with the
 // work: a product of `flops` runs at max_efficiency * flops / (flops + half_flops) of the device's
-// peak; half_flops is the size with half of the maximum. As a time, the product costs (flops +
-// half_flops) / (max_efficiency * peak): half_flops is the waste of a partly filled device. Both
-// follow from a straight line through measured times. All zero: no data for the data type.
+// peak, so half_flops is the work at which half of the maximum is reached. The time of a product is
+// therefore (flops + half_flops) / (max_efficiency * peak), where half_flops is the waste of a
+// partly filled device. Both parameters follow from a straight line through measured times. All
+// zero: no data for the data type.
 struct GemmEfficiency {
   double max_efficiency = 0;
   double half_flops = 0;
@@ -40,57 +41,58 @@ struct GemmEfficiency {
 };
 
 // A tile of a library's matrix products of one data type, which run in waves of tiles
-// (cost/kernel_price.h). Fitted to measured products; replaces GemmEfficiency if present.
+// (cost/kernel_price.h). Fitted to measured products. Replaces GemmEfficiency if present.
 struct GemmTile {
-  std::int64_t m = 0, n = 0;  // one thread block's part of the result, or its transpose
-  double efficiency = 0;      // of a multiprocessor's share of the peak, for infinite k
+  std::int64_t m = 0, n = 0;  // the part of the result that one thread block computes, or its
+                              // transpose
+  double efficiency = 0;      // fraction of a multiprocessor's peak, for infinite k
   friend bool operator==(const GemmTile&, const GemmTile&) = default;
 };
 struct GemmTiling {
   std::vector<GemmTile> tiles;
-  double fill = 0;      // k's worth of time to fill the pipeline and store a tile
-  double add_fill = 0;  // additional fill if tiles are added to FP32 values
+  double fill = 0;      // time to fill the pipeline and store a tile, in units of k
+  double add_fill = 0;  // additional `fill` if tiles are added to FP32 values
   // The cost of multiprocessors without a tile in the last of several waves, as a fraction of a
-  // wave's time. 1: the last wave takes a full wave's time for any number of tiles. Kernels that
-  // divide the last tiles over k, or whose last tiles have memory and power to themselves, lose
-  // less.
+  // wave's time. 1: the last wave takes as long as a full wave, for any number of tiles. Less than
+  // 1: kernels divide the last tiles over k, or the last tiles run faster because fewer share
+  // memory bandwidth and power.
   double last_wave = 1;
-  Time start;  // device time of every product besides tiles; replaces start_latency
+  Time start;  // device time of every product in addition to tiles; replaces start_latency
   bool empty() const { return tiles.empty(); }
   friend bool operator==(const GemmTiling&, const GemmTiling&) = default;
 };
 
-// A device's power draw in watts: at rest, and the additional draw of matrix products at the clock
-// of the profile's tiles, or of its surface's largest product, without a limit. Zero: unknown, the
-// clock is constant (cost/kernel_time.h).
+// A device's power draw in watts: at rest, and the additional draw of matrix products at the
+// unlimited clock of the profile's tiles or of its surface's largest product. Zero: unknown, and
+// the clock is constant (cost/kernel_time.h).
 struct PowerDraw {
   double idle = 0;
   double products = 0;
-  // The same by DataType of the operands. Zero: use `products`.
+  // The additional draw by DataType of the operands. Zero: use `products`.
   std::array<double, kDataTypeCount> of_type{};
   double Of(DataType type) const {
     const double own = of_type[static_cast<std::size_t>(type)];
     return own == 0 ? products : own;
   }
-  double memory = 0;  // total for memory-bound kernels; zero: unknown, the limit
+  double memory = 0;  // total draw of memory-bound kernels; zero: unknown, use the limit
   friend bool operator==(const PowerDraw&, const PowerDraw&) = default;
 };
 
-// The performance of a generation of fused attention with heads of 128. A kernel of `flops` over
-// sequences of n takes
+// The performance of one generation of fused attention with heads of size 128. A kernel of `flops`
+// over sequences of length n takes
 //
 //   max(flops + tail x longest, longest) (1 + half_length / n) / (efficiency x peak)
 //
-// half_length is the length with half of the best rate, because a block of queries has work that
-// does not grow with the keys: tiles on the diagonal that the mask half covers, first loads and
-// last stores. A thread block computes `rows` queries of one head (backward: keys) on one
-// multiprocessor. The kernel therefore ends no sooner than its longest block, whose queries see all
-// keys; `longest` is the work of all multiprocessors in that time. The device is not full while the
-// last blocks run: for `tail` of the longest block's time, and for all of it if blocks come in any
-// order (Graham 1969, "Bounds on multiprocessing timing anomalies"). For short sequences the term
-// vanishes. Heads of 64 and 256 have `head_64` and `head_256` of the rate. A window cuts a block's
-// keys at a second edge, which adds `forward_window_length` to half_length. Zero efficiencies:
-// unknown.
+// half_length is the sequence length at which half of the best rate is reached, because a block of
+// queries has work that does not grow with the keys: tiles on the diagonal that the mask covers by
+// half, first loads and last stores. A thread block computes `rows` queries of one head (backward:
+// keys) on one multiprocessor. The kernel therefore ends no earlier than its longest block, whose
+// queries attend to all keys; `longest` is the work of all multiprocessors in that time. The device
+// is not full while the last blocks run: for `tail` of the longest block's time, and for all of it
+// if blocks are processed in any order (Graham 1969, "Bounds on multiprocessing timing anomalies").
+// For short sequences the term vanishes. Heads of size 64 and 256 reach `head_64` and `head_256` of
+// the rate. A window adds a second edge at a block's keys, which adds `forward_window_length` to
+// half_length. Zero efficiencies: unknown.
 struct AttentionEfficiency {
   double forward = 0, backward = 0;
   double forward_half_length = 0, backward_half_length = 0;
@@ -98,18 +100,18 @@ struct AttentionEfficiency {
   double forward_tail = 0, backward_tail = 0;
   double head_64 = 1, head_256 = 1;
   double forward_window_length = 0;
-  Time forward_start{};  // device time of every kernel besides; zero: start_latency
+  Time forward_start{};  // additional device time of every kernel; zero: start_latency
   friend bool operator==(const AttentionEfficiency&, const AttentionEfficiency&) = default;
 };
 
 inline constexpr std::string_view kFusedNames[] = {"flash1", "flash2", "flash3", "cudnn", "flex"};
 
-// Measured times by bytes, ascending: bytes that a kernel reads and writes, or that a copy moves.
+// Measured times, ascending by bytes: bytes that a kernel reads and writes, or that a copy moves.
 using Curve = std::vector<std::pair<Bytes, Time>>;
 
-// Measured times of causal attention for one data type, direction, head size and number of heads
-// (of all sequences together), by sequence length, ascending. Keys and values have as many heads as
-// queries.
+// Measured times of causal attention, ascending by sequence length, for one data type, direction,
+// head size and number of heads (of all sequences together). There are as many heads of keys and
+// values as of queries.
 struct AttentionCurve {
   std::int64_t head_size = 0;
   std::int64_t heads = 0;
@@ -117,7 +119,7 @@ struct AttentionCurve {
   friend bool operator==(const AttentionCurve&, const AttentionCurve&) = default;
 };
 
-// By head size, then by heads, ascending. Curves may have different lengths.
+// Sorted by head size, then by number of heads. Curves may have different lengths.
 using AttentionSurface = std::vector<AttentionCurve>;
 
 // Measured times of m x n x k matrix products of one data type, for every combination of the values
@@ -132,46 +134,47 @@ struct GemmSurface {
   friend bool operator==(const GemmSurface&, const GemmSurface&) = default;
 };
 
-// The fraction of their rate that batched products (attention as separate kernels) keep if their
-// rows are not divisible by 16 bytes, with the cuBLAS of a PyTorch release.
+// For batched products (attention as separate kernels): the fraction of their rate that remains if
+// their rows are not divisible by 16 bytes, with the cuBLAS of a PyTorch release.
 struct UnalignedBatches {
-  Version torch;                              // and later; {}: every release before the others
-  std::array<double, kDataTypeCount> rate{};  // by DataType; zero: unknown, as for single products
+  Version torch;                              // first release; {}: every release before the others
+  std::array<double, kDataTypeCount> rate{};  // by DataType; zero: unknown, use the value for
+                                              // single products
   friend bool operator==(const UnalignedBatches&, const UnalignedBatches&) = default;
 };
 
 // Efficiencies are fractions of a data sheet's peak. Surfaces and curves are measured times and
-// replace them; each includes an operation's whole time on its stream, start-up included. A
+// replace efficiencies; they include an operation's whole time on its stream, with its start. A
 // measured section may lack efficiencies, which are then zero (Complete() fills them).
 struct KernelCosts {
   std::array<GemmEfficiency, kDataTypeCount> gemm;  // by DataType
-  double attention_forward_efficiency = 0;          // of the data type's peak
+  double attention_forward_efficiency = 0;          // fraction of the data type's peak
   double attention_backward_efficiency = 0;
   double memory_efficiency = 0;  // achieved fraction of the device memory bandwidth
-  // The fraction of that rate for kernels of eager PyTorch, by Access. Zero: unknown, use 1. It
-  // does not apply to measured kernels (memory_curve).
+  // By Access: the fraction of that rate for kernels of eager PyTorch. Zero: unknown, use 1. Does
+  // not apply to measured kernels (memory_curve).
   std::array<double, kAccessCount> traffic{};
-  // A thread block's time per token to sum 32 columns over tokens, which is bound by memory latency
-  // and not bandwidth. Zero: unknown, bandwidth decides.
+  // The time per token for a thread block that sums 32 columns over tokens, which is bound by
+  // memory latency. Zero: unknown; memory bandwidth determines the time.
   Time token_sum_time;
   std::array<GemmTiling, kDataTypeCount> gemm_tiling;  // by DataType
-  // The fraction of their rate that matrix products keep if the rows of their operands are
-  // divisible by 2 bytes only (cost/kernel_time.h). Zero: unknown, no loss.
+  // The fraction of their rate that remains for matrix products if the rows of their operands are
+  // divisible only by 2 bytes (cost/kernel_time.h). Zero: unknown, no loss.
   double gemm_unaligned = 0;
-  // The same for rows divisible by 4 or 8 bytes. Zero: an equal loss for each halving.
+  // The same for rows divisible by 4 or 8 bytes. Zero: each halving costs the same factor.
   double gemm_unaligned_even = 0;
-  // The same for rows of the result divisible by 2 bytes only. Zero: no loss.
+  // The same if the rows of the result are divisible only by 2 bytes. Zero: no loss.
   double gemm_unaligned_result = 0;
-  // The same for batched products, newest release first; empty: unknown, as for single products.
+  // The same for batched products, newest release first. Empty: unknown, use the values above.
   std::vector<UnalignedBatches> batched_unaligned;
   std::array<AttentionEfficiency, std::size(kFusedNames)>
       attention;  // index of kFusedNames; Kernel::flash counts from 1
   PowerDraw power;
-  // Devices of one type differ in arithmetic speed: standard deviation of their times over the
-  // typical time. A step waits for the slowest (cost/device_speed.h).
+  // Devices of one type differ in arithmetic speed: standard deviation of their times divided by
+  // the typical time. A step waits for the slowest device (cost/device_speed.h).
   double variation = 0;
-  // A kernel's time varies from launch to launch on one device: standard deviation over mean. Ranks
-  // that wait for one another wait for the latest (cost/jitter.h).
+  // A kernel's time varies from launch to launch on one device: standard deviation divided by mean.
+  // Ranks that wait for one another wait for the last (cost/jitter.h).
   double jitter = 0;
   Time start_latency;      // shortest time of any kernel on the device
   Time launch;             // host time to issue one kernel (eager)
@@ -184,33 +187,33 @@ struct KernelCosts {
   std::array<AttentionSurface, kDataTypeCount> attention_forward_surface;
   std::array<AttentionSurface, kDataTypeCount> attention_backward_surface;
   Curve memory_curve;     // memory-bound kernels
-  Curve optimizer_curve;  // the optimizer's
+  Curve optimizer_curve;  // kernels of the optimizer
 
   // The surface of a layout, or the forward layout's if that was not measured.
   const GemmSurface& SurfaceOf(DataType type, ProductLayout layout) const;
-  // Whether any surface or curve was measured; efficiencies may then be missing.
+  // Whether any surface or curve was measured. If so, efficiencies may be missing.
   bool measured() const;
 };
 
 // Measured copies by bytes; empty: not measured.
 struct CopyCurves {
   Curve host_to_device, device_to_host, device_to_device;
-  // The slowdown of copies while the other direction between host and device is busy; zero: not
-  // measured. Stored in the profile, not used by the simulator.
+  // The slowdown of copies if the other direction between host and device is also busy; zero: not
+  // measured. Stored in the profile, but not used by the simulator.
   double both_ways = 0;
   friend bool operator==(const CopyCurves&, const CopyCurves&) = default;
 };
 
-// NCCL-like software over the links: constants of one protocol (Simple), by hop. A hop within the
-// node includes the wire's latency; a network hop does not.
+// Constants of software like NCCL with one protocol (Simple), by kind of hop. A hop within the node
+// includes the link's latency; a network hop does not.
 struct LinkCosts {
-  double nvlink_efficiency = 0;  // achieved fraction of the wire bandwidth in one direction
+  double nvlink_efficiency = 0;  // achieved fraction of link bandwidth in one direction
   double pcie_efficiency = 0;
   double network_efficiency = 0;
   Time ring_base, tree_base;                              // once per collective
   Time ring_nvlink_hop, ring_pcie_hop, ring_network_hop;  // per step over such a hop
   Time tree_nvlink_hop, tree_pcie_hop, tree_network_hop;
-  // Standard deviation of a collective's time over its mean, between calls and between groups
+  // Standard deviation of a collective's time divided by its mean, between calls and between groups
   // (cost/jitter.h).
   double jitter = 0;
 };
@@ -218,12 +221,13 @@ struct LinkCosts {
 // Device memory outside the framework's allocator, and library workspaces.
 struct MemoryCosts {
   Bytes context;             // CUDA context and loaded kernels
-  Bytes first_communicator;  // NCCL, the first communicator
-  Bytes next_communicator;   // each further one
+  Bytes first_communicator;  // NCCL's first communicator
+  Bytes next_communicator;   // each further communicator
   Bytes gemm_workspace;      // cuBLAS workspace per stream that runs matrix products
 };
 
-// Measured times of one collective on one group shape; sizes by nccl-tests' convention, ascending.
+// Measured times of one collective on one group shape, ascending by size (as counted in
+// nccl-tests).
 struct CollectiveTable {
   Location location;  // of the table, for messages
   CollectiveKind collective = CollectiveKind::kAllReduce;
@@ -234,16 +238,16 @@ struct CollectiveTable {
   std::vector<std::pair<Time, Time>> quantiles{};
 };
 
-// The kind of kernels that run concurrently with a collective.
+// The kind of kernel that runs concurrently with a collective.
 enum class Neighbour : std::uint8_t { kGemm, kMemoryBound };
 inline constexpr Neighbour kNeighbours[] = {Neighbour::kGemm, Neighbour::kMemoryBound};
 constexpr std::string_view Name(Neighbour neighbour) {  // the names of files
   return neighbour == Neighbour::kGemm ? "gemm" : "memory_bound";
 }
 
-// The slowdown of kernels and of a collective that run concurrently: 1.1 is a tenth longer. Stored
-// in the profile. The simulator uses its own rule (engine/shared_resources.h), which slows both
-// sides alike and cannot express two factors.
+// The slowdowns of kernels and of a collective that run concurrently: 1.1 means 10 % longer. Stored
+// in the profile. The simulator instead uses its own rule (engine/shared_resources.h), which slows
+// both sides equally and cannot express two factors.
 struct Interference {
   Neighbour kernel = Neighbour::kGemm;
   CollectiveKind collective = CollectiveKind::kAllReduce;
@@ -260,9 +264,9 @@ struct Residual {
   friend bool operator==(const Residual&, const Residual&) = default;
 };
 
-// Host costs on the reference host (calibration/hosts): by framework, the host time per kernel
-// besides the launch. They depend on the framework and the host, not on the GPU. Profiles of many
-// GPU types share them, and NodeType::host_speed scales them.
+// Host costs on the reference host (calibration/hosts): for each framework, the host time per
+// kernel in addition to the launch. They depend on the framework and the host, not on the GPU.
+// Profiles of many GPU types share them, and NodeType::host_speed scales them.
 struct FrameworkCosts {
   std::string name;
   std::string host;  // description of the reference host
@@ -273,8 +277,8 @@ struct FrameworkCosts {
 Time OnHost(Time time, double speed);
 Dispatch OnHost(const Dispatch& dispatch, double speed);
 
-// The kernel costs with the libraries of a PyTorch release and later ones: complete, including
-// unchanged values.
+// The kernel costs with the libraries of a PyTorch release and of later ones, including values that
+// did not change.
 struct KernelRelease {
   Version torch;
   KernelCosts costs;
@@ -284,7 +288,7 @@ class LearnedRuns;
 
 struct Calibration {
   std::string name;
-  // The GPU types for which the figures are valid (topology::Gpu::name); empty: not stated.
+  // The GPU types for which the values are valid (topology::Gpu::name); empty: not stated.
   std::vector<std::string> gpus;
   Location location;                                            // of the file, for messages
   std::vector<std::pair<std::string, std::string>> provenance;  // as written, not empty
@@ -293,28 +297,29 @@ struct Calibration {
   std::optional<LinkCosts> links;
   std::optional<MemoryCosts> memory;
   std::vector<CollectiveTable> collectives;
-  // Published curves for this GPU type, the most trusted first, and the model for other cases.
+  // Published curves for this GPU type, the most trusted first, and the model for all other cases.
   std::vector<std::shared_ptr<const CurveFile>> curves;
   std::optional<CollectiveLaw> collective_law;
   CopyCurves copies;
   std::vector<Interference> interference;
   std::vector<Residual> residuals;
-  // Like FrameworkCosts, for this machine's own host: not scaled, with priority over `frameworks`.
+  // Like FrameworkCosts, but measured on this machine: not scaled, and used instead of
+  // `frameworks`.
   std::map<std::string, Dispatch, std::less<>> dispatch;
   std::shared_ptr<const FrameworkCosts> frameworks;  // null: unknown
   // Corrections learned from measured runs with this profile (learned_runs.h); null: none.
   std::shared_ptr<const LearnedRuns> runs;
 
-  // Whether the figures are valid for a GPU type, or do not state for which they are.
+  // Whether the values are valid for a GPU type, or the profile does not state its GPU types.
   bool MayHoldFor(std::string_view gpu) const;
   // The costs of the newest release not newer than `torch`. Requires `kernels`.
   const KernelCosts& KernelsOf(Version torch) const;
 };
 
 // Fills values missing in the measured `kernels` from `defaults`: efficiencies of attention, of
-// memory, and of matrix products of types without a surface. Returns the keys that were filled.
-// Start and launch times are never filled, except the launch of collectives if only one rank was
-// measured.
+// memory, and of matrix products for types without a surface. Returns the keys that were filled.
+// Start and launch times are never filled, except the launch time of collectives if only one rank
+// was measured.
 std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kernels);
 
 }  // namespace stepcast::calibration

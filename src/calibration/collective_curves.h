@@ -17,7 +17,7 @@
 
 namespace stepcast::calibration {
 
-// The path of a collective's data, each with its own overheads.
+// The path of a collective's data. Each path has its own overheads.
 enum class WireClass : std::uint8_t { kLl, kLl128, kSimple, kSwitch };
 inline constexpr std::array kWireClasses = {WireClass::kLl, WireClass::kLl128, WireClass::kSimple,
                                             WireClass::kSwitch};
@@ -26,20 +26,20 @@ constexpr std::string_view Name(WireClass wire) {  // the names of files
   return kNames[static_cast<std::size_t>(wire)];
 }
 
-// The time of a collective, from the latency and transfer time that NCCL's tuner computes. The
-// tuner is meant for choosing algorithms, and is too fast for messages below some 64 MiB. With x
-// bytes on each channel:
+// The time of a collective, computed from the latency and transfer time of NCCL's tuner. The tuner
+// is meant for choosing algorithms, and its times are too short for messages below about 64 MiB.
+// With x bytes on each channel:
 //
 //   time = launch + latency (1 + stretch x / (x + half)) + transfer / efficiency
 //
 // A message of less than `half` bytes per channel is one slice and pays each hop once. A longer
-// message is cut into slices, and the pipeline through the hops stalls at its start and end.
+// message is divided into slices, and the pipeline through the hops stalls at its start and end.
 struct CollectiveLaw {
   struct Ramp {
     double stretch = 0;
     double half = 1;        // bytes per channel
-    double efficiency = 1;  // above 1 if the tuner underrates the links
-    // The factor of the latency.
+    double efficiency = 1;  // above 1 if the tuner underestimates the links
+    // The factor by which the latency is multiplied.
     double StretchOf(double bytes_per_channel) const {
       return 1 + stretch * bytes_per_channel / (bytes_per_channel + half);
     }
@@ -53,19 +53,19 @@ struct CollectiveLaw {
 };
 
 // Published measurements of collectives: calibration/collectives/*.yaml. The profiles of GPU types
-// name their files. src/cost/nccl_price.h describes how forecasts use them, and `stepcast validate
+// name these files. src/cost/nccl_price.h describes how forecasts use them, and `stepcast validate
 // collectives` reports the accuracy. Format: docs/formats.md.
 
 using TimePoint = std::pair<Bytes, Time>;
 
-// An algorithm documented by the source, for sizes in [from, to].
+// An algorithm stated by the source, for sizes in [from, to].
 struct DocumentedChoice {
   Bytes from, to;
   std::string algorithm;  // as in forecasts: "ring", "nvls"
   std::string protocol;   // "LL", "LL128", "Simple"; empty: not stated
 };
 
-// One collective on one group shape. Sizes follow nccl-tests' convention; each list ascends by
+// One collective on one group shape. Sizes are counted as in nccl-tests; each list is sorted by
 // size.
 struct CollectiveCurve {
   Location location;  // for messages
@@ -74,7 +74,7 @@ struct CollectiveCurve {
   int nodes = 0;
   std::string algorithm;             // forced by the user; empty: NCCL chose
   std::vector<TimePoint> fit;        // may be read by forecasts
-  std::vector<TimePoint> held_back;  // for judging forecasts; never read by them
+  std::vector<TimePoint> held_back;  // for judging forecasts, which never read them
   std::vector<TimePoint> uncertain;  // shown, but neither read nor counted
   std::vector<DocumentedChoice> documented;
 };
@@ -84,13 +84,13 @@ struct CurveFile {
   std::string name;
   std::string source;
   std::string machine;
-  std::string topology;     // file of a similar machine, for comparing forecasts
+  std::string topology;     // file of a similar machine, for forecasts to compare
   Version nccl;             // the release, stated or assumed
   std::string rule;         // how points were divided into fit, held back and uncertain
-  std::string not_counted;  // why nothing counts; empty: it does
-  bool nvlink = true;       // GPUs of a node are connected by NVLink, otherwise PCIe
+  std::string not_counted;  // why points do not count in accuracy; empty: they count
+  bool nvlink = true;       // GPUs of a node are connected by NVLink; false: by PCIe
   Bandwidth inside;         // NVLinks or PCIe link of a GPU, one direction; zero: not stated
-  Bandwidth network;        // all cards of a node, one direction; zero: a single node
+  Bandwidth network;        // all network cards of a node, one direction; zero: a single node
   Transport transport = Transport::kInfiniband;  // if there is a network
   std::vector<CollectiveCurve> curves;
 };

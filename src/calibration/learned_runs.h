@@ -11,27 +11,27 @@
 // for Machine Learning, chapter 2.
 //
 // The squared distance d of two runs is a sum over the settings known for both: (doublings / 2)^2
-// for each size, and 1 for each kind that differs. Two doublings count as much as another
-// framework. The covariance is
+// for each numeric setting (RunSize), and 1 for each other setting (RunKind) that differs. Two
+// doublings count as much as another framework. The covariance is
 //
 //   near^2 exp(-d / 2) + wide^2 exp(-d / 32)
 //
-// so that similar runs have nearly equal errors, and less similar runs still have somewhat equal
-// ones. The constants are not fitted to the given runs. Forecasts matter most for runs unlike the
-// measured ones, for which fitted scales are worse.
+// so that similar runs have nearly equal errors, and less similar runs still have somewhat
+// correlated errors. The constants are not fitted to the given runs: forecasts matter most for runs
+// unlike the measured ones, for which fitted scales are worse.
 namespace stepcast::calibration {
 
-// Standard deviations of the logarithm. Forecasts have errors of some 5 % (`stepcast validate
-// published`), of which a fifth, in variance, is common to unlike runs; repeats differ by 1 %.
+// Standard deviations of the logarithm. Forecasts have errors of about 5 % (`stepcast validate
+// published`). A fifth of their variance is common to unlike runs; repetitions differ by 1 %.
 inline constexpr double kNearDeviation = 0.045;
 inline constexpr double kWideDeviation = 0.022;
 inline constexpr double kRepeatDeviation = 0.01;
 
-// Runs with a smaller likeness do not correct one another's forecasts: from five and a half
-// doublings of one size, or eight different kinds.
+// Runs with a smaller likeness do not correct one another's forecasts: runs that differ by five and
+// a half doublings of one size, or in eight kinds.
 inline constexpr double kLeastLikeness = 0.15;
 
-// Runs of equal settings.
+// Measured runs with the same settings.
 struct LearnedRun {
   RunSettings settings;
   double log_ratio = 0;  // mean of log(measured / forecast)
@@ -44,25 +44,26 @@ class LearnedRuns {
   static constexpr std::size_t kMostRuns = 1000;
   explicit LearnedRuns(std::vector<LearnedRun> runs);
 
-  // The correlation of the errors of two runs: 0 for very different settings, 1 for equal ones.
+  // The correlation of the errors of two runs: 0 for very different settings, 1 for the same
+  // settings.
   static double Likeness(const RunSettings& a, const RunSettings& b);
 
   struct Estimate {
     double log_ratio = 0;  // of measured over forecast
-    double deviation = 0;  // standard deviation of one measurement around it
-    double known = 0;      // 0: no similar run; 1: only repeats differ
+    double deviation = 0;  // standard deviation of one measurement around log_ratio
+    double known = 0;      // 0: no similar run; 1: as certain as a repetition
   };
-  // Zero with known 0 if all runs are far.
+  // Returns zero, with `known` 0, if all runs are too different.
   Estimate At(const RunSettings& settings) const;
 
-  // The estimate of each run from all others, in the order of the runs.
+  // For each run, in order, the estimate computed from all other runs.
   std::vector<Estimate> LeavingOneOut() const;
 
   const std::vector<LearnedRun>& runs() const { return runs_; }
 
  private:
   std::vector<LearnedRun> runs_;
-  std::vector<std::vector<double>> root_;  // lower triangle of the covariance's Cholesky factor
+  std::vector<std::vector<double>> root_;  // lower triangle: Cholesky factor of the covariance
   std::vector<double> weights_;            // covariance^-1 log ratios
 };
 

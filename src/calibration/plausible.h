@@ -7,7 +7,7 @@
 
 namespace stepcast::calibration {
 
-// A figure of a profile that no machine can have.
+// A value in a profile that is impossible on any machine.
 struct Fault {
   std::string field;  // as in the file: "kernels.gemm.bf16.max_efficiency",
                       // "collectives[2].points[3]"
@@ -15,7 +15,7 @@ struct Fault {
   std::string hint;
 };
 
-// All implausible figures of a profile; empty if it can be used.
+// Returns all implausible values of a profile. Empty if the profile can be used.
 // - Efficiencies are in (0, 1]; if kernels were measured they may be missing.
 // - Times are not negative, and short: a kernel's start at most 1 ms; a launch, a hop or a base at
 //   most 100 ms. Longer ones have a wrong unit.

@@ -15,44 +15,45 @@ namespace stepcast::calibration {
 
 // Finds the measured table for a group.
 
-// The table with exactly this key, or null: other group shapes are not reliable.
+// Returns the table with exactly this key, or null, because other group shapes are not reliable.
 const CollectiveTable* FindTable(const std::vector<CollectiveTable>& tables,
                                  CollectiveKind collective, int ranks, int nodes);
 
-// For a group on a flat cluster, where every device counts as a node wherever it really is. Returns
-// the table for as many nodes as ranks; otherwise, of the tables for that many ranks, the one for
-// the most nodes; or null.
+// For a group on a flat cluster, where every device counts as a node, wherever it really is.
+// Returns the table for this number of ranks in which every rank is a node or, if there is none,
+// the table with the most nodes. Null if no table has this number of ranks.
 const CollectiveTable* FindTableOfFlatCluster(const std::vector<CollectiveTable>& tables,
                                               CollectiveKind collective, int ranks);
 
 // The required sections that a profile lacks: "kernels", "links", "memory".
 std::vector<std::string_view> MissingSections(const Calibration& profile);
 
-// Fills gaps in `profile` from `defaults`, the profile of the GPU type. These are whole sections,
-// values missing in a measured `kernels` section (Complete), host costs by framework, and residuals
-// between sources, which do not belong to one machine. Returns what was taken of sections: "links",
-// "kernels.memory_efficiency".
+// Fills gaps in `profile` from `defaults`, the profile of the GPU type: whole sections, values
+// missing in a measured `kernels` section (Complete), host costs by framework, and residuals
+// between sources, which do not belong to one machine. Returns the names of filled sections and
+// values: "links", "kernels.memory_efficiency".
 std::vector<std::string> FillFrom(const Calibration& defaults, Calibration& profile);
 
-// A data sheet's figures of the device for which a profile is used.
+// The data sheet of the device for which a profile is used.
 struct DeviceSheet {
   Bandwidth memory_bandwidth;
   std::array<FlopRate, kDataTypeCount> peak;  // by DataType; zero: none
-  bool separate = true;                       // a host launches its kernels (not host-cpu)
+  bool separate = true;                       // a host launches the device's kernels (false for
+                                              // host-cpu)
 };
 
-// Figures that are impossible on this device:
+// Returns values that are impossible on this device:
 // - kernels that move 256 MiB or more (beyond any cache) faster than the memory;
 // - attention faster than the peak of its data type;
 // - launches, or the shortest kernel, that take no time, if a host launches.
 // Products are not checked: cost::Price compares them with the peak (cost.faster-than-device).
 std::vector<Fault> CheckOnDevice(const KernelCosts& kernels, const DeviceSheet& sheet);
 
-// Stand-in profiles for GPU types without measurements. Another type of the same architecture is
-// used, whose multiprocessors run the same kernels at the same fraction of their peak.
+// Stand-in profiles for GPU types without measurements: the profile of another type of the same
+// architecture, whose multiprocessors run the same kernels at the same fraction of their peak.
 
-// Factor of a stand-in profile's residuals, except that of memory, which does not depend on the
-// GPU.
+// Multiplies a stand-in profile's residuals, except the residual of memory, which does not depend
+// on the GPU.
 inline constexpr double kStandInResiduals = 2;
 
 struct StandIn {
@@ -60,13 +61,13 @@ struct StandIn {
   FlopRate peak;             // 16-bit peak of the device to which kernels.power refers
 };
 
-// The profile that stands in for a GPU type without its own. It is chosen by compute capability (90
-// means 9.0), or by name if a device has none (0). Empty if no suitable profile is shipped.
+// The profile to use for a GPU type without its own profile. It is chosen by compute capability (90
+// means 9.0) or, if a device has none (0), by name. Empty if no suitable profile is shipped.
 std::optional<StandIn> StandInOf(std::string_view gpu, int compute_capability);
 
-// A copy of the stand-in `profile` for `gpu` with the 16-bit peak `peak`. It is then valid for that
-// type too, with residuals multiplied by kStandInResiduals. Power scales with the peak, since the
-// device has more or fewer multiprocessors, or slower tensor cores.
+// A copy of `profile` for GPU type `gpu`, whose 16-bit peak is `peak`. The copy is also valid for
+// that type, with residuals multiplied by kStandInResiduals. Power scales with the peak, because
+// the device has more or fewer multiprocessors, or slower tensor cores.
 Calibration AsStandIn(const Calibration& profile, const StandIn& stand_in, std::string_view gpu,
                       FlopRate peak);
 

@@ -18,18 +18,18 @@ enum class RunSize : std::uint8_t {
   kGpus,
   kMicroBatchSize,
   kMicroBatches,  // in a step
-  kReplicas,      // groups of ranks that each hold all sharded states
+  kReplicas,      // number of rank groups that each have all sharded states
   kTensor,
   kContext,
   kPipeline,
   kExpert,
-  kNetwork,     // share of a GPU in its node's cards, MB/s
+  kNetwork,     // network bandwidth per GPU of its node's cards, MB/s
   kPowerLimit,  // of a board, W
-  kHostSpeed,   // thousandths of the reference host's
+  kHostSpeed,   // thousandths of the reference host's speed
 };
 inline constexpr std::size_t kRunSizes = 13;
 
-// Settings that are equal or not. Empty: unknown.
+// Settings that are compared only for equality. Empty: unknown.
 enum class RunKind : std::uint8_t {
   kGpu,
   kFramework,
@@ -45,7 +45,7 @@ enum class RunKind : std::uint8_t {
 };
 inline constexpr std::size_t kRunKinds = 11;
 
-// Older profiles may lack these.
+// Whether an older profile may lack the setting.
 constexpr bool MayBeUnknown(RunSize size) { return size >= RunSize::kNetwork; }
 constexpr bool MayBeUnknown(RunKind kind) { return kind >= RunKind::kNorm; }
 
@@ -68,7 +68,7 @@ constexpr std::string_view Name(RunKind kind) {
 
 struct RunSettings {
   std::array<std::int64_t, kRunSizes> sizes{};
-  std::array<std::string, kRunKinds> kinds{};  // words of a scenario: "fsdp2", "bf16", "3"
+  std::array<std::string, kRunKinds> kinds{};  // values as in a scenario: "fsdp2", "bf16", "3"
 
   std::int64_t operator[](RunSize size) const { return sizes[static_cast<std::size_t>(size)]; }
   const std::string& operator[](RunKind kind) const {

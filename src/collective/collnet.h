@@ -7,12 +7,12 @@ namespace stepcast::collective {
 // CollNet: network switches reduce and broadcast (SHARP; src/device/all_reduce.h of NVIDIA/nccl,
 // direct). The data is divided among the GPUs of a node. Each GPU collects its block from the other
 // GPUs of its node and sends the sum to the switches. It receives the sum over all nodes and sends
-// it to the other GPUs of its node. A node sends and receives S over the network, for any number of
-// nodes.
+// it to the other GPUs of its node. Each node sends and receives S over the network, for any number
+// of nodes.
 //
-// Rank m g + h is head h of node m. The tree of switches is one participant, ranks(). The lanes of
-// a rank are scatter (to the heads of its node), up (a head collects and sends to the switch), down
-// (a head receives and distributes) and gather. All-reduce only.
+// Rank m g + h is head h of node m. The tree of switches is one participant with number ranks().
+// The lanes of a rank are scatter (sends to the heads of its node), up (a head collects and sends
+// to the switch), down (a head receives and distributes) and gather. All-reduce only.
 class CollNet final : public StepList {
  public:
   struct Options {
@@ -35,7 +35,7 @@ class CollNet final : public StepList {
   static constexpr int kGather = 3;
 
   int nodes_;
-  int heads_;  // of a node
+  int heads_;  // per node
 };
 
 }  // namespace stepcast::collective

@@ -5,16 +5,16 @@
 namespace stepcast::collective {
 
 // All-to-all along rails (NCCL's PXN, src/graph/paths.cc of NVIDIA/nccl). Data for place h of
-// another node first goes over NVLink to place h of the sender's own node. That rank sends it on as
-// one message through its own NIC. Messages between nodes are g times as long and g times fewer,
-// and none leaves its rail.
+// another node first goes over NVLink to place h of the sender's own node. The rank there sends it
+// on as one message through its own NIC. Messages between nodes are g times as long and g times
+// fewer, and no message leaves its rail.
 //
 // Rank m g + h has place h in node m. The lanes of a rank are send (to its node), forward (collects
-// for its rail and sends to the other nodes) and receive.
+// data for its rail and sends it to the other nodes) and receive.
 class NodeAware final : public StepList {
  public:
   struct Options {
-    Bytes size;  // what one rank sends, as for an all-to-all in nccl-tests
+    Bytes size;  // sent by one rank, counted as in nccl-tests for an all-to-all
     int nodes = 1;
     int ranks_per_node = 1;
     int channels = 1;
@@ -34,7 +34,7 @@ class NodeAware final : public StepList {
   int BlockOf(int from, int to) const { return from * ranks() + to; }
 
   int nodes_;
-  int group_;  // ranks of a node
+  int group_;  // ranks per node
 };
 
 }  // namespace stepcast::collective

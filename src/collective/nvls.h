@@ -9,18 +9,18 @@ namespace stepcast::collective {
 
 // NVLink SHARP: an NVSwitch sums the data of a node's GPUs, and copies one GPU's data to all of
 // them (src/device/all_reduce.h of NVIDIA/nccl, runNvls). The data is divided among heads, one for
-// each GPU of a node. The switch sums a head's block and sends the sum to the head. The head
+// each GPU of a node. The switch sums the block of a head and sends the sum to the head. The head
 // exchanges it with the same head of other nodes along a tree (NVLSTree), and sends the result to
 // the switch for all GPUs. A rank sends its whole contribution once, and its block of the result:
-// (1 + 1/g) S on its link to the switch. A ring sends 2 (n - 1)/n S.
+// in all (1 + 1/g) S on its link to the switch. In a ring, it would send 2 (n - 1)/n S.
 //
 // Rank m g + h is head h of node m; participant ranks() + m is node m's switch. Lanes of a rank:
 //   scatter   sends its contribution for every head to the switch
 //   up        a head: receives the sum from the switch and from the tree's children, sends it on
 //   down      a head: receives the result from the tree's parent, sends it to children and switch
 //   gather    receives every head's result from the switch
-// The head at the tree's root turns around in `up`. The switch has a lane that adds and one that
-// copies.
+// The head at the tree's root sends the result from its `up` lane. The switch has one lane that
+// adds and one that copies.
 class Nvls final : public StepList {
  public:
   struct Options {
@@ -29,7 +29,7 @@ class Nvls final : public StepList {
     Bytes size;
     int nodes = 1;
     int ranks_per_node = 1;
-    std::vector<Tree> trees;  // over nodes; channel c uses trees[c mod their number]
+    std::vector<Tree> trees;  // over nodes; channel c uses trees[c mod trees.size()]
     int channels = 1;
     int loops = 1;
   };
@@ -44,8 +44,8 @@ class Nvls final : public StepList {
   static constexpr int kUp = 1;
   static constexpr int kDown = 2;
   static constexpr int kGather = 3;
-  static constexpr int kAdd = 0;   // of the switch
-  static constexpr int kCopy = 1;  // of the switch
+  static constexpr int kAdd = 0;   // lane of the switch
+  static constexpr int kCopy = 1;  // lane of the switch
 
   const TreeNode& NodeOf(int channel, int node) const;
   int HeadOf(int node, int head) const { return node * heads_ + head; }
@@ -56,7 +56,7 @@ class Nvls final : public StepList {
   Step OfSwitch(int channel, int node, int lane, std::int64_t step) const;
   Step OfHead(int channel, int node, int head, int lane, std::int64_t step) const;
 
-  int heads_;  // of a node
+  int heads_;  // per node
   std::vector<Tree> trees_;
 };
 

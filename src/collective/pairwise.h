@@ -4,9 +4,9 @@
 
 namespace stepcast::collective {
 
-// Sends and receives between every pair of ranks, as NCCL builds such collectives: one worker
+// Sends and receives between every pair of ranks, as in NCCL's collectives of this kind: one worker
 // sends, another receives (src/enqueue.cc of NVIDIA/nccl). A rank sends to the next rank first,
-// then to the one after it, so that every rank receives from one rank at a time.
+// then to the one after it, and so on, so that every rank receives from one rank at a time.
 //   all-to-all  each rank has a block for each rank
 //   scatter     the root has a block for each rank; gather is the reverse
 //   send_recv   each rank sends S to the next and receives S from the previous, as the sendrecv
@@ -17,7 +17,7 @@ class Pairwise final : public StepList {
     CollectiveKind kind = CollectiveKind::kAllToAll;
     Bytes size;
     int ranks = 1;
-    int root = 0;  // scatter, gather
+    int root = 0;  // for scatter and gather
     int channels = 1;
     int loops = 1;
   };

@@ -6,12 +6,12 @@ namespace stepcast::collective {
 
 // PAT, "parallel aggregated trees" (NCCL 2.23, src/include/collectives.h of NVIDIA/nccl; for one
 // rank per node). Every rank's block travels along its own binomial tree. All trees run at once,
-// and the data between two ranks in one step is a single message. There are ceil(log2 n) steps.
-// Every block reaches every other rank once, so the bytes equal those of a ring.
+// and all data between two ranks in one step is a single message. There are ceil(log2 n) steps.
+// Every block reaches every other rank once, so as many bytes are sent as in a ring.
 //
-// All-gather: distances halve. At distance D a rank sends to the rank D ahead the blocks that rank
-// lacks: those of the ranks 0, 2D, 4D, ... before itself. Reduce-scatter uses the same trees in
-// reverse, and distances double.
+// All-gather: distances halve. At distance D, a rank sends to the rank D ahead the blocks that the
+// other rank lacks: those of the ranks 0, 2D, 4D, ... before the sender. Reduce-scatter uses the
+// same trees in reverse, and distances double.
 class Pat final : public StepList {
  public:
   struct Options {

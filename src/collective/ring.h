@@ -30,7 +30,7 @@ class Ring final : public StepList {
 
   int slices() const { return static_cast<int>(slices_); }
   std::int64_t sends_per_chunk() const { return steps_ - 1; }
-  // The only worker that this worker sends to.
+  // The only worker to which this worker sends.
   int NextOf(int worker) const { return seats_[static_cast<std::size_t>(worker)].next; }
 
   std::int64_t StepsPerLoop(int) const override { return steps_ * slices_; }
@@ -61,14 +61,14 @@ class Ring final : public StepList {
   struct Seat {
     std::uint32_t position = 0;
     std::uint32_t ring_begin = 0;  // of the channel's order
-    std::uint32_t first_part = 0;  // of the channel
+    std::uint32_t first_part = 0;  // of the channel's first part
     std::int32_t next = 0;         // workers
     std::int32_t previous = 0;
   };
 
   std::uint32_t ring_;
   std::uint32_t slices_;
-  std::uint32_t steps_;        // of a chunk: sends and one
+  std::uint32_t steps_;        // per chunk: one more than the number of sends
   std::uint32_t first_;        // added to the position: -1 modulo n, or 0
   std::uint32_t last_reduce_;  // the last step that adds
   std::uint32_t first_copy_;   // the first step after which the chunk is final
@@ -76,8 +76,8 @@ class Ring final : public StepList {
   std::vector<std::int32_t> orders_;
 };
 
-// A ring cut open: it starts at the root for a broadcast, and ends at the root for a reduction.
-// Every rank forwards its data; loops follow one another through the chain.
+// A ring that is cut open: it starts at the root for a broadcast, and ends at the root for a
+// reduction. Every rank forwards its data, and loops follow one another through the chain.
 class Chain final : public StepList {
  public:
   struct Options {

@@ -23,11 +23,12 @@ struct SampleShape {
   int ranks_per_node = 1;
   int channels = 1;
   int loops = 1;
-  int slices = 1;          // of a ring
-  int root = 0;            // modulo the ranks
-  std::uint32_t seed = 0;  // 0: rings in ascending order; else shuffled differently per channel
+  int slices = 1;          // for a ring
+  int root = 0;            // taken modulo the number of ranks
+  std::uint32_t seed = 0;  // 0: rings in ascending order; otherwise shuffled differently per
+                           // channel
 };
-// Single-node algorithms, and those for one rank per node, use nodes * ranks_per_node ranks.
+// Algorithms for one node, or for one rank per node, use nodes * ranks_per_node ranks.
 std::unique_ptr<StepList> MakeSample(const Sample& sample, const SampleShape& shape);
 
 }  // namespace stepcast::collective

@@ -10,9 +10,9 @@
 
 namespace stepcast::collective {
 
-// How a collective's data is divided. A block is what one rank contributes, receives or is head of;
-// a part of a block travels as one message. The cuts are even: the sizes of blocks differ by at
-// most one byte, and so do the parts of a block. The longer ones come first.
+// How a collective's data is divided. A block is the data that one rank contributes, receives or is
+// head of; a part of a block travels as one message. Divisions are even: the sizes of blocks differ
+// by at most one byte, and so do those of the parts of a block. The longer ones come first.
 //
 // An element has the same address on every rank, so a block is the same range of bytes everywhere.
 // For an all-to-all, block i * N + j holds the data from rank i to rank j.
@@ -56,15 +56,15 @@ class Partition {
   std::int64_t parts_ = 1;
   std::int64_t block_ = 0;
   std::int64_t longer_blocks_ = 0;
-  std::int64_t part_[2] = {0, 0};  // in a short block, in a long one
+  std::int64_t part_[2] = {0, 0};  // [0]: in a short block; [1]: in a long block
   std::int64_t longer_parts_[2] = {0, 0};
 };
 
 // No rank to receive from or to send to.
 inline constexpr std::int32_t kNobody = -1;
 
-// Part `part` of `count` blocks: block, block + stride, block + 2 stride, ..., modulo the number of
-// blocks.
+// Part `part` of each of `count` blocks: block, block + stride, block + 2 stride, ..., modulo the
+// number of blocks.
 struct Chunk {
   std::int32_t block = 0;
   std::int32_t stride = 0;
@@ -97,9 +97,9 @@ struct Step {
 // steps. The lanes of a participant run at the same time, as NCCL splits a thread block into a half
 // that reduces up a tree and a half that broadcasts down.
 //
-// A worker's steps are a sequence of equal loops: step j of loop l does to another part of the
-// buffer what step j of loop 0 does. This bounds the data in flight, and loops are pipelined
-// through the algorithm.
+// A worker's steps are a sequence of equal loops: step j of loop l does the same as step j of loop
+// 0, on another part of the buffer. This bounds the data in flight, and loops are pipelined through
+// the algorithm.
 //
 // Steps are computed, not stored: a ring over 4,096 ranks has 33.5 million sends and needs no
 // memory for them.
@@ -109,7 +109,7 @@ class StepList {
 
   std::string_view algorithm() const { return algorithm_; }  // "ring", "tree", ...
   CollectiveKind kind() const { return kind_; }
-  Bytes size() const { return size_; }  // as nccl-tests counts it for this kind
+  Bytes size() const { return size_; }  // counted as in nccl-tests for this kind
   int ranks() const { return ranks_; }
   int switches() const { return switches_; }
   int participants() const { return ranks_ + switches_; }
@@ -154,11 +154,11 @@ class StepList {
     int channels = 1;
     int lanes = 1;
     int loops = 1;
-    int slices = 1;           // parts of a block that a loop moves one by one
-    std::int64_t blocks = 1;  // of the data of all ranks together
-    Bytes total;              // its size
+    int slices = 1;           // parts of a block, which a loop moves one by one
+    std::int64_t blocks = 1;  // number of blocks in the data of all ranks together
+    Bytes total;              // size of that data
   };
-  // Checks every limit of worker and chunk numbers.
+  // Checks that worker and chunk numbers fit their types.
   explicit StepList(const Shape& shape);
 
   std::int64_t BytesOf(const Chunk& chunk) const;
@@ -184,8 +184,8 @@ class StepList {
   Partition partition_;
 };
 
-// The number of loops, at least one, for which no message carries more than `most` bytes of a
-// block's part. A block has `block` bytes and is divided among the channels.
+// The smallest number of loops, at least one, for which no message contains more than `most` bytes
+// of one block. A block has `block` bytes and is divided among the channels.
 int LoopsFor(Bytes block, int channels, Bytes most);
 
 }  // namespace stepcast::collective

@@ -12,21 +12,21 @@ struct TreeNode {
   int parent = kNobody;  // the root has none
   std::vector<int> children;
 };
-// [number]: the node with that number. Every node is reached from the root.
+// [number]: the node with that number. Every node is a descendant of the root.
 using Tree = std::vector<TreeNode>;
 
-// Two trees, each for half of the data. Almost every rank is an inner node in at most one of them
-// (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast, reduction and
-// scan"). Tree 0 has root 0 above a binary tree of 1 to n - 1 in ascending order, in which odd
-// numbers are leaves. Tree 1 is its mirror image for even n, and shifted by one for odd n
-// (src/graph/trees.cc of NVIDIA/nccl). Depth: ceil(log2 n).
+// Two trees, each for half of the data. Almost every rank is an inner node in at most one of the
+// two trees (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast,
+// reduction and scan"). In tree 0, the root 0 is above a binary tree of 1 to n - 1 in ascending
+// order, in which odd numbers are leaves. Tree 1 is the mirror image of tree 0 for even n, and tree
+// 0 shifted by one for odd n (src/graph/trees.cc of NVIDIA/nccl). Depth: ceil(log2 n).
 std::array<Tree, 2> DoubleBinaryTree(int n);
 
-// Two such trees with one common root, for broadcast and reduce.
+// Two such trees with the same root, for broadcast and reduce.
 std::array<Tree, 2> RootedDoubleBinaryTree(int n, int root);
 
-// Reduction up a tree and broadcast down again, with one worker for each direction. The root starts
-// the broadcast in its reducing worker. Channel c uses trees[c mod the number of trees].
+// Reduction up a tree and broadcast down the tree, with one worker for each direction. At the root,
+// the reducing worker starts the broadcast. Channel c uses trees[c mod the number of trees].
 //   all-reduce  up and down;     broadcast  down only;     reduce  up only
 class TreeSteps final : public StepList {
  public:

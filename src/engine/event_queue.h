@@ -14,23 +14,23 @@
 
 namespace stepcast::engine {
 
-// The events to come, earliest first; events of the same time come out in the order they were
-// pushed. That order is total, so a run never depends on how the heap happens to lie.
+// The pending events, earliest first. Events of the same time are returned in the order in which
+// they were pushed. This order is total, so a run does not depend on the layout of the heap.
 //
 // An event is a time and a payload of at most four bytes: an index with a tag, not an object.
-// There is no removal. An event that lost its meaning (an activity's end that has moved) stays in
-// the queue, and the owner ignores it when it comes out.
+// Events cannot be removed. An event that is no longer valid (an activity's end that has moved)
+// stays in the queue, and the owner ignores it when it is popped.
 //
-// The heap is 4-ary and implicit; an event takes sixteen bytes, so that the four children of a node
-// fill one cache line, and a pop fetches the lines of the next level while it compares this one.
-// tests/benchmark/event_queue_benchmark.cc measures it against Boost.Heap, which is as fast while
-// the heap fits in the cache, and slower at a million events.
+// The heap is 4-ary and implicit. An entry takes sixteen bytes, so the four children of a node fill
+// one cache line, and a pop fetches the lines of the next level while it compares the current one.
+// tests/benchmark/event_queue_benchmark.cc compares the queue with Boost.Heap, which is as fast
+// while the heap fits in the cache, and slower at a million events.
 //
-// Events that are pushed one after the other for the same time (hundreds of ranks that end the same
-// kernel) stand in the heap as two: the first, and the burst of the others, a list. They come out
-// in the same order as ever, in constant time.
+// If several successive events have the same time (hundreds of ranks that end the same kernel), the
+// heap contains two entries for them: the first event, and a burst, which is a list of the others.
+// They are returned in the usual order, in constant time each.
 //
-// Push and Pop take O(log n) and allocate only when the queue grows beyond its longest so far.
+// Push and Pop take O(log n) and allocate only when the queue exceeds its maximum length so far.
 template <typename Payload>
 class EventQueue {
   static_assert(std::is_trivially_copyable_v<Payload>);
@@ -43,8 +43,8 @@ class EventQueue {
   };
 
   EventQueue() = default;
-  // Sequence numbers start at `first_sequence`. Where they start never shows; the parameter lets a
-  // test reach the point at which they are used up.
+  // Sequence numbers start at `first_sequence`. Its value does not affect results; tests use it to
+  // reach the end of the number range.
   explicit EventQueue(std::uint32_t first_sequence) : next_sequence_(first_sequence) {}
 
   static constexpr std::uint32_t kLastSequence = std::numeric_limits<std::uint32_t>::max() >> 1;
@@ -60,7 +60,7 @@ class EventQueue {
     last_time_ = Time::Max();
   }
 
-  // Makes room for `count` events in advance.
+  // Reserves memory for `count` events.
   void Reserve(std::size_t count) {
     if (kFirst + count + kArity > entries_.size()) entries_.resize(kFirst + count + kArity);
   }
@@ -82,15 +82,15 @@ class EventQueue {
             top.is_burst() ? links_[top.content()].payload : std::bit_cast<Payload>(top.content())};
   }
 
-  // Takes the earliest event out. Requires !empty().
+  // Removes and returns the earliest event. Requires !empty().
   Event Pop() {
     STEPCAST_CHECK(size_ > 0, "an empty queue has no event");
     Entry* const heap = entries_.data() + kFirst;
     const Event top = Top();
     if (heap[0].is_burst() && TakeFromBurst(heap[0])) return top;
     const Entry last = heap[--size_];
-    // The line of children that the queue's end cuts is filled up with entries later than any
-    // event, so that the minimum of four needs no bounds.
+    // The queue's last line of children is filled up with entries later than any event, so that the
+    // minimum of four needs no bounds check.
     const std::size_t end = (size_ + kArity - 2) / kArity * kArity + 1;
     for (std::size_t i = size_; i < end; ++i) heap[i] = kLatest;
     std::size_t hole = 0;
@@ -112,8 +112,8 @@ class EventQueue {
 
  private:
   struct Entry {
-    // Sequence number, unique and in the order of pushing; whether it is a burst; content: the
-    // payload, or the burst's first link.
+    // The sequence number (unique, in the order of pushing), whether the entry is a burst, and its
+    // content: the payload, or the first link of the burst.
     std::uint64_t tie = 0;
     std::int64_t time = 0;
     bool is_burst() const { return (tie >> 32 & 1) != 0; }
@@ -124,7 +124,7 @@ class EventQueue {
     friend bool operator<=(const Entry& a, const Entry& b) { return !(b < a); }
   };
 
-  // A further event of a burst.
+  // A further event in a burst.
   struct Link {
     Payload payload;
     std::uint32_t next;
@@ -132,7 +132,8 @@ class EventQueue {
 
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
   static constexpr std::size_t kArity = 4;
-  // Entries in front of the root, so that the children of every node start a cache line.
+  // Number of unused entries in front of the root, so that the children of every node start a cache
+  // line.
   static constexpr std::size_t kFirst = 3;
   static constexpr std::size_t kCacheLine = 64;
   static constexpr Entry kLatest = {std::numeric_limits<std::uint64_t>::max(),
@@ -173,7 +174,7 @@ class EventQueue {
     heap[hole] = entry;
   }
 
-  // An event for the time of the one that was pushed before it.
+  // Pushes an event with the same time as the previously pushed event.
   void PushLike(Time time, Payload payload) {
     std::uint32_t link = free_link_;
     if (link == kNone) {
@@ -192,7 +193,8 @@ class EventQueue {
     open_link_ = link;
   }
 
-  // Takes the first event out of a burst. False if it was the last: nothing is left of the burst.
+  // Removes the first event from a burst. Returns false if it was the last one, so that the burst
+  // is empty.
   bool TakeFromBurst(Entry& burst) {
     const std::uint32_t taken = burst.content();
     const std::uint32_t next = links_[taken].next;
@@ -207,7 +209,7 @@ class EventQueue {
     return true;
   }
 
-  // Which of four siblings comes first: without a branch, unless times are equal.
+  // Returns the earliest of four siblings, without a branch unless times are equal.
   static std::size_t Least(const Entry* sibling) {
     const std::int64_t time0 = sibling[0].time;
     const std::int64_t time1 = sibling[1].time;
@@ -225,8 +227,8 @@ class EventQueue {
     return right_time < left_time ? right : left;
   }
 
-  // Once in two billion events the sequence numbers are used up: those waiting get the first ones
-  // again, in their order. An ordered array is a heap.
+  // Once in two billion events the sequence numbers are used up. The pending events then get the
+  // first numbers again, in the same order. A sorted array is a heap.
   void Renumber() {
     std::sort(entries_.begin() + kFirst, entries_.begin() + kFirst + static_cast<long>(size_));
     next_sequence_ = 0;
@@ -237,13 +239,13 @@ class EventQueue {
   }
 
   std::vector<Entry, LineAllocator<Entry>> entries_;
-  std::size_t size_ = 0;  // of the heap
+  std::size_t size_ = 0;  // number of entries in the heap
   std::uint32_t next_sequence_ = 0;
-  Time last_time_ = Time::Max();  // of the event that was pushed last
+  Time last_time_ = Time::Max();  // of the event pushed last
   std::vector<Link> links_;
   std::uint32_t free_link_ = kNone;
-  std::uint32_t open_link_ = kNone;  // the end of the burst that grows, if one does
-  std::size_t in_bursts_ = 0;        // events that have no entry in the heap
+  std::uint32_t open_link_ = kNone;  // last link of the burst that new events may join; kNone: none
+  std::size_t in_bursts_ = 0;        // number of events without an entry in the heap
 };
 
 }  // namespace stepcast::engine

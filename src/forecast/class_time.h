@@ -12,12 +12,12 @@
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 
-// The time breakdown of a rank class over the described steps of a run, and how long each kind of
-// operation is exposed.
+// The time breakdown of a rank class over the described steps of a run, and the exposed time of
+// each kind of operation.
 namespace stepcast::forecast {
 
 // A time span of the described step, in the clock of its run, that the longer step repeats `times`
-// more often.
+// more times.
 struct MoreTime {
   Time begin, length;
   std::int64_t times = 0;
@@ -28,20 +28,20 @@ struct TimedClass {
   const program::Program& program;
   const cost::Prices& prices;
   const program::Timeline& timeline;
-  std::optional<MoreTime> more{};  // none: the run is of the scenario's own step
+  std::optional<MoreTime> more{};  // none: the run simulates the scenario's own step
 };
 
-// Mean exposed time of each kind of operation over the run's described steps. The timeline needs at
-// least their kernels, collectives and exchanges.
+// Mean exposed time of each kind of operation over the run's described steps. The timeline must
+// contain at least the kernels, collectives and exchanges of these steps.
 PartTimes ExposedTimesOf(const TimedClass& own, const SteadyRun& run);
 
-// The range of the step time, from the exposed times.
+// The range of the step time, given the exposed times.
 std::optional<TimeRange> RangeOf(const PartTimes& exposed, Time step_time,
                                  const calibration::Calibration& profile, int devices);
 
-// Fills in the forecast's times and range. The timeline's steps end when the last class's steps do.
-// From `host_waits` to the end of the described steps the host waits at a barrier; without a
-// barrier it is their end.
+// Fills in the forecast's times and range. The timeline's steps must end when the last class's
+// steps do. The host waits at a barrier from `host_waits` to the end of the described steps;
+// without a barrier, `host_waits` is that end.
 void SummariseTime(const TimedClass& own, const SteadyState& steady, Time host_waits,
                    const calibration::Calibration& profile, int devices, Forecast& forecast);
 

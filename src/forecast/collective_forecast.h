@@ -13,8 +13,8 @@
 #include "src/scenario/scenario.h"
 
 // One collective on a scenario's cluster over a range of sizes: the output that nccl-tests would
-// print there (with NCCL_TESTS_SPLIT for all groups of a layout at once). No framework is involved,
-// so launches and copies cost nothing.
+// print on the cluster (with NCCL_TESTS_SPLIT for all groups of a layout at once). No framework is
+// involved, so launches and copies cost nothing.
 namespace stepcast::forecast {
 
 // An algorithm or protocol that the cost model prices faster than NCCL's choice, without measured
@@ -22,28 +22,29 @@ namespace stepcast::forecast {
 struct FasterChoice {
   std::string algorithm;
   std::string protocol;
-  Time time;    // modelled
-  Time of_own;  // NCCL's own choice, also modelled
+  Time time;    // modeled
+  Time of_own;  // of NCCL's own choice, also modeled
 };
 
 struct CollectiveRow {
   Bytes size;                           // as nccl-tests counts it (base/nccl_tests_convention.h)
-  Time time;                            // of the group that ends last
+  Time time;                            // time of the group that ends last
   std::string algorithm;                // "ring", "tree", "table", ...
-  std::optional<std::string> protocol;  // "simple", ...; none if a cost model has no protocols
-  std::optional<int> channels;          // likewise
+  std::optional<std::string> protocol;  // "simple", ...; none if the cost model has no protocols
+  std::optional<int> channels;          // none if the cost model has no protocols
   cost::Provenance provenance = cost::Provenance::kModelled;
-  // Holds nine of ten measured times (cost::SpreadOf); none where NCCL is not modelled.
+  // A range that contains nine of ten measured times (cost::SpreadOf). Absent where NCCL is not
+  // modeled.
   std::optional<TimeRange> range{};
-  std::optional<FasterChoice> faster{};  // none: NCCL's choice is fastest, or is not modelled
+  std::optional<FasterChoice> faster{};  // none: NCCL's choice is fastest or not modeled
 };
 
 struct CollectiveForecast {
   CollectiveKind op = CollectiveKind::kAllReduce;
   int ranks = 0;
   int nodes = 0;
-  int groups = 1;     // groups of this many ranks that run at the same time
-  std::string group;  // "all", "data", ...: which ranks they are
+  int groups = 1;     // number of groups of this size that run at the same time
+  std::string group;  // which ranks form the group: "all", "data", ...
   scenario::Fidelity network = scenario::Fidelity::kAnalytic;
   std::vector<CollectiveRow> rows;
 
@@ -53,18 +54,18 @@ struct CollectiveForecast {
 
 // The ranks that take part: a group of the plan, or numbers of ranks and nodes.
 struct CollectiveGroup {
-  std::string name;          // "data", "shard" or "replica" of rank 0; empty: by number
+  std::string name;          // "data", "shard" or "replica" of rank 0; empty: given by numbers
   std::optional<int> ranks;  // default: all GPUs of the nodes
-  std::optional<int> nodes;  // default: the fewest that hold the ranks; all, if neither is given
-  // All groups of the layout run at the same time: those of the plan or, for numbers, groups of the
-  // cluster's other GPUs with as many ranks per node and nodes.
+  std::optional<int> nodes;  // default: the fewest that contain the ranks; if neither is given, all
+  // All groups of the layout run at the same time: the plan's groups or, if given by numbers,
+  // groups of the cluster's other GPUs with the same ranks per node and number of nodes.
   bool siblings = false;
 };
 
 // Forecasts the collective for the sizes `from`, 2 `from`, ... up to and including `to`. The
 // scenario's network decides whether times are prices or are simulated on the cluster's links.
-// Requires 0 < from <= to. Errors: those of cost/price.h, and command.bad-group if the cluster has
-// no such ranks.
+// Requires 0 < from <= to. Errors: those of cost/price.h; command.bad-group if the cluster does not
+// have the ranks.
 Result<CollectiveForecast> ForecastCollective(const scenario::Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to);
 

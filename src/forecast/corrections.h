@@ -12,15 +12,16 @@
 
 namespace stepcast::forecast {
 
-// Corrects forecasts by the runs that the calibration profile has learned from
+// Corrects forecasts by the runs from which the calibration profile has learned
 // (calibration/learned_runs.h). Simulated operations do not change; the correction is a separate
 // part of the step time.
 
 // The settings that may affect a forecast's error.
 calibration::RunSettings SettingsOf(const scenario::Scenario& scenario);
 
-// The expected step time divided by the simulated time; 1 without runs. It depends only on the
-// settings, so it turns a bound of the simulated time into a bound of the corrected time.
+// The expected step time divided by the simulated time; 1 without runs. The factor depends only on
+// the settings, so a bound of the simulated time times this factor is a bound of the corrected
+// time.
 double LearnedFactor(const scenario::Scenario& scenario);
 
 // Corrects the step time, throughput and range of an otherwise complete forecast. A step never
@@ -29,7 +30,7 @@ double LearnedFactor(const scenario::Scenario& scenario);
 void ApplyRuns(const scenario::Scenario& scenario, Forecast& forecast);
 
 // Unknown host costs. The host time per kernel is known for few frameworks
-// (calibration::FrameworkCosts). Forecasts of other frameworks leave it out, so small kernels may
+// (calibration::FrameworkCosts). Forecasts of other frameworks assume zero, so small kernels may
 // wait for the host longer than forecast.
 
 // The host time to issue a step if each kernel costs `dispatch`: a lower bound of the step time.

@@ -14,15 +14,15 @@
 #include "src/program/timeline.h"
 #include "src/scenario/scenario.h"
 
-// Why a step takes its time and needs its memory: the output of `explain`.
+// Explains a step's time and memory: the output of `explain`.
 namespace stepcast::forecast {
 
-// The critical path: a chain of operations that ends with the step, each of which starts when the
-// previous one ends. Only a shorter operation on the path can shorten the step.
+// The critical path: a chain of operations until the end of the step, each of which starts when the
+// previous one ends. The step becomes shorter only if an operation on the path does.
 
 enum class PathPartKind : std::uint8_t {
   kOperation,  // a kernel, copy, collective or host task runs
-  kHost,       // the host issues instructions and the device has nothing to do
+  kHost,       // the host issues instructions while the device is idle
   kPartners,   // a collective waits for ranks that are not ready
   kStall,      // no cause in the timeline
 };
@@ -33,8 +33,8 @@ struct PathPart {
   Time start, end;
 };
 
-// The path through [start, end) of one rank's timeline, in order. Parts follow one another without
-// a gap and add up to end - start. A part that began before `start` is cut there.
+// The path through [start, end) of one rank's timeline, in order. Parts are contiguous and add up
+// to end - start. A part that began before `start` is cut at `start`.
 std::vector<PathPart> CriticalPath(const program::Program& program,
                                    const program::Timeline& timeline, Time start, Time end);
 
@@ -74,7 +74,7 @@ struct Explanation {
   Time path_length;                        // the step time
   std::vector<ExposedCollective> exposed;  // largest first
   // The factor by which collectives must be faster for exposed communication to be at most
-  // kHiddenPart of the step. Nothing if no factor suffices.
+  // kHiddenPart of the step. None if no factor suffices.
   std::optional<double> speed_that_hides;
   std::vector<WhatIf> what_if;        // at kFaster, largest gain first
   std::vector<PeakContent> contents;  // largest first; adds up to memory.peak

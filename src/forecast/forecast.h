@@ -28,21 +28,23 @@ std::vector<CollectiveSummary> SummariseCollectives(
     const program::Program& program, const cost::Prices& prices, const StepCounts& counts,
     const program::Timeline& timeline, std::uint32_t step, const program::LongerStep& longer = {});
 
-// A class of ranks in a forecast, with everything behind its figures: for the trace, the page and
-// the program dump. The prices are those of its devices, with the source of each time.
+// A class of ranks in a forecast, with the data behind its figures: for the trace, the page and the
+// program dump. The prices are those of the class's devices, with the source of each time.
 struct ClassRun : PricedClass {
-  program::Timeline timeline{};  // of one of the ranks; steps end when the last class's do
+  program::Timeline timeline{};  // of one rank of the class; steps end when the last class's steps
+                                 // do
   memory::Account memory{};
   Time host_waits{};  // the host waits at a barrier from here to the end of the described step;
                       // without a barrier, that end
 };
 
-// A forecast with everything behind it.
+// A forecast with the data from which it was computed.
 struct Run {
   Forecast forecast;
   std::vector<ClassRun> classes;  // by first rank; at least one
   std::size_t critical = 0;       // the class that ends the step last, source of forecast.time
-  std::size_t fullest = 0;        // the class of forecast.memory: does not fit, or highest peak
+  std::size_t fullest = 0;        // class that forecast.memory describes: one that does not fit, or
+                                  // the highest peak
   std::uint32_t first_step = 0;   // the first described step; its interval is
                                   // [step_ends[first_step - 1], step_ends[first_step]]
 
@@ -51,7 +53,7 @@ struct Run {
   const ClassRun& class_of(int rank) const;
 };
 
-// How many figures a forecast computes. Figures at every level are equal, to the picosecond and the
+// Which figures a forecast computes. Every level gives equal figures, to the picosecond and the
 // byte.
 enum class Detail : std::uint8_t {
   kStep,        // step time, throughput and memory
@@ -75,7 +77,7 @@ Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scena
 Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> classes,
                        Detail detail = Detail::kEverything);
 
-// The mistake for questions about a step that need all micro-batches to have one length.
+// The error for questions about one step, if micro-batches differ in length.
 Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string message);
 
 // Forecasts one scenario after another, for sweeps, searches and comparisons. It reuses its memory,
@@ -88,17 +90,17 @@ class Forecaster {
   Forecaster(Forecaster&&) noexcept;
   Forecaster& operator=(Forecaster&&) noexcept;
 
-  // The range is that of the first class, recorded operation by operation. If devices differ, it is
-  // that of the class that ends the step last, which is simulated once more.
+  // The range is computed from the first class, recorded operation by operation. If devices differ,
+  // it is computed from the class that ends the step last, which is simulated once more.
   Result<Forecast> Evaluate(const scenario::Scenario& scenario, Detail detail = Detail::kStep);
-  // Detail::kStep with other prices than the scenario's. `classes` must not move until the next
-  // call.
+  // Detail::kStep with the prices in `classes` instead of the scenario's. `classes` must not move
+  // until the next call.
   Result<Forecast> EvaluateAt(const scenario::Scenario& scenario,
                               const std::vector<PricedClass>& classes);
 
-  // Returns memory that long steps took to the system: hundreds of megabytes for a pipeline.
-  // Otherwise it is kept for the next forecast. Threads that seldom forecast such steps need less
-  // memory in total if each calls this after a forecast.
+  // Returns the memory used by long steps to the system: hundreds of megabytes for a pipeline.
+  // Otherwise the memory is kept for the next forecast. Call after a forecast in threads that
+  // seldom forecast such steps.
   void GiveBack();
 
   // The number of forecasts that used a shorter step (shorter_step.h). Their figures are equal, to
@@ -113,8 +115,8 @@ class Forecaster {
   std::uint64_t shortened_ = 0;
 };
 
-// If the framework's host costs are unknown and the host may bound the step, returns the entry of
-// the forecast's range (corrections.h). For callers that compare forecasts without ranges.
+// If the framework's host costs are unknown and the host may bound the step, returns the value for
+// Forecast::unknown_host (corrections.h). For callers that compare forecasts without ranges.
 std::optional<UnknownHost> UnknownHostOf(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

@@ -24,17 +24,17 @@
 
 namespace stepcast::forecast {
 
-// How much longer the step takes because of allocators' driver calls. The time includes the calls
-// themselves, waits of hosts before segments are returned, and lost overlap with computation
-// (memory/deferred_frees.h). The step is simulated once more; the shift of the calls by that is
-// neglected.
+// How much longer the step takes because of allocators' driver calls. The time includes the calls,
+// waits of hosts before segments are returned, and lost overlap with computation
+// (memory/deferred_frees.h). The step is simulated once more. How this added time shifts the calls
+// themselves is neglected.
 struct AllocatorStops {
   Time time;  // at least zero
-  // The step may hang: this host waits for another stage's message, and that stage waits for work
-  // that this host has not issued. `time` is then the time of the calls only.
+  // The step may hang: a host waits for another stage's message, and that stage waits for work that
+  // this host has not issued. `time` is then only the time of the calls.
   bool may_hang = false;
 };
-// `calls` holds the calls of each class of `priced`; `step_time` excludes them. Errors: those of
+// `calls`: the driver calls of each class of `priced`. `step_time`: without them. Errors: those of
 // SimulatedRanksOf.
 Result<AllocatorStops> AllocatorStopsOf(
     const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
@@ -61,61 +61,59 @@ class KindScenarios {
 };
 
 // The classes of a scenario's ranks, by kind of node and then by label, with programs but without
-// prices. `works` and `lowered` are those of lowering::Lower.
+// prices. `works` and `lowered`: passed to lowering::Lower.
 std::vector<PricedClass> UnpricedClasses(
     const scenario::Scenario& scenario, const KindScenarios& kinds,
     const std::vector<model::LayerWork>* works = nullptr,
     const std::function<void(program::Program&)>& lowered = {});
 
-// Adds jitter to prices. Kept separate from pricing, so that bounds computed without jitter still
-// hold.
+// Adds jitter to prices. Kept separate from pricing because bounds are computed without jitter.
 void AddJitter(const scenario::Scenario& scenario, const program::Program& program,
                cost::Prices& prices);
 
-// Whether `a` is the worse case: a class that does not fit comes before one that does, then the
-// higher peak.
+// Whether `a` is the worse case: it does not fit while `b` does, or its peak is higher.
 bool Fuller(const MemoryForecast& a, const MemoryForecast& b);
 
-// The class whose range becomes the step's. Classes on equal devices have nearly the same range, so
-// it is the first class, whose operations can be recorded before the critical class is known.
+// The class whose range is the step's. Classes on equal devices have nearly the same range, so the
+// first class is used: its operations can be recorded before the critical class is known.
 std::size_t RangedClass(const SimulatedRanks& ranks, std::size_t critical);
 
-// The described steps as the memory replay needs them: all steps of the job are alike, including
-// the first.
+// The described steps as input of the memory replay, which assumes that all steps of the job are
+// alike, including the first.
 memory::Steps StepsOfMemory(const SteadyRun& run);
 
-// Adds the time in which the device stops for the allocator. How often an almost full device
-// flushes is not known, so the range allows none of that time, or twice as much.
+// Adds the time for which the device stops because of the allocator. How often an almost full
+// device flushes is not known, so the range extends from none of that time to twice the time.
 void AddAllocatorStops(const AllocatorStops& stops, Forecast& forecast);
 
-// The frees that the allocator defers, for each priced class in order.
+// The deferred frees of the allocator, for each priced class in order.
 std::vector<memory::DeferredFrees> FreesOf(const std::vector<PricedClass>& priced);
 
 // The operations whose times are needed: those that deferred frees wait for, and those that show
-// whether a step repeats itself.
+// whether a step is periodic.
 class MarkedOperations {
  public:
-  // `repeated`: null if the step does not stand for a longer one. Keeps a reference.
+  // `repeated`: null if the step does not represent a longer one. Keeps a reference.
   MarkedOperations(const std::vector<PricedClass>& priced,
                    const std::vector<memory::DeferredFrees>& frees,
                    const RepeatedOperations* repeated = nullptr);
 
-  // Whether memory needs times.
+  // Whether the memory forecast needs times.
   bool for_memory() const { return for_memory_; }
   // Whether anything needs times.
   bool any() const { return for_memory_ || repeated_ != nullptr; }
-  // Marks the operations in `ranks`, which keep a reference to this object. In classes that are not
-  // reported, only those for the period are marked.
+  // Marks the operations in `ranks`, which keeps a reference to this object. In classes that are
+  // not reported, marks only the operations for the period.
   void MarkIn(SimulatedRanks& ranks) const;
 
  private:
   std::vector<std::vector<bool>> marked_;          // by priced class and instruction
-  std::vector<const program::Program*> programs_;  // likewise
+  std::vector<const program::Program*> programs_;  // by priced class
   const RepeatedOperations* repeated_;
   bool for_memory_ = false;
 };
 
-// Caches the last few layer works of a micro-batch, which many plans share.
+// Caches the last few layer works of a micro-batch, because many plans share them.
 class WorkCache {
  public:
   struct Work {
@@ -123,7 +121,7 @@ class WorkCache {
     MicroBatchFlops flops;
   };
 
-  // The work stays valid while it is referenced.
+  // The work stays valid while the returned pointer is held.
   std::shared_ptr<const Work> Of(const scenario::Scenario& scenario);
 
  private:
@@ -137,8 +135,8 @@ class WorkCache {
   std::vector<Entry> entries_;
 };
 
-// For a scenario in which an assumed software release decides whether attention keeps its scores in
-// memory (Scenario::KernelDependsOnAssumedRelease). If the step would not fit with the scores,
+// For a scenario in which an assumed software release decides whether attention stores its scores
+// in memory (Scenario::KernelDependsOnAssumedRelease). If the step does not fit with stored scores,
 // limits the fit probability to one half. Takes as long as a forecast.
 void DoubtAssumedKernel(const scenario::Scenario& scenario, Forecast& forecast);
 

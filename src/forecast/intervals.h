@@ -5,7 +5,7 @@
 
 #include "src/base/time.h"
 
-// Sets of instants, as sorted, disjoint, half-open intervals.
+// Sets of points in time, as sorted, disjoint, half-open intervals.
 namespace stepcast::forecast {
 
 struct Interval {
@@ -15,7 +15,7 @@ struct Interval {
 
 using Intervals = std::vector<Interval>;
 
-// Appends to a list that need not be a union. Touching intervals are joined, since successive
+// Appends to a list that need not be a union. Joins touching intervals, because successive
 // operations mostly touch.
 inline void Append(const Interval& interval, Intervals& to) {
   if (!to.empty() && interval.start == to.back().end && interval.end >= interval.start) {
@@ -25,13 +25,13 @@ inline void Append(const Interval& interval, Intervals& to) {
   }
 }
 
-// Sorts, removes empty intervals, and joins those that touch or overlap.
+// Returns the union: sorted, without empty intervals, and with touching or overlapping ones joined.
 Intervals Union(Intervals intervals);
 
-// The instants in both; both arguments must be unions.
+// The times in both `a` and `b`, which must be unions.
 Intervals Intersection(std::span<const Interval> a, std::span<const Interval> b);
 
-// The instants in a and not in b; both arguments must be unions.
+// The times in `a` but not in `b`. Both must be unions.
 Intervals Difference(std::span<const Interval> a, std::span<const Interval> b);
 
 Time Length(std::span<const Interval> intervals);

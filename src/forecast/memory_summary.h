@@ -22,24 +22,24 @@ namespace stepcast::forecast {
 // if gradients are sharded. Shards are counted without padding and rounded up to a byte.
 BytesByCategory MemoryFormula(const scenario::Scenario& scenario);
 
-// Memory of a scenario's devices and nodes outside of what a program allocates.
+// Memory on a scenario's devices and nodes that a program does not allocate.
 
-// Device memory of a rank outside its allocator, with this many communicators. Zero in textbook
-// data parallelism, and if the profile does not state it.
+// A rank's device memory outside its allocator, with `communicators` communicators. Zero in
+// textbook data parallelism, and if the profile does not state it.
 Bytes OutsideAllocator(const scenario::Scenario& scenario, std::size_t communicators);
 
 // The relative error of the memory held by the framework's allocator on the scenario's devices
 // (uncertainty.h); 0 without an allocator.
 double MemoryErrorOf(const scenario::Scenario& scenario, plan::Framework framework);
 
-// The probability that a rank fits whose allocator holds `reserved`, with `outside` bytes outside
-// of it. One or zero in textbook data parallelism, where everything is known.
+// The probability that a rank fits if its allocator holds `reserved` bytes and `outside` bytes are
+// outside the allocator. One or zero in textbook data parallelism, where everything is known.
 double FitProbabilityOf(const scenario::Scenario& scenario, Bytes reserved, Bytes outside);
 
 // The device from which the program allocates memory.
 memory::Device DeviceOf(const scenario::Scenario& scenario, const program::Program& program);
 
-// `usage` must come from a replay of the program on that device.
+// Requires that `usage` comes from a replay of the program on the device from DeviceOf.
 MemoryForecast SummariseMemory(const scenario::Scenario& scenario, const program::Program& program,
                                const memory::Usage& usage);
 
@@ -48,19 +48,19 @@ MemoryForecast SummariseMemory(const scenario::Scenario& scenario, const program
 struct MicroBatchLimit {
   // In sequences; 0 if not even one fits.
   std::int64_t largest = 0;
-  // `largest` is the limit of legal plans (plan/legality.h) and not of memory.
+  // `largest` is limited by the rules for legal plans (plan/legality.h), not by memory.
   bool of_the_plan = false;
-  // With micro-batches of `largest` sequences (of one sequence if that is 0).
+  // With micro-batches of `largest` sequences, or of one sequence if that is 0.
   MemoryForecast memory;
-  // With one sequence more; undefined if `of_the_plan` is set or `largest` is 0.
+  // With one more sequence; undefined if `of_the_plan` is set or `largest` is 0.
   MemoryForecast beyond;
 };
 
 // Ignores the scenario's micro-batch size and keeps its number of micro-batches. The result is
-// exact: every micro-batch above `largest` exceeds memory, at least by the bound
-// memory::PeakInHostOrder. That bound never falls with the micro-batch, because lowering writes the
-// same instructions for every size, with buffers that never shrink. Requires a model whose
-// activations grow with the micro-batch (no layer list). Errors: those of forecasts.
+// exact: for every micro-batch above `largest`, even the lower bound memory::PeakInHostOrder
+// exceeds memory. The bound never falls as the micro-batch grows, because lowering writes the same
+// instructions for every size, with buffers that never shrink. Requires a model whose activations
+// grow with the micro-batch (no layer list). Errors: those of forecasts.
 Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

@@ -22,20 +22,20 @@
 //   by length  The samples of a step are neighbors in the order of lengths, so its micro-batches on
 //              all ranks have one length and no padding.
 //
-// A step's time is linear in its micro-batches' times, so the mean of steps equals the step of
-// micro-batches of mean time. Memory is that of a job with only the longest micro-batches.
+// A step's time is linear in the times of its micro-batches, so the mean step time equals that of a
+// step of micro-batches of mean time. The memory forecast assumes only the longest micro-batches.
 namespace stepcast::forecast {
 
-// The largest of several draws.
+// The distribution of the largest of several draws.
 
-// The probability of each value to be the largest of `draws` independent draws: F(i)^n - F(i -
-// 1)^n, where F is the cumulative probability and n the number of draws. The values are in
-// ascending order; `probabilities` are those of one draw and add up to one.
+// The probability that each value is the largest of `draws` independent draws: F(i)^n - F(i - 1)^n,
+// where F is the cumulative probability and n the number of draws. Values are in ascending order;
+// `probabilities` are those of one draw and add up to one.
 std::vector<double> OfLargest(std::span<const double> probabilities, double draws);
 
-// Each of `ranks` takes the mean of `draws` values. Returns the expected largest of these means.
-// Means are rounded to a grid of 512 steps between the smallest and the largest value. This keeps
-// the expectation of one rank exact and makes the largest at most one step too large.
+// Each of `ranks` computes the mean of `draws` random values. Returns the expected largest of these
+// means. Means are rounded to a grid of 512 steps between the smallest and the largest value. With
+// one rank the result stays exact; the largest mean is at most one step too large.
 double MeanOfLargest(std::span<const double> values, std::span<const double> probabilities,
                      std::int64_t draws, std::int64_t ranks);
 
@@ -43,7 +43,7 @@ class PaddedLengths {
  public:
   // Requires training.has_padded_lengths. The scenario must outlive the object.
   explicit PaddedLengths(const scenario::Scenario& scenario);
-  // The scenario if every sample had the greatest length.
+  // The scenario as if every sample had the greatest length.
   static scenario::Scenario Longest(const scenario::Scenario& scenario);
 
   // The scenario with all samples of one length, for each length in ascending order. Lengths with a
@@ -63,8 +63,9 @@ class PaddedLengths {
   const scenario::Scenario& scenario_;
   std::vector<scenario::Scenario> scenarios_;
   bool wait_in_micro_batches_ = true;
-  std::vector<double> of_rank_;  // by scenario: the fraction of a rank's micro-batches
-  std::vector<double> of_step_;  // fraction of steps; equal if ranks meet at a step's end
+  std::vector<double> of_rank_;  // by scenario: fraction of a rank's micro-batches
+  std::vector<double> of_step_;  // by scenario: fraction of steps; the same if ranks meet at a
+                                 // step's end
 };
 
 // Whether ranks that train on different samples communicate before a step's last micro-batch.

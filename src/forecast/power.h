@@ -5,14 +5,14 @@
 
 namespace stepcast::forecast {
 
-// The power of a GPU of the scenario's first nodes in each phase of a step, in watts.
+// The power of one GPU of the scenario's first nodes in each phase of a step, in watts.
 struct PowerByPhase {
-  double computing = 0;  // forward and backward: products bring it to the board's limit
-  double updating = 0;   // the optimizer, which memory bounds
-  double waiting = 0;    // communication, bubbles and idle time; at rest
-  bool at_most = false;  // the profile has no power: the board's limit stands for all of them
+  double computing = 0;  // forward and backward; matrix products reach the board's limit
+  double updating = 0;   // the optimizer, which is bound by memory
+  double waiting = 0;    // communication, bubbles and idle time; power at rest
+  bool at_most = false;  // the profile states no power, so all values are the board's limit
 };
-// All zero where neither the profile nor the data sheet says anything.
+// All values are zero if neither the profile nor the data sheet states a power.
 PowerByPhase PowerOf(const scenario::Scenario& scenario);
 
 // Mean watts over the step.

@@ -1,7 +1,7 @@
 #pragma once
 
-// Published figures about failures of large jobs and about checkpoints, the defaults of
-// `run-time`. Each figure has the most favorable, the likely and the least favorable value.
+// Published figures about failures of large jobs and about checkpoints, used as defaults by
+// `run-time`. Each figure has its most favorable, its likely and its least favorable value.
 //
 //   Llama 3    Llama Team 2024, arXiv 2407.21783: 16,384 H100, 54 days, 466 interruptions, 419 of
 //              them unexpected, 78 % of these by hardware; more than 90 % effective
@@ -14,7 +14,7 @@ namespace stepcast::forecast {
 
 struct Published {
   double best = 0, likely = 0, worst = 0;
-  bool given = false;  // by the user, who knows it: all three are equal
+  bool given = false;  // given by the user: all three values are equal
 };
 
 inline constexpr double kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
@@ -24,9 +24,9 @@ inline constexpr double kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
 inline constexpr Published kNodeMtbf = {kDay / 2.34e-3, 54 * kDay * 2048 / 327, kDay / 6.5e-3};
 inline constexpr double kGpusOfPublishedNode = 8;
 
-// Mean time between the other interruptions of a job, whatever its size: three hangs nine days
-// apart (BLOOM), 139 in 54 days (Llama 3), and what nodes leave of one each 7.5 h (OPT). Jobs of
-// 1,024 GPUs on RSC-1 failed each 7.9 h: 10.9 h.
+// Mean time between a job's other interruptions, whatever its size: three hangs nine days apart
+// (BLOOM); 139 in 54 days (Llama 3); and one each 7.5 h minus failures of nodes (OPT). For
+// comparison, jobs of 1,024 GPUs on RSC-1 failed each 7.9 h, which gives 10.9 h.
 inline constexpr Published kJobMtbf = {9 * kDay, 54 * kDay / 139,
                                        1 / (1 / (7.5 * kHour) - 124 / kNodeMtbf.likely)};
 
@@ -39,14 +39,15 @@ inline constexpr Published kRestart = {5 * kMinute, 10 * kMinute, 20 * kMinute};
 // mean.
 inline constexpr Published kUnattended = {10 * kMinute, 80 * kMinute, 10.6 * kHour};
 
-// Storage in bytes per second, of a whole job: 5.67 TB (14 bytes a parameter) saved in 51.06 s
-// (ByteCheckpoint), 2.3 TB saved in 40 s (BLOOM), the former loaded in 129.49 s.
+// Storage bandwidth of a whole job, in bytes per second: 5.67 TB (14 bytes per parameter) saved in
+// 51.06 s (ByteCheckpoint); 2.3 TB saved in 40 s (BLOOM); 5.67 TB loaded in 129.49 s
+// (ByteCheckpoint).
 inline constexpr Published kStorage = {5.67e12 / 51.06, 2.3e12 / 40, 5.67e12 / 129.49};
-// The most that one node writes or reads, in bytes per second: BLOOM's rate over its 48 nodes.
+// Maximum storage bandwidth of one node, in bytes per second: BLOOM's rate divided by its 48 nodes.
 inline constexpr double kNodeStorage = 2.3e12 / 40 / 48;
 
-// An asynchronous save blocks the step for these seconds, besides the copy to the host's memory
-// (ByteCheckpoint: 0.59 s for 0.6 GB per GPU). The copy runs at this rate per GPU, in bytes per
+// Seconds for which an asynchronous save blocks the step, in addition to the copy to host memory
+// (ByteCheckpoint: 0.59 s for 0.6 GB per GPU). Below: the rate of that copy per GPU, in bytes per
 // second (PCIe 4.0, pinned memory; general knowledge).
 inline constexpr double kAsyncBlocking = 0.59;
 inline constexpr double kHostCopy = 25e9;

@@ -9,38 +9,39 @@
 #include "src/forecast/spare_nodes.h"
 #include "src/scenario/scenario.h"
 
-// How much of the time of a run of weeks is training, given how its nodes fail and how its state is
-// saved: `run-time`.
+// The fraction of training in a run of weeks, given how its nodes fail and how its state is saved.
+// Used by `run-time`.
 namespace stepcast::forecast {
 
 // Uncertain inputs of the effective time, in seconds. An infinite time between failures means that
-// none happens.
+// there are no failures.
 struct RunInputs {
   Published node_mtbf, job_mtbf;
-  Published detection;  // in addition to the part that `restart` includes
+  Published detection;  // added to the detection time that `restart` includes
   Published restart;
   Published storage;  // bytes per second that the whole job writes or reads
 };
 
-// The defaults for nodes with `gpus_per_node` GPUs. `saving_nodes` nodes write a part of the state.
-// `manual`: people restart the job.
+// The defaults for nodes with `gpus_per_node` GPUs, of which `saving_nodes` write a part of the
+// state. `manual`: people restart the job.
 RunInputs PublishedInputs(std::int64_t gpus_per_node, std::int64_t saving_nodes, bool manual);
 
-// The run as the scenario and the user describe it.
+// A run, as described by the scenario and the user.
 struct LongRun {
   double work = 0;   // seconds of steps without failures
   double state = 0;  // bytes of a checkpoint
   std::int64_t saving_gpus = 1;
-  bool async = true;               // saves go on while the job trains
-  std::optional<double> blocking;  // seconds that a save blocks; none: by bytes and storage
-  std::optional<double> interval;  // seconds of work from save to save; none: the best
+  bool async = true;               // training continues during saves
+  std::optional<double> blocking;  // seconds for which a save blocks work; none: computed from
+                                   // bytes and storage
+  std::optional<double> interval;  // seconds of work between saves; none: the best interval
   SpareNodes pool;                 // node_rate is set from the inputs
-  bool limited_spares = false;     // `pool` counts; else a failed node is replaced at once
+  bool limited_spares = false;     // use `pool`; otherwise failed nodes are replaced at once
 };
 
 struct RunTime {
-  TimeShares shares;                     // likely
-  std::pair<double, double> work_range;  // of shares.work
+  TimeShares shares;                     // at the likely inputs
+  std::pair<double, double> work_range;  // range of shares.work
   Failures failures;
   CheckpointCost cost;
   double interval = 0, best_interval = 0;
@@ -48,13 +49,13 @@ struct RunTime {
   double expected_failures = 0;                             // in the whole run
 };
 
-// The range is at the same interval. Inputs are independent, so the effects of each at its worst,
-// or its best, are added in quadrature. So is chance: the number of failures has a Poisson
-// distribution, of which nine of ten outcomes count.
+// The range is computed at the same interval. Inputs are independent, so their effects at the worst
+// values, or at the best ones, are added in quadrature. So is the effect of chance: the number of
+// failures has a Poisson distribution, of which the central 90 % is used.
 RunTime RunTimeOf(const LongRun& run, const RunInputs& inputs);
 
-// A checkpoint: one copy of parameters and optimizer states, and how many GPUs hold a part of it
-// that no other GPU holds.
+// A checkpoint: one copy of parameters and optimizer states, and the number of GPUs that store a
+// part of it that no other GPU stores.
 struct SavedState {
   double bytes = 0;
   std::int64_t gpus = 1;

@@ -18,11 +18,11 @@
 #include "src/simulate/simulate.h"
 
 // Simulates a step of few micro-batches instead of many. Between filling and draining its pipeline,
-// a step repeats itself. Suppose that each of these micro-batches ends one period after the one
-// before it, on every stream of every rank. Then the micro-batches left out of the shorter step
-// would do the same, and the longer step takes that many periods more. A run of the shorter step is
-// checked for this; if the check fails, nothing is known of the longer step. Memory follows from
-// the shorter step's requests, replayed as often as in the longer step (memory/replay.h).
+// a step is periodic. Suppose that, in the shorter step, each of these micro-batches ends one
+// period after the previous one, on every stream of every rank. Then the omitted micro-batches
+// would do the same, and the longer step takes as many periods more. Each run of the shorter step
+// is checked for this condition; if the check fails, the run is not used. Memory follows from the
+// shorter step's requests, replayed as often as in the longer step (memory/replay.h).
 namespace stepcast::forecast {
 
 struct ShorterStep {
@@ -33,16 +33,16 @@ struct ShorterStep {
   std::vector<parallel::MicroBatchRange> repeated{};
 };
 
-// The shorter step for a plan. None if the schedule does not repeat, or if the step is too short to
+// The shorter step for a plan. None if the schedule is not periodic, or if the step is too short to
 // gain from it.
 std::optional<ShorterStep> ShorterStepOf(const plan::Plan& plan);
 
 // The scenario with the shorter step instead of its own.
 scenario::Scenario Shortened(const scenario::Scenario& scenario, const ShorterStep& step);
 
-// The operations whose records show whether a step repeats itself. A stage's program is cut where
-// the micro-batches of ShorterStep::repeated end. Each piece between two cuts has one such
-// operation per stream, the last on it.
+// The operations whose records show whether a step is periodic. A stage's program is cut where the
+// micro-batches of ShorterStep::repeated end. On each stream, the last operation of each piece
+// between two cuts is recorded.
 class RepeatedOperations {
  public:
   // `priced` are the classes of the shorter step.
@@ -62,18 +62,19 @@ class RepeatedOperations {
   std::int64_t left_out_;
 };
 
-// How the described step of a run repeats itself.
+// The period of the described step of a run.
 struct StepPeriod {
-  // The time span of a class's run that the longer step repeats, and how often.
+  // The time span of a class's run that the longer step repeats, and the number of repetitions.
   MoreTime More(std::size_t rank_class, const ShorterStep& step) const {
     return {.begin = begins[rank_class], .length = length, .times = step.left_out};
   }
 
   Time length;
-  std::vector<Time> begins;  // [class of SimulatedRanks]: repeats from here for a period
+  std::vector<Time> begins;  // [class of SimulatedRanks]: start of one period
 };
 
-// The run of a shorter step, the simulator's last one, in which all classes recorded `operations`.
+// A run of a shorter step. It must be the simulator's last run, and all classes must have recorded
+// `operations`.
 struct ShorterRun {
   const simulate::Simulator& simulator;
   const SteadyRun& run;
@@ -84,8 +85,8 @@ struct ShorterRun {
   bool needs_hosts = false;  // memory depends on when hosts issue frees
 };
 
-// None if the step does not repeat itself, or if that cannot be decided: steps do not repeat one
-// another, or the lead of a host varies and matters.
+// None if the step is not periodic, or if that cannot be decided: successive steps differ, or a
+// host's lead over its device varies and matters.
 std::optional<StepPeriod> PeriodOf(const ShorterRun& shorter, const ShorterStep& step);
 
 }  // namespace stepcast::forecast

@@ -25,19 +25,19 @@ struct PricedClass : RankClass {
   cost::Prices prices{};
 };
 
-// A rank class in the answer.
+// A rank class in the forecast.
 struct ReportedClass : RankClass {
-  std::size_t index = 0;   // index in SimulatedRanks::classes of its first rank's class
-  std::size_t priced = 0;  // index of its ranks' class in the priced classes
+  std::size_t index = 0;   // index in SimulatedRanks::classes of the class of its first rank
+  std::size_t priced = 0;  // index of its class in the priced classes
 };
 
 // The rank classes that a forecast simulates, and the network between them.
 //
-// Analytic: the coarsest classes whose ranks run one program in equivalent surroundings. They are
-// the labels of the plan. If devices differ in kind or speed, they are the classes of a coloring
-// (parallel/rank_classes.h). With a network of flows, ranks with different links are in separate
-// classes (cost/collective_flows.h). With single messages, every rank is simulated. At every
-// fidelity the answer has the analytic classes, each reported for its first rank.
+//  Analytic: the coarsest classes whose ranks run one program with equivalent peers. These are the
+//  labels of the plan or, if devices differ in kind or speed, the classes of a coloring
+//  (parallel/rank_classes.h). Network of flows: ranks with different links are in separate classes
+//  (cost/collective_flows.h). Network of messages: every rank is simulated. At every fidelity, the
+//  forecast reports the analytic classes, each by its first rank.
 struct SimulatedRanks {
   std::vector<simulate::RankClass> classes{};  // by representative
   std::vector<ReportedClass> reported{};       // by first rank
@@ -48,14 +48,15 @@ struct SimulatedRanks {
   std::deque<cost::Prices> slowed{};
 };
 
-// `priced` must outlive the result. `steps`: the least number of steps to be run. Errors: those of
+// `priced` must outlive the result. `steps`: the minimum number of steps to run. Errors: those of
 // cost::FlowClassesOf and cost::RouteCollectives.
 Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
                                         std::span<const PricedClass> priced, int steps);
 
-// For collectives as flows on the cluster's links: one rank of each class with equal labels and
-// links; none is reported. `labels`: [rank], index in `kinds`. `layouts`: all layouts with groups
-// in the programs; every rank is in each. Programs and prices must outlive the result.
+// For collectives as flows on the cluster's links: one rank of each class of ranks with equal
+// labels and links. No class is reported. `labels`: [rank], index in `kinds`. `layouts`: the
+// layouts of all groups in the programs; each contains every rank. Programs and prices must outlive
+// the result.
 Result<SimulatedRanks> FlowRanksOf(const scenario::Scenario& scenario,
                                    std::span<const std::int64_t> labels,
                                    std::span<const cost::PricedKind> kinds,

@@ -18,14 +18,16 @@ namespace stepcast::forecast {
 struct SteadyState {
   std::uint32_t last = 0;
   std::uint32_t count = 1;
-  std::optional<Time> start{};  // start of the first of them, if it is the run's first step
+  std::optional<Time> start{};  // start of the first described step, if that is the run's first
+                                // step
 };
 
-// How much of the steps is simulated.
+// Which part of the steps is simulated.
 enum class Extent : std::uint8_t {
   kWhole,            // all of the first steps
   kUntilRepetition,  // until the repeating part is known
-  kLateStart,        // and only the end of the first step (simulate::Options::late_start)
+  kLateStart,        // like kUntilRepetition, but only the end of the first step
+                     // (simulate::Options::late_start)
 };
 
 // A run of the ranks until their steps repeat.
@@ -33,7 +35,7 @@ struct SteadyRun {
   SteadyState steady{};
   Extent extent = Extent::kWhole;
   std::span<const program::Timeline> timelines{};  // by class, until the simulator's next run
-  std::vector<Time> ends{};  // of the steps: when the last reported class ended
+  std::vector<Time> ends{};  // ends of the steps: when the last reported class ended
 };
 
 // The number of steps in the first attempt.
@@ -44,8 +46,8 @@ int FirstSteps(bool barrier);
 // so all are recorded.
 enum class RecordedSteps : std::uint8_t { kAll, kFromDescribed };
 
-// `barrier`: ranks wait for one another between steps. `again`: the simulator's last run had these
-// ranks too.
+// `barrier`: ranks wait for one another between steps. `again`: the simulator's last run was of the
+// same ranks.
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
                            bool barrier, simulate::Recording recording, Extent extent, bool again,
                            RecordedSteps recorded = RecordedSteps::kAll);
@@ -57,17 +59,18 @@ std::optional<SteadyRun> TryToSteadyState(simulate::Simulator& simulator,
                                           simulate::Recording recording, Extent extent, bool again,
                                           RecordedSteps recorded = RecordedSteps::kAll);
 
-// Whether the repetition of steps can be known before all of them have run (simulate::Options).
+// Whether a run may stop before all steps have run, because their repetition is known
+// (simulate::Options).
 bool MayBeShort(const SimulatedRanks& ranks, bool barrier);
 
 // The shortest run that determines memory with deferred frees (memory/deferred_frees.h). All
-// forecasts of such memory use this function, so that they agree: how far hosts run ahead depends
-// on where the first step began.
+// forecasts of such memory use this function and so agree: how far hosts run ahead depends on where
+// the first step began.
 SteadyRun RunForMemory(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
                        simulate::Recording recording, bool again);
 
-// Repeats the described steps of the simulator's last run, `before`, and records them. It ends
-// where `before` ended if that run stopped at a repetition, and otherwise with the step that
+// Repeats the described steps of the simulator's last run, `before`, and records them. If `before`
+// stopped at a repetition, the new run ends at the same point; otherwise, with the step that
 // overlaps the end of the described steps.
 SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
                    simulate::Recording recording, const SteadyRun& before);
@@ -78,12 +81,12 @@ Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady);
 // Mean duration of one of `count` steps.
 Time Mean(Time total, std::uint32_t count);
 
-// How often a step executes each entry of its program's tables. It depends only on instructions,
-// not on sizes or prices.
+// The number of times that a step executes each entry of its program's tables. Depends only on
+// instructions, not on sizes or prices.
 struct StepCounts {
   StepCounts() = default;
   explicit StepCounts(const program::Program& program) : StepCounts(program, {}) {}
-  // The counts of the longer step that the program stands for.
+  // The counts of the longer step that the program represents.
   StepCounts(const program::Program& program, const program::LongerStep& longer);
 
   std::vector<std::uint32_t> kernels, collectives, exchanges, copies, host_tasks;  // by operand

@@ -9,11 +9,12 @@
 
 namespace stepcast::forecast {
 
-// The clock counts picoseconds in 64 bits, 106 days, which must hold all simulated steps.
+// The clock counts picoseconds in 64 bits, so all simulated steps together must take at most 106
+// days.
 
-// Whether the operations of a class's step, `times` over, add up to more than a day.
+// Whether the operations of a class's step, repeated `times` times, take more than a day in total.
 bool OutlastsTheClock(const PricedClass& own, double times = 1);
-// The same for the longer step that the shorter step stands for.
+// The same for the longer step that the shorter step represents.
 bool OutlastsTheClock(const std::vector<PricedClass>& priced, const ShorterStep& shorter);
 
 // Errors: cost.step-too-long if the step outlasts the clock.

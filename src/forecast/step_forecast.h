@@ -20,12 +20,12 @@
 
 namespace stepcast::forecast {
 
-// Computes a forecast from priced programs. Every forecast is made here. Make runs the parts in
+// Computes a forecast from priced programs. All forecasts use this class. Make runs the parts in
 // order; call it once. All arguments must outlive the object.
 class StepForecast {
  public:
-  // `frees`: FreesOf(priced). `shorter`: the step of these classes, if it replaces the scenario's;
-  // null otherwise. The simulator and the replayer may be reused.
+  // `frees`: FreesOf(priced). `shorter`: the shorter step, if `priced` are its classes instead of
+  // the scenario's; null otherwise. The simulator and the replayer may be reused.
   StepForecast(const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
                const std::vector<memory::DeferredFrees>& frees, Detail detail,
                const ShorterStep* shorter, simulate::Simulator& simulator,
@@ -40,8 +40,8 @@ class StepForecast {
         simulator_(simulator),
         replayer_(replayer) {}
 
-  // None: the shorter step does not determine the scenario's. The classes of the run have no
-  // programs or prices yet. Errors: those of SimulatedRanksOf and CheckClock.
+  // None if the shorter step does not determine the scenario's step. The classes of the run do not
+  // have programs or prices yet. Errors: those of SimulatedRanksOf and CheckClock.
   Result<std::optional<Run>> Make(const MicroBatchFlops& flops);
 
   // Moves the programs of `priced` to the classes of `run`, which Make returned.
@@ -49,7 +49,7 @@ class StepForecast {
 
  private:
   bool records_times() const { return detail_ >= Detail::kTimes; }
-  // Returns false if the shorter step does not repeat itself.
+  // Returns false if the shorter step is not periodic.
   bool RunSteps();
   // Runs the steps with the records that `detail_` needs.
   SteadyRun RunForTime();
@@ -84,13 +84,13 @@ class StepForecast {
   SimulatedRanks ranks_;
   std::optional<RepeatedOperations> repeated_;
   std::optional<MarkedOperations> marked_;
-  std::vector<bool> all_;  // marks of the first class for the range
+  std::vector<bool> all_;  // marks of the first class, to compute the range
   SteadyRun of_time_;
   std::optional<SteadyRun> of_memory_;                           // if memory needs a separate run
   std::vector<program::Timeline> timelines_, memory_timelines_;  // [simulated class], if taken
   std::optional<StepPeriod> period_;
   std::vector<std::vector<memory::DriverCallsAt>> calls_;  // [priced class]: of its allocator
-  bool stops_ = false;                                     // whether there are such calls
+  bool stops_ = false;                                     // whether there are driver calls
   // [reported class]
   std::vector<Time> own_ends_;  // of its described step
   std::vector<MemoryForecast> memories_;

@@ -12,8 +12,8 @@
 
 namespace stepcast::forecast {
 
-// When kernels run on any stream in an interval of a timeline. Usually one kernel runs at a time,
-// and each instant belongs to it.
+// The times at which kernels run on any stream, within an interval of a timeline. Usually one
+// kernel runs at a time, and the time belongs to that kernel.
 
 struct KernelSpan {
   Time start, end;  // within the interval
@@ -22,7 +22,7 @@ struct KernelSpan {
   program::Index instruction = program::kNone;
 };
 
-// Spans [first, last) that overlap one another, or a single span.
+// Spans [first, last) that overlap one another, or one span that overlaps no other.
 struct KernelCluster {
   std::size_t first = 0, last = 0;
   Time start, end;
@@ -39,22 +39,22 @@ struct KernelSpans {
 KernelSpans KernelSpansOf(const program::Program& program, const program::Timeline& timeline,
                           Time start, Time end, const std::vector<bool>& without = {});
 
-// The streams of host work that runs concurrently with the device: data loading, checkpoint saving,
-// drives. Their operations belong to no phase of the device. Empty if there are none.
+// The streams of host work that is concurrent with the device: data loading, checkpoint saving,
+// drives. Their operations belong to no phase of the device. Empty if there are no such streams.
 std::vector<bool> HostStreams(const program::Program& program);
 
 struct Breakdown {
   TimeBreakdown time;
-  Time communication_total;  // union of all communicators' busy time
+  Time communication_total;  // the time in which any communicator is busy
   Intervals exposed;         // times of exposed communication, without imbalance and bubble
 };
 
-// Attributes every instant of [start, end) of one rank's timeline. From `host_waits` to `end` the
-// host waits for the device at a barrier; without a barrier, pass `end`.
+// Attributes all time in [start, end) of one rank's timeline. The host waits for the device at a
+// barrier from `host_waits` to `end`; without a barrier, pass `end`.
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
                     Time end, Time host_waits);
 
-// The same with given spans of the device's kernels in [start, end); the timeline may lack them.
+// The same with given spans of the device's kernels in [start, end). The timeline may lack them.
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
                     Time end, Time host_waits, const KernelSpans& kernels);
 

@@ -12,16 +12,16 @@
 
 namespace stepcast::forecast {
 
-// The duration and cost of a whole training, computed from one step.
+// The duration and cost of a whole training run, computed from one step.
 
-// A training as its user describes it (tokens, price, availability), with its deadline.
+// A training run as described by its user (tokens, price, availability), with its deadline.
 struct TrainingTarget {
   double tokens = 0;                   // total tokens; 0: not given
   std::optional<double> deadline;      // seconds; needs `tokens`
   double gpu_hour_price = 0;           // 0: not given
-  std::string currency;                // of the price, such as "$"; empty: any
-  std::optional<double> availability;  // fraction of the time in which GPUs train, above 0
-                                       // and at most 1; not given: all
+  std::string currency;                // currency of the price, such as "$"; empty: not named
+  std::optional<double> availability;  // fraction of the time in which GPUs train, above 0 and at
+                                       // most 1; not given: 1
 
   bool said() const { return tokens > 0 || gpu_hour_price > 0; }
 };
@@ -36,10 +36,10 @@ struct TrainedStep {
 // `gpus` is the number of GPUs behind the forecast's rates.
 TrainedStep TrainedStepOf(const Forecast& forecast);
 
-// Duration of the training in whole steps, including the time in which GPUs do not train. Requires
-// target.tokens.
+// Seconds that the training takes in whole steps, including time in which GPUs do not train.
+// Requires target.tokens.
 double TrainingSeconds(const TrainingTarget& target, const TrainedStep& step);
-// The paid GPU hours. GPUs are paid also while they do not train. Requires target.tokens.
+// GPU hours to pay for, including time in which GPUs do not train. Requires target.tokens.
 double GpuHours(const TrainingTarget& target, const TrainedStep& step);
 // Requires target.tokens and target.gpu_hour_price.
 double MoneyOfTraining(const TrainingTarget& target, const TrainedStep& step);
@@ -48,7 +48,7 @@ double MoneyOfMillionTokens(const TrainingTarget& target, const TrainedStep& ste
 // True without a deadline.
 bool MeetsDeadline(const TrainingTarget& target, const TrainedStep& step);
 
-// Sets tokens per second, MFU and HFU from the step time in `forecast`, which may be forecast or
+// Sets tokens per second, MFU and HFU from the step time in `forecast`, whether forecast or
 // measured.
 void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast);
 
@@ -62,7 +62,7 @@ struct MicroBatchFlops {
 // matter.
 MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
                         const std::vector<model::LayerWork>& works);
-// The same with known FLOPs.
+// The same with precomputed FLOPs.
 void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& flops,
                     Forecast& forecast);
 
@@ -74,7 +74,7 @@ struct TimePart {
   bool always = true;  // false: shown only if not zero
 };
 
-// The parts of a step's time in display order; they add up to the step.
+// The parts of a step's time in display order. They add up to the step time.
 std::vector<TimePart> PartsOf(const TimeBreakdown& time);
 
 }  // namespace stepcast::forecast

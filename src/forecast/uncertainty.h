@@ -23,8 +23,8 @@
 // interpolation, are independent: r = 1.4826 sqrt(spread^2 + interpolation^2).
 //
 // Errors within a part are systematic: if the profile is 5 % too fast for one matrix product, it is
-// for all of them. Errors of different parts are independent. A step whose parts are exposed for
-// the times T_i therefore has the standard deviation
+// 5 % too fast for all of them. Errors of different parts are independent. A step whose parts are
+// exposed for the times T_i therefore has the standard deviation
 //
 //   s = sqrt(sum over parts of (r_i T_i)^2 + (r_step T)^2 + (r_source T)^2 + (v T / 1.645)^2)
 //
@@ -38,28 +38,28 @@
 // measurements are expected within 1.645 s.
 namespace stepcast::forecast {
 
-// The kind of operation to which an instant of a step belongs, with the name of its residual.
+// The kind of operation to which part of a step's time belongs, with the name of its residual.
 enum class Part : std::uint8_t {
   kGemm,           // "gemm"
   kAttention,      // "attention"
   kMemoryBound,    // "memory_bound"
   kOptimizer,      // "optimizer"
   kCollective,     // "collectives": exposed, measured or between measured points
-  kCollectiveLaw,  // "collective_law": exposed, modelled
-  kIdle,           // "launch": mostly the host
-  kGiven,          // times that are inputs: known
+  kCollectiveLaw,  // "collective_law": exposed, modeled
+  kIdle,           // "launch": mostly waiting for the host
+  kGiven,          // times given as inputs: no error
   kScan,           // "scan": recurrent layers
 };
 inline constexpr std::size_t kParts = 9;
-// The relative standard deviation of kScan, which has no residual. Its rates come from one device
-// and one library; other measurements are up to three times as fast, or half as fast.
+// The relative standard deviation of kScan, which has no residual. Its rates were measured on one
+// device with one library; other measurements range from half to three times that speed.
 inline constexpr double kScanDeviation = 0.4;
 std::string_view ResidualOf(Part part);
 
 using PartTimes = std::array<Time, kParts>;
 
-// Attributes every instant of [start, end) to one part, so the parts add up to its length.
-// `kernels` are all kernels in that time (KernelSpansOf).
+// Attributes all time in [start, end) to parts, which add up to its length. `kernels`: all kernels
+// in that time (KernelSpansOf).
 PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
                        const cost::Prices& prices, Time start, Time end,
                        const KernelSpans& kernels);
@@ -73,9 +73,9 @@ inline constexpr double kDeviations = 1.4826;
 // Half of a range divided by the residual behind it.
 inline constexpr double kHalfWidthOfResidual = kNineOfTen * kDeviations;
 
-// The range that holds 90 % of measured step times. A part without a residual uses the largest
-// residual of the other parts, unless the profile has a residual of whole steps, which covers it.
-// None if the profile has neither.
+// The range that contains 90 % of measured step times. A part without a residual uses the largest
+// residual of the other parts, unless the profile has a residual of whole steps, which includes
+// such a part. None if the profile has no residuals.
 std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
                                        const std::vector<calibration::Residual>& residuals,
                                        double slowest_device = 0);
@@ -84,8 +84,8 @@ std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
 std::optional<BytesRange> MemoryRange(Bytes peak,
                                       const std::vector<calibration::Residual>& residuals);
 
-// The residual "memory" of a profile without one, taken from the shipped profiles; it does not
-// depend on the GPU.
+// The residual "memory" for a profile without one. Taken from the shipped profiles; the same for
+// all GPUs.
 inline constexpr double kMemoryResidual = 0.063;
 
 // The probability that a caching allocator holds at most `available` when the forecast is
@@ -99,7 +99,7 @@ double FitProbability(Bytes available, Bytes reserved,
                       const std::vector<calibration::Residual>& residuals);
 
 // The fraction of the allocator's memory that must stay free for a fit probability of kLikelyFit.
-// The search for a plan leaves as much free.
+// The search for a plan leaves this much free.
 double MemoryError(const std::vector<calibration::Residual>& residuals);
 
 }  // namespace stepcast::forecast

@@ -26,23 +26,23 @@ using memory::BytesByCategory;
 struct TimeBreakdown {
   std::array<Time, program::kPhases> phase;  // by program::Phase
   Time exposed_communication;
-  // Waiting for a collective that another member of the group has not reached.
+  // Waiting for a collective that another rank of the group has not reached.
   Time imbalance;
-  // Waiting for an exchange that a peer has not begun: this pipeline stage is idle.
+  // Waiting for an exchange that a peer has not begun, while this pipeline stage is idle.
   Time pipeline_bubble;
   Time idle;
-  // The device stops while the host returns cached memory and allocates new memory: driver calls of
+  // The device waits while the host returns cached memory and allocates new memory: driver calls of
   // allocator flushes (memory/account.h).
   Time allocator_flushes;
-  // The correction of the simulated step by measured runs, which belongs to no phase. Zero without
-  // runs.
+  // The correction of the simulated step time by measured runs. It belongs to no phase. Zero
+  // without runs.
   Time learned;
 };
 
 // How measured runs in the calibration profile corrected a step time.
 struct RunCorrection {
-  double factor = 1;  // of the simulated time
-  double known = 0;   // 0: no similar run; 1: as certain as a repeated measurement
+  double factor = 1;  // multiplies the simulated time
+  double known = 0;   // similarity of runs: 0: none is similar; 1: as certain as a repetition
 };
 
 // The calls of one collective on one group in one step.
@@ -51,14 +51,14 @@ struct CollectiveSummary {
   std::string group;
   std::int64_t calls = 0;
   double wire_bytes_per_rank = 0;
-  std::string algorithm;  // several are joined with '+'
-  std::string protocol;   // NCCL's, likewise; empty if NCCL is not modelled
-  int channels = 0;       // the most that a call uses; 0 if NCCL is not modelled
-  cost::Provenance provenance = cost::Provenance::kModelled;  // the worst of the calls
+  std::string algorithm;  // several algorithms are joined with '+'
+  std::string protocol;   // NCCL's; several are joined with '+'; empty if NCCL is not modeled
+  int channels = 0;       // maximum over the calls; 0 if NCCL is not modeled
+  cost::Provenance provenance = cost::Provenance::kModelled;  // the least certain of the calls
   Time total;
 };
 
-// The range that holds 90 % of measurements (uncertainty.h).
+// The range that contains 90 % of measurements (uncertainty.h).
 struct TimeRange {
   Time low, high;
   bool Holds(Time time) const { return time >= low && time <= high; }
@@ -76,15 +76,15 @@ enum class MemoryVerdict : std::uint8_t {
 };
 const char* Name(MemoryVerdict verdict);  // "fits", "may_not_fit", "does_not_fit"
 
-// The least probability at which a step is said to fit.
+// The minimum probability at which the verdict is that a step fits.
 inline constexpr double kLikelyFit = 0.75;
 
 struct MemoryForecast {
   int rank = 0;
   BytesByCategory at_peak{};  // memory alive at the peak; adds up to peak
-  Bytes peak;                 // most bytes that the allocator had handed out at once
-  Bytes reserved;             // memory that the caching allocator holds; at least peak
-  Bytes outside;              // context and NCCL, outside the allocator
+  Bytes peak;                 // maximum number of bytes allocated at once
+  Bytes reserved;             // memory that the caching allocator reserves; at least peak
+  Bytes outside;              // CUDA context and NCCL, outside the allocator
   Bytes capacity;
   Bytes padding;     // the part of at_peak that pads shards to equal length
   bool fits = true;  // reserved + outside <= capacity, and host memory suffices
@@ -93,9 +93,10 @@ struct MemoryForecast {
   Bytes drives, drives_capacity;
   bool offloads() const { return host > Bytes() || drives > Bytes(); }
   bool fits_host() const { return host <= host_capacity && drives <= drives_capacity; }
-  // How often the allocator returned its cached segments to make room; see memory::Usage.
+  // Number of times that the allocator returned its cached segments to free memory; see
+  // memory::Usage.
   int allocator_flushes = 0;
-  // The step may hang: the allocator makes the host wait for its device, and pipeline stages then
+  // The step may hang: the allocator makes the host wait for its device, and then pipeline stages
   // wait for each other.
   bool allocator_may_hang = false;
   // The range of `peak`; other figures have the same relative error. None if the profile does not
@@ -118,11 +119,11 @@ struct MemoryForecast {
 
 // A class of ranks and its figures.
 struct ClassForecast : RankClass {
-  TimeBreakdown time{};  // of each of its ranks; adds up to the step
+  TimeBreakdown time{};  // of each rank in the class; adds up to the step time
   MemoryForecast memory{};
 };
 
-// The framework's host costs are unknown (forecast/corrections.h).
+// Set if the framework's host costs are unknown (forecast/corrections.h).
 struct UnknownHost {
   std::string framework;
   std::string like;  // the known framework with the highest costs
@@ -136,22 +137,22 @@ struct KnownGap {
   double factor = 1;
 };
 
-// The lengths, in tokens, of steps whose micro-batches differ in length (padded_lengths.h).
+// The lengths, in tokens, for steps whose micro-batches differ in length (padded_lengths.h).
 struct LengthsForecast {
   double sample_tokens = 0;   // mean length of a sample
-  double padded_tokens = 0;   // mean number that a rank computes for a sample
+  double padded_tokens = 0;   // mean number of tokens that a rank computes per sample
   double slowest_tokens = 0;  // mean padded length of the micro-batches that ranks wait for
-  // Ranks wait for the longest micro-batch of all ranks in each micro-batch; otherwise only at the
-  // end of a step.
+  // True: in each micro-batch, ranks wait for the longest micro-batch of all ranks. False: they
+  // wait only at the end of a step.
   bool wait_in_micro_batches = false;
   struct Step {
     std::int64_t tokens = 0;
-    double of_ranks = 0;  // the fraction of a rank's micro-batches of this length
-    double of_steps = 0;  // the fraction in which the longest of all ranks' has it
+    double of_ranks = 0;  // fraction of a rank's micro-batches with this length
+    double of_steps = 0;  // fraction whose longest micro-batch over all ranks has this length
     Time step_time;       // of a step with only such micro-batches
   };
   std::vector<Step> steps;  // ascending
-  // The fraction of computed tokens that belong to no sample.
+  // The fraction of computed tokens that are padding.
   double padding() const {
     constexpr double kRounding = 1e-9;
     const double part = 1 - sample_tokens / padded_tokens;
@@ -165,7 +166,7 @@ struct Forecast {
   std::optional<RunCorrection> learned{};      // none if the profile has no runs
   std::optional<TimeRange> step_time_range{};  // none if the profile has no residuals
   std::optional<UnknownHost> unknown_host{};   // set if it widened the range
-  std::optional<KnownGap> known_gap{};         // likewise
+  std::optional<KnownGap> known_gap{};         // set if it widened the range
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;
   // Bytes that a rank of the slowest class sends in a step.
@@ -179,8 +180,9 @@ struct Forecast {
   TimeBreakdown time;
   Time communication_total;  // time with a collective in flight on any communicator, per step
   std::vector<CollectiveSummary> collectives;  // by collective, then group
-  MemoryForecast memory;  // of a class that does not fit, otherwise of the highest peak
-  // Ordered by first rank: for a pipeline, the first and the last stage.
+  MemoryForecast memory;  // of a class that does not fit, otherwise of the class with the highest
+                          // peak
+  // Classes are ordered by first rank: in a pipeline, the first and the last stage.
   MemoryForecast memory_of_first_class{}, memory_of_last_class{};
   // Ordered by first rank; empty if all ranks are one class.
   std::vector<ClassForecast> classes{};

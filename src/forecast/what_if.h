@@ -10,7 +10,7 @@
 #include "src/scenario/scenario.h"
 
 // Forecasts the same step on a machine with more of one resource. The program is simulated again
-// with other prices, so overlap is computed anew.
+// with other prices, so that overlap is recomputed.
 namespace stepcast::forecast {
 
 enum class MachineResource : std::uint8_t {
@@ -19,7 +19,7 @@ enum class MachineResource : std::uint8_t {
   kScaleUp,            // collectives over NVLink or PCIe inside a node
   kNetwork,            // collectives over the network
   kHostLink,           // copies between host and device
-  kCollectiveLatency,  // the time of an empty collective
+  kCollectiveLatency,  // the duration of an empty collective
   kLaunch,             // host time to issue kernels, copies and collectives
 };
 inline constexpr MachineResource kMachineResources[] = {
@@ -28,8 +28,8 @@ inline constexpr MachineResource kMachineResources[] = {
     MachineResource::kLaunch};
 const char* Name(MachineResource resource);  // "compute", "device memory", ...
 
-// `prices` with a resource that is `factor` times as fast, or slower if `factor` is below 1. An
-// operation bound by several resources speeds up only to the next bound.
+// `prices`, with one resource `factor` times as fast (slower if `factor` is below 1). An operation
+// bound by several resources speeds up only until the next bound applies.
 cost::Prices Faster(cost::Prices prices, MachineResource resource, double factor);
 
 struct WhatIf {
@@ -44,8 +44,9 @@ Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
                                          double factor);
 
 // The factor by which collectives must be faster, with unchanged latencies, so that exposed
-// communication is at most `part` of the step; accurate to about 1 %. Nothing if no factor
-// suffices: latencies, or a lack of kernels to hide behind, keep it exposed. 1 if it is already so.
+// communication is at most `part` of the step; accurate to about 1 %. None if no factor suffices,
+// because latencies, or too few kernels to overlap with, keep communication exposed. 1 if exposed
+// communication is already at most `part`.
 Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario,
                                              const std::vector<PricedClass>& classes,
                                              const Run& run, double part);

@@ -9,23 +9,23 @@
 
 namespace stepcast::forecast {
 
-// A run of many steps with its failures, its checkpoints and its energy.
+// A run of many steps, with its failures, checkpoints and energy.
 struct WholeRun {
-  Forecast step;          // without a part of the saving of checkpoints
-  TrainingTarget target;  // its availability is the share of work
+  Forecast step;          // without any share of checkpoint saving
+  TrainingTarget target;  // its availability is the fraction of work
   RunInputs inputs;
   LongRun run;
   RunTime time;
   PowerByPhase power;
-  double node_watts = 0;  // of a node, without its GPUs
+  double node_watts = 0;  // of a node without its GPUs
   double pue = 1;         // power usage effectiveness of the data center
   bool pue_assumed = false;
 
-  // In seconds: the fastest steps at the best effective time, the slowest at the worst.
+  // In seconds: from the fastest steps at the best effective time to the slowest at the worst.
   std::pair<double, double> SecondsRange() const;
-  // Watts of a GPU, the mean over the run.
+  // Mean power of one GPU over the run, in watts.
   double GpuWatts() const;
-  // Joules of the run: of its GPUs, and of the data center's share for it.
+  // Energy of the run in joules: of its GPUs, and of its share of the data center.
   double GpuEnergy() const;
   double Energy() const;
 };

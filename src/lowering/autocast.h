@@ -8,11 +8,13 @@
 // torch.autocast (torch/amp/autocast_mode.py): parameters are stored in a wider type than kernels
 // compute in. Before a layer's forward, its matrices are cast to the compute type. Autograd keeps
 // each copy until the backward of the product that read it, even if blocks are recomputed and
-// however the parameter was gathered. (Public runs of FSDP1 with autocast hold two extra bytes per
-// model parameter at the end of forward, on 8 GPUs and on 64, with and without adapters: the table
-// of intelligent-machine-learning/dlrover pull request 825.) Vectors (biases, norms) and embedding
-// tables are read in the stored type. A gradient is computed in the compute type and cast up in
-// place. Its values are described in the final type, so the cast has no effect on data.
+// each copy until the backward of the product that read it, even if blocks are recomputed and
+// however the parameter was gathered. (Public runs of FSDP1 with autocast, on 8 and on 64 GPUs,
+// with and without adapters, hold two extra bytes per model parameter at the end of forward: see
+// the table of intelligent-machine-learning/dlrover pull request 825.) Vectors (biases, norms) and
+// embedding tables are read in the stored type. A gradient is computed in the compute type and cast
+// to the stored type in place. The data flow describes the gradient in the stored type from the
+// start, so the cast has no effect there.
 namespace stepcast::lowering {
 
 class Autocast {
@@ -35,7 +37,7 @@ class Autocast {
       copy.held = true;
     }
   }
-  // Call when the tensor's gradient in `gradient` is complete.
+  // Call when the tensor's gradient, stored in `gradient`, is complete.
   void CastGradient(int tensor, const Range& gradient);
   // Releases the layer's copies. Needed because a tied tensor's gradient is not complete in every
   // layer that has a copy.
@@ -66,7 +68,7 @@ class Autocast {
   Operations& operations_;
   std::vector<std::vector<Copy>> layers_;
   static constexpr int kNoLayer = -1;
-  std::vector<int> layer_of_;  // by tensor: the layer that has its copy
+  std::vector<int> layer_of_;  // [tensor]: the layer that owns its copy
   std::vector<Copy> none_;
 };
 

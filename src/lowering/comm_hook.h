@@ -29,7 +29,7 @@ class CommHook {
 
   bool active() const { return hook_ != plan::CommHook::kNone; }
 
-  // Prologue. `reduction` is the communicator's stream. Each bucket in `buffers` holds its
+  // Prologue. `reduction` is the communicator's stream. Each bucket in `buffers` stores its
   // `tensors` contiguously, in `type`.
   void WritePrologue(StreamId reduction, Index communicator);
   void AddBucket(Index buffer, std::span<const int> tensors, DataType type);
@@ -52,7 +52,7 @@ class CommHook {
   // A tensor that is sent uncompressed.
   struct Rest {
     Bytes offset{}, size{};  // in the bucket
-    Bytes at{};              // in the packed copy
+    Bytes at{};              // in the packed copy of all uncompressed tensors
     Index copy_back = program::kNone;
   };
   struct HookedBucket {

@@ -7,7 +7,7 @@
 #include "src/lowering/program_builder.h"
 #include "src/scenario/scenario.h"
 
-// The host's work in a step besides launching kernels: `training.data_loading` and
+// The host's work in a step in addition to launching kernels: `training.data_loading` and
 // `training.checkpoint_saving`.
 //
 // Data loading (torch.utils.data.DataLoader). Without workers, the host makes each micro-batch
@@ -51,8 +51,8 @@ class DataLoadingAndSaving {
   Index copied_ = program::kNone, written_ = program::kNone;  // events
 };
 
-// Bytes of one save of a model, or of a stage's part of it: `of_rank` leave the first rank's
-// device, `of_node` are written by the first node.
+// Bytes that one save of a model, or of a stage's part of it, moves: the first rank copies
+// `of_rank` from its device, and the first node writes `of_node` to storage.
 struct CheckpointBytes {
   Bytes of_rank, of_node;
 };

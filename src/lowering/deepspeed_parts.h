@@ -21,7 +21,8 @@ namespace stepcast::lowering {
 // (deepspeed/runtime/zero/stage_1_and_2.py @ 02aa38c3; for experts deepspeed/moe/utils.py @
 // ce352eb1).
 
-// Tensors that overlap a rank's part, counted whole: the most that any rank has.
+// The maximum over ranks of the number and total size of the tensors that overlap a rank's part. A
+// tensor that overlaps only partly counts in full.
 struct Holding {
   std::int64_t tensors = 0;
   std::int64_t elements = 0;
@@ -30,9 +31,9 @@ struct Holding {
 // Parameters in one flat tensor, divided into one equal part per rank.
 struct FlatOrder {
   FlatOrder() = default;
-  // Registration order or, with `round_robin`, every ranks-th tensor, starting from each tensor in
-  // turn. Padded to a multiple of 2 x ranks elements, so that parts start at multiples of 4 bytes.
-  // `of`: the tensors to include; the other constructor takes all.
+  // Registration order or, with `round_robin`, tensors 0, ranks, 2 x ranks, ..., then 1, ranks + 1,
+  // ..., and so on. Padded to a multiple of 2 x ranks elements, so that parts start at multiples of
+  // 4 bytes. `of`: the tensors to include. The other constructor includes all tensors.
   FlatOrder(const model::Model& model, std::span<const int> of, std::int64_t ranks,
             bool round_robin);
   FlatOrder(const model::Model& model, std::int64_t ranks, bool round_robin);
@@ -40,7 +41,7 @@ struct FlatOrder {
   std::int64_t padded() const { return part_ * ranks; }
   std::int64_t part() const { return part_; }
   std::int64_t elements() const { return elements_; }  // without padding
-  // The largest number and the largest sum of tensors that overlap a rank's part, over all ranks.
+  // See Holding.
   Holding LargestHolding() const;
 
   std::int64_t ranks = 1;
@@ -52,9 +53,10 @@ struct FlatOrder {
   std::int64_t part_ = 0, elements_ = 0;
 };
 
-// The parameters that one call of DeepSpeed's optimizer updates, in a flat buffer of their own.
+// The parameters that one call of DeepSpeed's optimizer updates, stored in their own flat buffer.
 struct FlatGroup {
-  model::ParameterGroup ranks_of = model::ParameterGroup::kDense;  // the ranks that share it
+  model::ParameterGroup ranks_of = model::ParameterGroup::kDense;  // the ranks that divide the
+                                                                   // group
   FlatOrder flat;
 };
 
@@ -62,10 +64,10 @@ struct FlatGroup {
 template <typename Value>
 using OfParameterGroups = std::array<Value, std::size(model::kParameterGroups)>;
 
-// The optimizer's parameter groups. Dense parameters are one group. Experts, which are on other
-// ranks, form groups of at most 178,956,971 elements, or of one larger tensor
-// (split_params_into_different_moe_groups_for_optimizer). Each group is divided among `ranks` of
-// its kind. Without `experts_apart` there is one group.
+// The optimizer's parameter groups. Dense parameters form one group. Experts, which are stored on
+// other ranks, form groups of at most 178,956,971 elements; a larger tensor is a group by itself
+// (split_params_into_different_moe_groups_for_optimizer). Each group is divided among the `ranks`
+// that share parameters of its kind. Without `experts_apart` there is one group.
 class FlatGroups {
  public:
   FlatGroups(const model::Model& model, const OfParameterGroups<std::int64_t>& ranks,
@@ -84,10 +86,10 @@ class FlatGroups {
 };
 
 struct DeepSpeedBucket {
-  // The part of a bucket that is reduced over the same ranks.
+  // The part of a bucket that is reduced over one set of ranks.
   struct Share {
     std::int64_t elements = 0;
-    std::int64_t first = 0;  // offset in the bucket of its first tensor
+    std::int64_t first = 0;  // offset in the bucket of the part's first tensor
     // Number of runs of consecutive elements owned by one rank.
     std::int64_t parts = 0;
   };
@@ -132,8 +134,8 @@ class ChunkedReduction {
   std::vector<Chunk> chunks_;
 };
 
-// The flat tensors of DeepSpeed's stages 0 to 2 on one rank: the place of each parameter, and the
-// elements that the rank owns. At stage 0 the rank owns all.
+// The flat tensors of DeepSpeed's stages 0 to 2 on one rank: the location of each parameter, and
+// the elements that the rank owns. At stage 0 the rank owns all elements.
 
 class DeepSpeedPartitions {
  public:
@@ -151,8 +153,8 @@ class DeepSpeedPartitions {
   // The tensors that a rank handles in a group, and in all groups.
   const Holding& held(std::size_t g) const { return states_[g].held; }
   const Holding& held() const { return held_; }
-  // By the kind of parameter group: the ranks that divide its elements, the number of those
-  // elements, and the number in tensors that overlap a rank's parts.
+  // For each kind of parameter group: the ranks that divide its elements, the number of those
+  // elements, and the number of elements in tensors that overlap a rank's parts.
   std::int64_t ranks(model::ParameterGroup of) const {
     return static_cast<std::int64_t>(ranks_[IndexOf(of)].data.size());
   }
@@ -163,7 +165,7 @@ class DeepSpeedPartitions {
   Range Parameter(int tensor) const;
   program::BufferUse OwnParameters(std::size_t g) const;
   // Offset of an element of the rank's part of a tensor: within the rank's part of the group, and
-  // within the rank's parts of all groups, each sized for what it holds.
+  // within the rank's parts of all groups, where each group takes held(g).elements.
   std::int64_t OwnOffset(int tensor, std::int64_t first) const;
   std::int64_t KeptOffset(int tensor, std::int64_t first) const {
     return states_[flats_.group_of(tensor)].kept_first + OwnOffset(tensor, first);
@@ -215,12 +217,12 @@ class DeepSpeedPartitions {
 // group by group: gradients are packed, cast to FP32 and unscaled, the optimizer runs on FP32
 // values, and the result is copied to the parameters.
 
-// Elements that one call of the optimizer updates.
+// The elements that one call of the optimizer updates.
 struct UpdateGroup {
   std::int64_t elements = 0;         // with padding
   Index states = program::kNone;     // FP32: a copy of the parameters, then the moments
   Index flat = program::kNone;       // the packed gradients
-  Index gradients = program::kNone;  // in FP32; equals `flat` if that is FP32
+  Index gradients = program::kNone;  // in FP32; the same buffer as `flat` if that is FP32
   Index flatten = program::kNone, cast = program::kNone, unscale = program::kNone;  // kernels
   Index copy = program::kNone;                                                      // kernel
 };
@@ -233,24 +235,25 @@ class DeepSpeedUpdate {
 
   // Prologue: describes a group and allocates its states. `padding` is included in `elements`.
   UpdateGroup AddGroup(const std::string& name, std::int64_t elements, std::int64_t padding);
-  // The model's elements [first, first + count) are at `offset` of the group.
+  // Declares that the model's elements [first, first + count) are at `offset` of the group.
   void AddState(const UpdateGroup& group, std::int64_t offset, std::int64_t first,
                 std::int64_t count);
 
-  // fp16 only: checks `tensors` tensors with `elements` elements in all, which `uses` names, for
-  // overflow on `stream`. All ranks agree on the result, and the host waits for it.
+  // fp16 only: checks for overflow on `stream`. `uses` names the ranges to check, which contain
+  // `tensors` tensors with `elements` elements in all. All ranks agree on the result, and the host
+  // waits for it.
   void CheckOverflow(StreamId stream, std::int64_t tensors, std::int64_t elements,
                      const std::vector<program::BufferUse>& uses);
   // All ranks agree on one number, on the compute stream; `then` uses it.
   void AgreeOnScalar(std::span<const program::Effect> then = {}, bool of_experts = false);
-  // The norm of all gradients: of these tensors, then over all ranks. `squares` (made by SquaresOf)
-  // are the squares of the model's elements among them. Unless this is the `first` call of the
-  // step, they are added to those of earlier calls. `of_experts`: the ranks that have the same
-  // experts average their sums, which are equal (_average_expert_grad_norms).
+  // The norm of all gradients, first over the given tensors, then over all ranks. `squares` (made
+  // by SquaresOf) are the squares of the model's elements in these tensors. Except in the `first`
+  // call of a step, the squares are added to those of earlier calls. `of_experts`: the ranks that
+  // store the same experts average their sums, which are equal (_average_expert_grad_norms).
   void TakeNorm(std::int64_t tensors, std::int64_t elements,
                 const std::vector<program::BufferUse>& uses,
                 std::span<const program::Effect> squares, bool first, bool of_experts = false);
-  // The squares of elements that `copies` ranks each have.
+  // The sum of squares of elements that are stored on `copies` ranks each.
   program::Effect SquaresOf(const program::Elements& source, std::int64_t elements,
                             std::int64_t copies) const;
 
@@ -261,7 +264,8 @@ class DeepSpeedUpdate {
   // Updates the parameters in the ranges `parameters`. `updates`: see UpdateOf.
   void Apply(const UpdateGroup& group, const std::vector<program::BufferUse>& parameters,
              std::span<const program::Effect> updates);
-  // The update of `count` parameters at `place`, which start at `offset` of the group.
+  // The update of the `count` parameters stored at `place`. The first one is at `offset` of the
+  // group.
   program::Effect UpdateOf(const UpdateGroup& group, const program::Elements& place,
                            std::int64_t offset, std::int64_t count) const;
 
@@ -274,7 +278,7 @@ class DeepSpeedUpdate {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::Training& training_;
-  // The optimizer works only on FP32 values.
+  // The plan's training settings, changed so that the optimizer works only on FP32 values.
   plan::Training fp32_;
   Index communicator_;
   Index scalar_ = program::kNone;   // buffer: two FP32 numbers, the latest and the sum

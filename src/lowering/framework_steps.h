@@ -13,7 +13,7 @@ namespace stepcast::lowering {
 //    moments of it.
 //  * Gradients are copied into a bucket of reduce_bucket_size elements as they become ready; with
 //    overlap, two buckets alternate. If a gradient does not fit, the bucket is sent first. A
-//    gradient larger than the bucket is sent alone, from where it is.
+//    gradient larger than the bucket is sent alone, without a copy.
 //  * A bucket is divided, reordered by owner and all-reduced. Each rank then copies the elements
 //    that it owns. This is twice the volume of a reduce-scatter.
 //  * Stage 2 reduces in every micro-batch and keeps its own elements. Stage 1 reduces after the
@@ -89,8 +89,8 @@ program::Program LowerDeepSpeedStage3(const scenario::Scenario& scenario,
 //    (zero_grad(set_to_none=True)).
 program::Program LowerFsdp1(const scenario::Scenario& scenario, const LowerOptions& options);
 
-// The factor that divides gradients before they are summed over `ranks`; the rest of the division
-// comes after the sum (torch/distributed/algorithms/_comm_hooks/default_hooks.py).
+// The factor by which gradients are divided before they are summed over `ranks`. The rest of the
+// division follows the sum (torch/distributed/algorithms/_comm_hooks/default_hooks.py).
 std::int64_t GradientPredivideFactor(std::int64_t ranks);
 
 // PyTorch's fully_shard (FSDP2: torch/distributed/fsdp/_fully_shard/, read at PyTorch 2.6.0 and
@@ -103,8 +103,8 @@ std::int64_t GradientPredivideFactor(std::int64_t ranks);
 //  * Unshard of a unit: copy-in (copy-in stream) casts the local shards into this rank's slice of
 //    the gather buffer; all-gather; copy-out (compute stream) splits it into full parameters. In
 //    forward, the all-gather streams wait for the copy-out of the unit before last, so a host that
-//    runs ahead overlaps one unit (implicit prefetch). This holds three units' worth of memory.
-//    prefetch 2 and up is explicit: so many units are unsharded ahead. With prefetch 0, the
+//    runs ahead overlaps one unit (implicit prefetch). This uses memory for three units.
+//    prefetch 2 and up is explicit: that many units are unsharded ahead. With prefetch 0, the
 //    all-gather waits for the compute before it. In backward, `prefetch` units ahead are issued
 //    before the unit's gradient kernels.
 //  * After a unit's backward, its parameters are freed, and gradients are copied into the
@@ -193,7 +193,7 @@ program::Program LowerNanotron(const scenario::Scenario& scenario, const LowerOp
 
 // Textbook data parallelism and ZeRO (Rajbhandari et al. 2020, arXiv 1910.02054), with only kernels
 // and collectives: no launch cost, no copies. The host is in step with the device: it issues a
-// layer when the previous one has been computed, so memory is held only from the moment the device
+// layer when the previous one has been computed, so memory is allocated only when the device
 // needs it. There is one communicator on its own stream; collectives run in issue order.
 //
 //  stage 0     backward; gradients are all-reduced per bucket as they become ready (or after the

@@ -10,8 +10,8 @@
 #include "src/parallel/axis.h"
 #include "src/plan/framework_style.h"
 
-// `training.gradient_clipping`: before the update, all gradients together are scaled down to a
-// largest norm. By framework:
+// `training.gradient_clipping`: before the update, all gradients are scaled by one factor so that
+// their joint norm does not exceed a limit. By framework:
 //  * torch.nn.utils.clip_grad_norm_ (ddp, fsdp2; torch/nn/utils/clip_grad.py): since torch 2.0, one
 //    multi-tensor kernel computes the norms of all tensors; before that, one kernel per tensor. The
 //    norms are stacked, and the norm of the stack is taken. fsdp2's DTensors then sum over the
@@ -46,15 +46,16 @@ class LossScaling {
  public:
   explicit LossScaling(TrainingStep& step) : step_(step), builder_(step.builder()) {}
 
-  // Whether the plan's framework scales in this way; if not, all other calls do nothing.
+  // Whether the plan's framework scales the loss as described above. If not, all other calls do
+  // nothing.
   bool scales() const;
 
-  // Prologue. `communicator`: the ranks that have parts of the gradients. kNone: every rank has
-  // all.
+  // Prologue. `communicator`: the ranks that divide the gradients. kNone: every rank has all
+  // gradients.
   void WritePrologue(Index communicator);
 
-  // Call before clipping, on the compute stream. `gradients` are this rank's, with `elements`
-  // elements in all, in `type`.
+  // Call before clipping, on the compute stream. `gradients` are this rank's gradients: `elements`
+  // elements in all, of `type`.
   void Undo(std::int64_t elements, DataType type, std::span<const program::BufferUse> gradients);
 
  private:
@@ -67,11 +68,11 @@ class LossScaling {
   Index known_ = program::kNone;       // event: the host reads the flag
 };
 
-// Gradients that each stand for the same number of the model's elements.
+// A range of gradients. Each of its elements stands for the same number of the model's elements.
 struct ClippedRange {
   program::Elements place{};
   std::int64_t elements = 0;
-  bool counted = true;  // in the norm; false: another stage of the pipeline counts these gradients
+  bool counted = true;  // included in the norm; false: another pipeline stage counts it
   model::ParameterGroup group = model::ParameterGroup::kDense;
 };
 
@@ -88,12 +89,13 @@ class GradientClipping {
 
   // Prologue. `communicator`: the ranks that share the stage's gradients; kNone if this rank has
   // all of them. If ranks have different parts of the model, the norm is also summed over those
-  // ranks: once, or group by group if experts are on other ranks than the rest.
+  // ranks. If experts are on other ranks than the rest, this sum is taken group by group.
   void WritePrologue(Index communicator);
 
-  // Call before the update, on the compute stream. `gradients` names `tensors` tensors with
-  // `elements` elements in all, in `type`. `ranges` are the model's elements among them, if the
-  // data flow is described. A stage without tensors still takes part in the sum of the norm.
+  // Call before the update, on the compute stream. `gradients` names the ranges of `tensors`
+  // tensors with `elements` elements in all, of `type`. `ranges`: the model's elements in these
+  // tensors, if the data flow is described. A stage without tensors still takes part in the sum of
+  // the norm.
   void Write(std::int64_t tensors, std::int64_t elements, DataType type,
              std::span<const program::BufferUse> gradients, std::span<const ClippedRange> ranges);
 
@@ -105,8 +107,8 @@ class GradientClipping {
   ProgramBuilder& builder_;
   const plan::ClippingKernels kernels_;
   LossScaling scaling_;
-  // The axes along which ranks count other elements of the group's gradients. `shared_out`:
-  // includes the axes that share one set of gradients.
+  // The axes over which the group's norm is summed: those that divide the model and, with
+  // `shared_out`, those that shard its states.
   parallel::AxisSet AxesOfNorm(model::ParameterGroup group, bool shared_out) const;
   program::Elements SumOf(model::ParameterGroup group) const;
 

@@ -49,10 +49,11 @@ struct GradientBucket {
   std::span<const int> tensors;
   FlatLayout layout;
   Range gradients;
-  Range own;  // what this rank keeps of the reduced bucket: its shard, or all of it
+  Range own;  // the part of the reduced bucket that this rank keeps: its shard, or everything
   std::size_t channel = 0;
   Index ready = program::kNone, reduced = program::kNone;  // events
-  int missing = 0;                                         // gradients still to come
+  int missing = 0;                                         // number of gradients that are not yet
+                                                           // in the bucket
 };
 
 class GradientBuckets {
@@ -60,8 +61,8 @@ class GradientBuckets {
   GradientBuckets(TrainingStep& step, Operations& operations)
       : step_(step), builder_(step.builder()), operations_(operations) {}
 
-  // A stream and communicator that reduce buckets. Shards are then summed over replicas on another
-  // stream.
+  // A stream and a communicator for reducing buckets. Another stream then sums shards over
+  // replicas.
   struct Channel {
     StreamId stream = 0;
     Index communicator = program::kNone;  // kNone: there is one rank
@@ -77,14 +78,14 @@ class GradientBuckets {
     SetChannels({{.stream = stream, .communicator = communicator, .replica_stream = stream}});
   }
 
-  // Describes a bucket but allocates nothing. The gradients' buffer is named by the bucket's name
-  // followed by `what`. If the layout has several ranks' shards, the bucket is reduce-scattered and
-  // rank `index` keeps its own; otherwise it is all-reduced. A layout without pieces: the tensors
-  // are contiguous. `tensors` must outlive this.
+  // Describes a bucket but allocates nothing. The gradients' buffer is named `name` + `what`, where
+  // `name` is the bucket's name. If the layout has shards for several ranks, the bucket is
+  // reduce-scattered and rank `index` keeps its shard; otherwise it is all-reduced. If the layout
+  // has no pieces, the tensors are contiguous. `tensors` must outlive this object.
   const GradientBucket& Add(std::span<const int> tensors, FlatLayout layout, const char* what,
                             DataType type, std::int64_t index, std::size_t channel = 0);
 
-  // Whether any channel has other ranks to reduce with.
+  // Whether any channel reduces over more than one rank.
   bool reduces() const {
     return std::any_of(channels_.begin(), channels_.end(),
                        [](const Channel& channel) { return channel.reduces(); });
@@ -102,8 +103,8 @@ class GradientBuckets {
                                                  step_.model().tensors[tensor].elements);
   }
 
-  // Counts one more gradient in its bucket. Returns whether the bucket is now full, and if so
-  // resets it.
+  // Counts one more gradient in its bucket. If the bucket is now full, resets the count and returns
+  // true.
   bool Fill(int tensor);
   // Marks the bucket's present contents as ready to reduce.
   void Ready(std::size_t bucket) {
@@ -131,12 +132,13 @@ class GradientBuckets {
   std::vector<Place> places_;  // by tensor
 };
 
-// Dummy weight gradients. If a product adds to the main gradient itself, autograd is still given an
-// unread gradient of the weight's shape. Transformer Engine's layers keep one for each shape
-// (transformer_engine/pytorch/module/base.py, get_dummy_wgrad). Megatron-LM's own output layer has
-// one until its hook frees it (core/tensor_parallel/layers.py); if the embedding is tied to it,
-// until the embedding also has its gradient. Without Transformer Engine's layers there is none: at
-// that time, Megatron-LM gave autograd none.
+// Dummy weight gradients. If a product adds to the main gradient itself, autograd still receives a
+// gradient of the weight's shape, which nothing reads. Transformer Engine's layers keep one dummy
+// for each shape (transformer_engine/pytorch/module/base.py, get_dummy_wgrad). Megatron-LM's own
+// output layer keeps one until its hook frees it (core/tensor_parallel/layers.py) or, if the
+// embedding is tied to the output layer, until the embedding's gradient is also complete. Without
+// Transformer Engine's layers there is no dummy, because Megatron-LM of that time gave autograd
+// none.
 
 class DummyGradients {
  public:
@@ -144,7 +146,7 @@ class DummyGradients {
       : step_(step), operations_(operations) {}
 
   void WritePrologue();
-  // Call before each kernel that adds to the main gradient of a tensor, and when all kernels of a
+  // Call before each kernel that adds to a tensor's main gradient, and when all kernels of a
   // micro-batch have added to it.
   void BeforeGradient(int tensor) {
     if (of_output_layer_.empty()) return;
@@ -179,7 +181,7 @@ class DummyGradients {
 
 class LocalGradients {
  public:
-  // Describes buffers and kernels; allocates nothing.
+  // Describes buffers and kernels for gradients of `type`; allocates nothing.
   LocalGradients(TrainingStep& step, Operations& operations, DataType type);
 
   // Call before the kernel that contributes to the gradient and reads the parameters in `source`:
@@ -211,8 +213,8 @@ class LocalGradients {
   std::vector<Gradient> gradients_;  // by tensor
 };
 
-// Tensors that several ranks of one model copy hold, each rank with a part of the gradients. The
-// parts are summed before the update, so that the copies stay equal (Megatron-LM,
+// Tensors that several ranks of one model copy store. Each of these ranks computes a part of the
+// gradient. The parts are summed before the update, so that the copies stay equal (Megatron-LM,
 // core/distributed/finalize_model_grads.py):
 //  * embeddings tied to the head, over the first and the last stage of a pipeline;
 //  * with sequence parallelism, tensors that are applied to a rank's part of the tokens, over the
@@ -223,14 +225,14 @@ class TiedGradients {
  public:
   explicit TiedGradients(TrainingStep& step) : step_(step), builder_(step.builder()) {}
 
-  // Whether the gradients of the tensor, of this stage's model, are summed over stages.
+  // Whether the gradients of `tensor`, an index in this stage's model, are summed over stages.
   bool Has(int tensor) const;
-  // Whether this rank counts the tensor in sums that count every parameter once.
+  // Whether this rank includes the tensor in sums that count every parameter once.
   bool Counts(int tensor) const;
 
   void WritePrologue();
   // Sums the gradients over the ranks, on `stream`, after all work issued so far on the compute
-  // stream. `place_of(tensor)` returns the place of its gradient of the whole step.
+  // stream. `place_of(tensor)` returns the place of the tensor's gradient, complete for the step.
   template <typename PlaceOf>
   void AddUp(StreamId stream, const PlaceOf& place_of) {
     std::vector<Part> parts;

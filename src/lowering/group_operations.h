@@ -28,7 +28,7 @@ class GroupOperations {
   // `source` and `target` are the buffers of the operation's values.
   void Issue(const Entry& entry, const model::GroupOperation& operation, Index source,
              Index target);
-  // The used bytes of a value's buffer.
+  // The bytes of `buffer` that the operation uses for a value.
   program::BufferUse RangeOf(const model::ValueUse& use, Index buffer, bool write) const;
 
  private:

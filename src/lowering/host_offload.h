@@ -16,7 +16,7 @@
 // do the same at the same time and share its memory bandwidth and its drives.
 namespace stepcast::lowering {
 
-// Storage of the optimizer's states and of the parameters in a plan.
+// Where a plan stores the optimizer's states and the parameters.
 struct StatePlaces {
   plan::OffloadDevice optimizer = plan::OffloadDevice::kNone;
   plan::OffloadDevice parameters = plan::OffloadDevice::kNone;
@@ -40,28 +40,28 @@ class HostOffload {
   void ToHost(StreamId stream, Bytes bytes, const std::vector<program::BufferUse>& uses);
   void ToDevice(StreamId stream, Bytes bytes, const std::vector<program::BufferUse>& uses);
 
-  // The CPUs update `elements` parameters, from and to NVMe if the states are there. The host is
-  // busy meanwhile.
+  // The CPUs update `elements` parameters. If the states are on NVMe, they are read from there and
+  // written back. The host is busy meanwhile.
   void Update(std::int64_t elements);
 
-  // The same as a host task. The host has already waited for the gradients.
+  // Like Update, but as a host task. The host has already waited for the gradients.
   void UpdateOnHost(std::int64_t elements);
 
-  // The CPUs add gradients of `elements` parameters, received on `stream`, to the host's gradients.
-  // The host is busy meanwhile.
+  // The CPUs add the gradients of `elements` parameters, which arrive on `stream`, to the gradients
+  // in host memory. The host is busy meanwhile.
   void AccumulateOnHost(StreamId stream, std::int64_t elements);
 
-  // Gradients of `elements` parameters go to NVMe after they reach the host on `stream`.
+  // Writes gradients of `elements` parameters to NVMe after they reach the host on `stream`.
   void GradientsOnward(StreamId stream, std::int64_t elements);
-  // ParametersInto reads `bytes` of parameters from NVMe before `stream` continues, or does nothing
-  // if they are in host memory. ParametersOnward writes updated parameters back.
+  // ParametersInto makes `stream` wait until `bytes` of parameters are read from NVMe; it does
+  // nothing if they are in host memory. ParametersOnward writes updated parameters back.
   void ParametersInto(StreamId stream, Bytes bytes);
   void ParametersOnward(Bytes bytes);
 
  private:
   Index GivenKernel(const char* name, Time time);
   Time AtRate(Bytes bytes, Bandwidth of_node) const;
-  // The host memory bandwidth that CPU kernels achieve.
+  // The host memory bandwidth that CPU kernels reach.
   Bandwidth Achieved() const;
   Time UpdateTime(std::int64_t elements) const;
   void RunOnDrive(StreamId before, const char* name, Time time);
@@ -87,7 +87,7 @@ void UpdateOnHost(HostOffload& offload, Units& units) {
 }
 
 // The bytes that one node stores for its ranks, in memory and on drives: offloaded states, and a
-// checkpoint that is being written while training continues.
+// checkpoint that is written while training continues.
 struct HostBytes {
   Bytes memory, drives;
 };

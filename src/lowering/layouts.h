@@ -12,8 +12,7 @@
 
 namespace stepcast::lowering {
 
-// Elements divided evenly over `ranks`. All shards have the length of the longest; the rest is
-// padding.
+// Elements divided evenly over `ranks`. Every shard is padded to the length of the longest.
 class Shard {
  public:
   Shard() = default;
@@ -23,13 +22,13 @@ class Shard {
         length_((elements + ranks - 1) / ranks),
         padded_(length_ * ranks) {}
 
-  std::int64_t elements() const { return elements_; }  // of the whole
+  std::int64_t elements() const { return elements_; }  // of all shards, without padding
   std::int64_t ranks() const { return ranks_; }
   std::int64_t length() const { return length_; }
   std::int64_t padded() const { return padded_; }
 
-  // Padding in bytes, of the whole and of one shard. For a shard, it is the excess over the exact
-  // share.
+  // Padding in bytes: of all shards, and of one. In one shard, padding is the excess over elements
+  // / ranks.
   std::int64_t PaddingOfWhole(std::int64_t bytes) const { return (padded_ - elements_) * bytes; }
   std::int64_t PaddingOfShard(std::int64_t bytes) const {
     return length_ * bytes - elements_ * bytes / ranks_;
@@ -39,24 +38,24 @@ class Shard {
   std::int64_t elements_ = 0, ranks_ = 1, length_ = 0, padded_ = 0;
 };
 
-// The memory that data-parallel operations work on, and the model's elements that it holds.
+// The memory that data-parallel operations work on, and the model's elements stored in it.
 
 // Consecutive elements of one type: a buffer or a part of one. Padding counts as elements.
 struct Range {
   program::Elements place{};
   std::int64_t elements = 0;
-  // The place in the buffer depends on the rank. Operations then declare that they use the whole
-  // buffer, so that ranks' programs differ only in their data flow.
+  // The offset in the buffer depends on the rank. Operations then declare that they use the whole
+  // buffer, so that the programs of different ranks differ only in their data flow.
   bool of_rank = false;
 
-  // Whether there is such memory.
+  // Whether the range refers to a buffer.
   explicit operator bool() const { return place.buffer != program::kNone; }
   Index buffer() const { return place.buffer; }
   DataType type() const { return place.type; }
   Bytes size() const { return BytesOf(elements, place.type); }
   program::Elements At(std::int64_t element) const { return Further(place, element); }
   Range Part(std::int64_t first, std::int64_t count) const { return {At(first), count, of_rank}; }
-  // The part of rank `index`, if each rank has `count` elements.
+  // The part of rank `index`, if the range contains `count` elements for each rank.
   Range Share(std::int64_t index, std::int64_t count) const {
     return {At(index * count), count, true};
   }
@@ -77,11 +76,11 @@ struct Piece {
   std::int64_t offset = 0;
 };
 
-// In the order of their offsets.
+// Sorted by offset.
 using Pieces = std::vector<Piece>;
 
-// Moves `pieces`, times `scale`, from one place to another with the same layout. Adjacent moves are
-// merged.
+// Moves `pieces`, multiplied by `scale`, from `source` to `target`, which have the same layout.
+// Adjacent moves are merged.
 std::vector<program::Effect> MovesOf(const Pieces& pieces, const program::Elements& target,
                                      const program::Elements& source, double scale = 1);
 
@@ -90,19 +89,19 @@ std::vector<program::Effect> MovesOf(const Pieces& pieces, const program::Elemen
 // pytorch/pytorch@01caf79e047f) and the buckets of a distributed optimizer.
 
 struct FlatLayout {
-  Pieces tensors{};           // in order; empty tensors are left out
+  Pieces tensors{};           // in order, without empty tensors
   std::int64_t exact = 0;     // sum of the tensors' elements
   std::int64_t elements = 0;  // including gaps and the padding at the end
-  std::int64_t shard = 0;     // elements of each rank: elements / ranks, rounded up
+  std::int64_t shard = 0;     // elements of each rank's shard: elements / ranks, rounded up
   std::int64_t ranks = 1;
 
-  // Size of the gathered or reduce-scattered whole. If it is more than `elements`, a gradient must
-  // first be copied into padded memory.
+  // Size of all shards together, as gathered or reduce-scattered. If it exceeds `elements`, a
+  // gradient must first be copied into padded memory.
   std::int64_t padded() const { return shard * ranks; }
 
   // Appends a tensor, at the next multiple of `alignment` elements. Returns its offset.
   std::int64_t Append(int tensor, std::int64_t count, std::int64_t alignment = 1);
-  // Call when all tensors are appended: pads to a multiple of `alignment` and divides into `into`
+  // Call when all tensors are appended. Pads to a multiple of `alignment` and divides into `into`
   // shards.
   void Cut(std::int64_t into, std::int64_t alignment = 1);
 };
@@ -113,23 +112,24 @@ inline FlatLayout Packed(std::int64_t elements) {
 }
 
 // `alignment`: every tensor starts at a multiple of `alignment` elements, and the end is padded to
-// a multiple of the ranks. 0: no padding or alignment.
+// a multiple of `ranks`. 0: no padding or alignment.
 FlatLayout Flatten(const model::Model& model, std::span<const int> tensors, std::int64_t ranks,
                    std::int64_t alignment);
 
-// The contents of the shard of rank `index`, with their offsets in it.
+// The pieces in the shard of rank `index`. Offsets are relative to the shard.
 Pieces PartsOf(const FlatLayout& flat, std::int64_t index);
 
-// The rank whose shards of all these layouts contain parts of the most tensors; the first if
-// several do. All layouts have the same number of ranks.
+// The rank whose shards, over all these layouts, contain parts of the most tensors. If several
+// ranks tie, the first. All layouts must have the same number of ranks.
 std::int64_t FullestRank(std::span<const FlatLayout* const> parameters);
 // For each layout, the fullest rank among all layouts with the same number of ranks. Experts have
 // fewer ranks than dense parameters.
 std::vector<std::int64_t> FullestRanks(std::span<const FlatLayout* const> parameters);
 
-// Tensors sharded one by one (PyTorch's fully_shard, which divides between rows). Each rank holds
-// one block of every tensor, as long as the longest, and a rank's blocks are contiguous. Full
-// tensors, and the gathered shards of all ranks, have room for all blocks.
+// Tensors sharded one by one (PyTorch's fully_shard, which divides between rows). Each rank stores
+// one block of every tensor, padded to the longest block, and a rank's blocks are contiguous.
+// Buffers of full tensors, and of the gathered shards of all ranks, are large enough for all
+// blocks.
 
 class BlockLayout {
  public:
@@ -146,17 +146,16 @@ class BlockLayout {
   // `lengths`: the block length of each tensor over `ranks` ranks.
   BlockLayout(const model::Model& model, std::span<const int> tensors,
               std::span<const std::int64_t> lengths, std::int64_t ranks);
-  // The same layout with `elements` more after each rank's blocks.
+  // The same layout with `elements` more elements after each rank's blocks.
   BlockLayout Before(std::int64_t elements) const;
-  // The same full tensors, with their padding, divided over another number of ranks that divides
-  // them.
+  // The same full tensors, with their padding, divided over `ranks`, which must divide them evenly.
   BlockLayout Over(std::int64_t ranks) const;
 
   // Blocks of non-empty tensors, in order.
   std::span<const Block> blocks() const { return blocks_; }
-  // Elements of a rank's shard, and the distance between ranks' shards in the gathered whole.
+  // Elements of a rank's shard, which is also the distance between ranks' shards when gathered.
   std::int64_t shard() const { return shard_; }
-  // The part of a block that rank `index` holds, without padding, and its offset in the shard.
+  // The part of a block that rank `index` stores, without padding, and its offset in the shard.
   Piece Own(const Block& block, std::int64_t index) const;
 
  private:
@@ -164,14 +163,14 @@ class BlockLayout {
   std::int64_t shard_ = 0, ranks_ = 1;
 };
 
-// Layout of tensors in textbook data parallelism: gradients in buckets that are reduced, parameters
-// in groups that are gathered. A rank's parts of both are the same elements of the model, those
-// that it updates. Up to ZeRO stage 2, buckets and groups are the same. At stage 3, groups are
-// units, and buckets may cross units.
+// Layout of tensors in textbook data parallelism. Gradients are reduced in buckets, and parameters
+// are gathered in groups. In both, a rank has the elements of the model that it updates. Up to ZeRO
+// stage 2, buckets and groups are the same. At stage 3, groups are units, and buckets may cross
+// units.
 
-// Divides elements among ranks so that two groupings of them are both divided evenly. At ZeRO-3
-// with buckets, gradients are reduced by bucket and parameters gathered by unit, and a rank must
-// get the same elements of both.
+// Divides elements among ranks so that two groupings are both divided evenly. At ZeRO-3 with
+// buckets, gradients are reduced by bucket and parameters gathered by unit, and a rank must get the
+// same elements in both.
 
 // The number of elements that a row (a bucket) and a column (a unit) have in common.
 struct Cell {
@@ -205,8 +204,8 @@ class TensorPieces {
     std::int64_t part = 0;
   };
 
-  // `groups` is empty if they are the buckets. `cut`: compute the pieces of every rank; if false,
-  // only the places of whole tensors.
+  // `groups` is empty if the buckets are the groups. `cut`: compute the pieces of every rank. If
+  // false, compute only the places of whole tensors.
   void LayOut(const model::Model& model, std::span<const Group> buckets,
               std::span<const Group> groups, std::int64_t ranks, bool cut);
 
@@ -236,34 +235,34 @@ class TensorPieces {
                  std::span<const Group> groups, std::int64_t ranks);
 
   std::vector<Place> gradients_, parameters_;  // by tensor
-  std::vector<bool> is_unit_;                  // by bucket: it has exactly a unit's tensors
+  std::vector<bool> is_unit_;                  // [bucket]: contains exactly one unit's tensors
   std::vector<TensorPiece> pieces_;            // tensor by tensor
-  std::vector<std::size_t> first_piece_;       // by tensor, plus the end of the last one's
+  std::vector<std::size_t> first_piece_;       // by tensor, plus the end of the last tensor's
   std::vector<std::vector<std::pair<int, TensorPiece>>> in_bucket_;
 };
 
-// Partitioning of DeepSpeed's stage 3 (deepspeed/runtime/zero/partition_parameters.py): every
-// tensor is divided among all ranks, and a rank's parts are contiguous in its flat tensors, in
+// Partitioning of DeepSpeed's stage 3 (deepspeed/runtime/zero/partition_parameters.py). Every
+// tensor is divided among all ranks. A rank's parts are contiguous in the rank's flat tensors, in
 // registration order.
 
 struct PartitionedTensor {
   Shard shard;
   std::int64_t offset = 0;  // offset of the part in the rank's flat tensors
   std::int64_t first = 0;   // first element of the tensor in the rank's part
-  std::int64_t own = 0;     // elements of the part, without padding
+  std::int64_t own = 0;     // elements in the part, without padding
 };
 
 struct PartitionedTensors {
   PartitionedTensors(const model::Model& model, std::int64_t ranks, std::int64_t rank);
 
-  // The rank's part of a tensor among its flat tensors.
+  // The rank's part of a tensor, as a range of the rank's flat tensors.
   Range PartOf(int tensor, const Range& flat) const {
     return flat.Part(tensors[tensor].offset, tensors[tensor].shard.length());
   }
 
-  std::vector<PartitionedTensor> tensors;  // indexed like the model's tensors
+  std::vector<PartitionedTensor> tensors;  // by tensor of the model
   std::int64_t ranks, rank;
-  std::int64_t elements = 0;  // all parts of one rank
+  std::int64_t elements = 0;  // in all parts of one rank
   std::int64_t padding = 0;   // included in `elements`
 };
 

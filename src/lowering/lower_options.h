@@ -8,10 +8,10 @@
 namespace stepcast::lowering {
 
 struct LowerOptions {
-  // The rank whose program is written. Programs of ranks with the same label differ only in their
-  // process groups and in data-flow offsets.
+  // The rank whose program is written. The programs of ranks with the same label differ only in
+  // their process groups and in the offsets of their data flow.
   int rank = 0;
-  // Describe the effects of operations on values (src/program/data_flow.h), for the runtime.
+  // Describe how operations change values (src/program/data_flow.h), for the runtime.
   bool data_flow = false;
   // model::BuildWork of the scenario, if the caller already has it.
   const std::vector<model::LayerWork>* works = nullptr;

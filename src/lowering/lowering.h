@@ -7,14 +7,15 @@
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
-// Turns a scenario into step programs. Plans, frameworks and ZeRO do not appear below this room.
+// Turns a scenario into step programs. The code below this room does not know plans, frameworks or
+// ZeRO.
 namespace stepcast::lowering {
 
-// One program for each distinct rank label of the plan, in the order of labels: that of the label's
-// first rank. The programs of the label's other ranks differ in their process groups and, with data
-// flow, in its offsets. The scenario must be legal. `works`: model::BuildWork of the scenario, if
-// already known. `lowered` is called with each program before the next is written; it may remove
-// parts that the caller does not need.
+// One program for each distinct rank label of the plan, in the order of labels: the program of the
+// label's first rank. The programs of the label's other ranks differ in their process groups and,
+// with data flow, in its offsets. The scenario must be legal. `works`: model::BuildWork of the
+// scenario, if already computed. `lowered` is called with each program before the next one is
+// written, and may remove parts that the caller does not need.
 std::vector<program::Program> Lower(const scenario::Scenario& scenario,
                                     const std::vector<model::LayerWork>* works = nullptr,
                                     const std::function<void(program::Program&)>& lowered = {});
@@ -23,9 +24,8 @@ std::vector<program::Program> Lower(const scenario::Scenario& scenario,
 // DDP, fsdp1.cc, ...).
 program::Program LowerRank(const scenario::Scenario& scenario, const LowerOptions& options = {});
 
-// The process groups of the program of `rank`, in the order of `program`, which may be that of any
-// rank with the same label. Without data flow, this is the only difference between the programs of
-// a label.
+// The process groups of rank `rank`, in the order of `program`, which may be the program of any
+// rank with the same label. Without data flow, the programs of a label differ only in these groups.
 std::vector<program::ProcessGroup> GroupsOf(const program::Program& program, int rank);
 
 }  // namespace stepcast::lowering

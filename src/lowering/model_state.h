@@ -14,8 +14,8 @@ namespace stepcast::lowering {
 void AddParameterState(TrainingStep& step, const program::Elements& place, std::int64_t first,
                        std::int64_t elements);
 
-// The same for the optimizer's arrays, `stride` elements apart: the master copy, if there is one,
-// then the moments. All have the type of `states`.
+// The same for the optimizer's arrays, which start `stride` elements apart: the master copy, if
+// there is one, then the moments. All arrays have the type of `states`.
 void AddOptimizerState(TrainingStep& step, const program::Elements& states, std::int64_t stride,
                        std::int64_t first, std::int64_t elements);
 
@@ -23,7 +23,8 @@ void AddOptimizerState(TrainingStep& step, const program::Elements& states, std:
 // tensor's shape (not plan::HasEqualMoments).
 Bytes OptimizerStateBytes(const TrainingStep& step, std::span<const UpdatedTensor> tensors);
 
-// Describes a rank's buffer for such states. They have no values; the buffer's elements are bytes.
+// Describes a rank's buffer for these optimizer states. It has no data flow, and its elements are
+// bytes.
 Range AddOptimizerStates(const TrainingStep& step, Operations& operations,
                          const program::NameParts& name, std::span<const UpdatedTensor> tensors);
 

@@ -7,8 +7,8 @@
 #include "src/lowering/layouts.h"
 
 // Operations of data parallelism on parameters and gradients: copy, cast, accumulate, scale,
-// gather, reduce. Each call writes one operation. Its buffer uses, effects on values, and bytes
-// moved or sent follow from source and target.
+// gather, reduce. Each call writes one operation. Source and target determine its buffer uses, its
+// effects on values, and the bytes moved or sent.
 namespace stepcast::lowering {
 
 class Operations {
@@ -19,7 +19,7 @@ class Operations {
 
   ProgramBuilder& builder() { return builder_; }
 
-  // Describes a buffer of `elements` elements, of which `exact` are the model's and the rest
+  // Describes a buffer of `elements` elements. `exact` of them are the model's; the rest is
   // padding.
   Range AddRange(const program::NameParts& name, std::int64_t elements, DataType type,
                  program::Category category, std::int64_t exact);
@@ -27,7 +27,8 @@ class Operations {
                  program::Category category) {
     return AddRange(name, elements, type, category, elements);
   }
-  // One rank's share of `exact` elements over `ranks`. The excess over exact / ranks is padding.
+  // Describes one rank's share of `exact` elements over `ranks`. Padding: the excess over exact /
+  // ranks.
   Range AddShard(const program::NameParts& name, std::int64_t elements, DataType type,
                  program::Category category, std::int64_t exact, std::int64_t ranks);
   // For ranges that are whole buffers.
@@ -80,7 +81,7 @@ class Operations {
     if (!builder_.describes_data_flow()) return;
     builder_.With(Scaled(scale, Move(target.place, source.place, Shorter(target, source))));
   }
-  // For kernels that move a different number of bytes than their ranges hold.
+  // For kernels whose memory traffic differs from the sizes of their ranges.
   void Traffic(Bytes read, Bytes written, Access access = Access::kPlain) {
     read_ = read;
     written_ = written;
@@ -88,14 +89,15 @@ class Operations {
   }
   void Run(StreamId stream, const char* name);
 
-  // Collectives in the ranges' own types. A part inside the whole is declared as one use with it.
+  // Collectives in the type of their ranges. If one range is part of the other, both are declared
+  // as one use.
   void AllReduce(StreamId stream, Index communicator, const Range& range, bool average = false);
   void ReduceScatter(StreamId stream, Index communicator, const Range& part, const Range& whole,
                      bool average = false);
   void AllGather(StreamId stream, Index communicator, const Range& whole, const Range& part);
 
  private:
-  // The program's table holds identical kernels once.
+  // A kernel in the program's table, kept so that identical kernels share one entry.
   struct Known {
     Bytes read, written;
     const char* name;

@@ -28,7 +28,7 @@ class ParameterShares {
   ParameterShares(const plan::Plan& plan, const GroupElements& of_stage);
 
   std::int64_t elements() const;  // of all groups
-  // At `bytes_per_parameter` each, rounded up to whole bytes per rank.
+  // Bytes per rank at `bytes_per_parameter` each, rounded up to whole bytes.
   Bytes Sharded(std::int64_t bytes_per_parameter) const;
   Bytes Whole(std::int64_t bytes_per_parameter) const {
     return Bytes(elements() * bytes_per_parameter);
@@ -38,9 +38,9 @@ class ParameterShares {
   std::array<ParameterShare, 2> shares_;
 };
 
-// Optimizer states of a rank's part of the model, sharded or whole. For optimizers whose moments
-// depend on shapes, states are computed for whole tensors and then divided; parts of tensors never
-// have fewer.
+// Optimizer states of a rank's part of the model, sharded or whole. If an optimizer's moments
+// depend on shapes, states are computed for whole tensors and then divided; tensors split among
+// ranks never have fewer states.
 Bytes OptimizerStates(const plan::Plan& plan, const model::Model& stage, bool sharded);
 
 }  // namespace stepcast::lowering

@@ -21,8 +21,8 @@
 
 namespace stepcast::lowering {
 
-// Limits how far the host runs ahead: it waits for the event that was recorded three records ago
-// (DeepSpeed's stage 3, queues of events after gathers and reductions).
+// Limits how far the host runs ahead: it waits for the event that was recorded three records
+// earlier (DeepSpeed's stage 3 keeps a queue of events after gathers and one after reductions).
 class Backpressure {
  public:
   void AddEvents(ProgramBuilder& builder, const std::string& name) {
@@ -44,7 +44,7 @@ class Backpressure {
 };
 
 // Parameters at DeepSpeed's stage 3: this rank's parts, and the gathers and frees around modules
-// that the coordinator decides (deepspeed/runtime/zero/partition_parameters.py,
+// that the coordinator decides on (deepspeed/runtime/zero/partition_parameters.py,
 // partitioned_param_coordinator.py; framework_steps.h names the versions). With
 // zero_hpz_partition_size, small groups of ranks share a secondary copy, from which backward
 // gathers. With zero_quantized_weights, 8-bit integers are sent. With offload_param, parts come
@@ -58,14 +58,15 @@ class Backpressure {
 struct CoordinatorOptions {
   std::int64_t prefetch = 0;   // elements to prefetch, rounded up to whole parameters
   std::int64_t max_live = 0;   // elements; nothing is prefetched beyond this
-  std::int64_t max_reuse = 0;  // elements between two uses within which a parameter stays gathered
+  std::int64_t max_reuse = 0;  // elements: a parameter used again within this distance stays
+                               // gathered
 };
 
 class ParameterCoordinator {
  public:
   using Parameters = std::vector<int>;  // ascending
 
-  // `visits`: the parameters of each module run of a micro-batch, in order. `elements` and
+  // `visits`: the parameters of each module execution in a micro-batch, in order. `elements` and
   // `persistent` (the parameter stays gathered) are indexed by parameter.
   ParameterCoordinator(std::vector<Parameters> visits, std::vector<std::int64_t> elements,
                        std::vector<bool> persistent, const CoordinatorOptions& options);
@@ -81,8 +82,8 @@ class ParameterCoordinator {
   Fetched Fetch();
   // Call after the visit last fetched. Returns the parameters to free.
   Parameters Release();
-  // Call after backward. Returns the parameters that were never freed, because the module's input
-  // needs no gradient.
+  // Call after backward. Returns the parameters that were never freed because the input of their
+  // module needs no gradient.
   Parameters ReleaseRest();
 
  private:
@@ -101,8 +102,8 @@ class ParameterCoordinator {
   const CoordinatorOptions options_;
 
   std::vector<Status> status_;
-  std::deque<Entry> queue_;                // uses that no fetch has seen yet
-  std::vector<std::int64_t> fetched_for_;  // by parameter: the latest visit that a fetch has seen
+  std::deque<Entry> queue_;                // uses that no Fetch has processed yet
+  std::vector<std::int64_t> fetched_for_;  // by parameter: the latest visit that a Fetch processed
   std::int64_t live_ = 0;  // elements gathered or in flight, without persistent ones
   std::int64_t next_ = 0;  // visit
 };
@@ -117,7 +118,7 @@ class PartitionedParameters {
   // Prologue; call in this order.
   void SetStreams(StreamId gather_stream, StreamId nccl_stream, Index communicator);
   void AddEvents();
-  void AddPartition();  // describes it, and allocates it unless it is on the host
+  void AddPartition();  // describes it; allocates it unless it is on the host
   void AddTensors();
   void SetVisits(std::vector<Parameters> visits);
 
@@ -145,7 +146,7 @@ class PartitionedParameters {
   struct Tensor {
     bool persistent = false;
     Range full;
-    Range secondary;  // this rank's part of the copy that a few ranks share
+    Range secondary;  // this rank's part of the secondary copy
     bool has_secondary = false;
   };
   // Parameters gathered in one collective, from all ranks or from those that share a secondary
@@ -154,8 +155,8 @@ class PartitionedParameters {
     Parameters parameters;
     bool secondary = false;
     Index communicator = program::kNone;
-    std::int64_t ranks = 0, index = 0;  // of the group, and this rank's position in it
-    std::int64_t part = 0;              // elements of each rank
+    std::int64_t ranks = 0, index = 0;  // of the group, and this rank's position in the group
+    std::int64_t part = 0;              // elements from each rank
     Range staged;                       // this rank's parts after the copy from the host
     Range flat;                         // the gathered result, for several parameters
     Range packed, flat_packed, scales;  // as 8-bit integers
@@ -171,7 +172,7 @@ class PartitionedParameters {
   std::int64_t PartLength(int tensor, const Gather& gather) const {
     return parts_.tensors[tensor].shard.padded() / gather.ranks;
   }
-  // This rank's part of a tensor, as the group divides it, without padding.
+  // Elements of this rank's part of a tensor, as divided among the gather's ranks, without padding.
   std::int64_t OwnLength(int tensor, const Gather& gather) const;
   Range SourceOf(int tensor, const Gather& gather) const {
     return gather.secondary ? tensors_[tensor].secondary : parts_.PartOf(tensor, partition_);
@@ -205,20 +206,20 @@ class PartitionedParameters {
   Index kept_ = program::kNone, gathered_ = program::kNone;
   Backpressure fetches_;
   Range partition_;
-  std::vector<Tensor> tensors_;  // as the model's
+  std::vector<Tensor> tensors_;  // indexed like the model's tensors
   std::vector<int> persistent_;
   std::optional<ParameterCoordinator> coordinator_;
-  // by parameters and whether from secondary copies
+  // by parameters; second: gathered from secondary copies
   std::map<std::pair<Parameters, bool>, Gather> gathers_;
   std::map<int, Gather*> in_flight_;
-  // events and elements of freed memory that the device may still read
+  // event, and elements of freed memory that the device may still read
   std::deque<std::pair<Index, std::int64_t>> freed_;
   std::int64_t freed_elements_ = 0;
   std::vector<Index> spare_events_;
 };
 
-// Gradients at DeepSpeed's stage 3: a bucket that fills as gradients are made, its reduction, and
-// this rank's parts in its flat gradients or on the host (deepspeed/runtime/zero/stage3.py:
+// Gradients at DeepSpeed's stage 3: a bucket that fills during backward, its reduction, and this
+// rank's parts, in its flat gradients or on the host (deepspeed/runtime/zero/stage3.py:
 // __add_grad_to_ipg_bucket, __reduce_and_partition_ipg_grads, partition_grads; with
 // zero_quantized_gradients, runtime/comm/coalesced_collectives.py: all_to_all_quant_reduce).
 
@@ -235,20 +236,20 @@ class PartitionedGradients {
   void Write(int tensor, const program::Elements& source) { gradients_.Write(tensor, source); }
   // Call when the tensor's gradient of this micro-batch is complete.
   void Ready(int tensor);
-  // Call after backward: reduces what is left, and the host waits.
+  // Call after backward. Reduces the remaining gradients and makes the host wait.
   void Finish();
-  // Makes the host wait for the kernels that gradients depend on.
+  // Makes the host wait for the kernels that compute the gradients.
   void AwaitCompute();
 
   // This rank's parts of the reduced gradients.
   const Range& partition() const { return partition_; }
 
  private:
-  // A gradient in the bucket, or outside it if it is too large.
+  // A gradient in the bucket, or outside the bucket if it is larger than the bucket.
   struct Entry {
     int tensor = 0;
     Range place;
-    bool alone = false;  // still where backward wrote it
+    bool alone = false;  // not copied into the bucket
   };
   // A tensor's gradient exchanged as 4-bit integers, inside nodes and then across them.
   struct QuantisedExchange {
@@ -293,7 +294,7 @@ class PartitionedGradients {
   Range transit_, widened_;  // between device and host
   std::vector<Entry> entries_;
   std::int64_t bucket_elements_ = 0;
-  std::map<std::vector<int>, Range> interleaved_;  // by content
+  std::map<std::vector<int>, Range> interleaved_;  // by tensors of the bucket
   std::map<int, QuantisedExchange> exchanges_;     // by tensor
 };
 

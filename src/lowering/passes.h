@@ -17,39 +17,41 @@
 
 namespace stepcast::lowering {
 
-// The messages of a stage, pass by pass, as input of StageMessages: which pass takes the output of
-// another chunk of the stage, and the slots of activations and received gradients. A slot never
-// holds two micro-batches at a time. `works`: of the stage's layers. `rank`: one of the stage's.
+// The messages of a stage, pass by pass, as input of StageMessages: the pass that takes a pass's
+// output within the stage, and the slots of activations and received gradients. Micro-batches in
+// flight at the same time have different slots. `works`: of the stage's layers. `rank`: any rank of
+// the stage.
 StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const PipelineStage& stage,
                                 const std::vector<model::LayerWork>& works, int rank);
 
-// A check word for the data flow of passes. Each micro-batch's passes carry a 32-bit word on each
-// rank. It is mixed from the words that messages and collectives inside layers bring, goes into
-// outgoing ones, and seeds the gradients. A message or collective that is missing, late, or on
-// another rank therefore changes the parameters. All-gathers and messages carry the word; sums
-// carry small integers derived from it, which are exact. Without a data flow, or without
+// A check word in the data flow of passes. On each rank, the passes of a micro-batch carry a 32-bit
+// word. Words that arrive in messages and in collectives inside layers are mixed into it, outgoing
+// ones contain it, and it seeds the gradients. A missing, late or misdirected message or collective
+// therefore changes the parameters. All-gathers and messages transfer the word itself; sums
+// transfer small integers derived from it, whose sum is exact. Without a data flow, or without
 // communication inside passes, all calls do nothing.
 //
-// validate/plain_passes.h computes the same without programs.
+// validate/plain_passes.h computes the same words without programs.
 class PassValues {
  public:
   struct Place {
     int chunks = 1;               // of all stages
     std::int64_t batch_part = 0;  // the part of the batch that the rank trains on
-    // Ranks that share layers have one word, and so do ranks whose gradients of whole tensors must
-    // be equal. Otherwise, the result of a reduce-scatter differs from part to part.
+    // Ranks that share layers have the same word, and so do ranks whose gradients of whole tensors
+    // must be equal. If false, a rank's word may differ: the result of a reduce-scatter differs
+    // from part to part.
     bool one_word = true;
   };
   PassValues(const Place& place, ProgramBuilder& builder) : place_(place), builder_(builder) {}
 
-  // `words`: number of passes in flight at once. `communicates`: there is communication inside
-  // layers. `splits`: the backward for weights continues from the word of the backward for inputs.
+  // `words`: the number of passes in flight at once. `communicates`: layers communicate. `splits`:
+  // the backward for weights continues with the word of the backward for inputs.
   void WritePrologue(int words, bool communicates, bool splits);
 
-  // Effects for the pass's first and last kernels (attached with ProgramBuilder::With): of a
-  // forward, and of a backward, which begins with recomputation or with the received gradient.
-  // `received`: the buffer of the message from a neighbor; kNone: none. `chunk`: index among all
-  // stages' chunks. `word`: index of the micro-batch's word among those in flight.
+  // Effects for a pass's first and last kernels (attached with ProgramBuilder::With). A backward
+  // begins with recomputation or with the received gradient. `received`: the buffer of the message
+  // from a neighbor; kNone: none. `chunk`: index among the chunks of all stages. `word`: index of
+  // the micro-batch's word among the words in flight.
   void BeginForward(int chunk, int word, Index received);
   void TurnBack(int chunk, int word);
   void BeginBackward(int chunk, Index received);
@@ -61,20 +63,21 @@ class PassValues {
   int present() const { return present_; }
   void SetPresent(int word) { present_ = word; }
 
-  // Take: the next kernel reads the result of a collective. Give: it writes a collective's input.
+  // Take: the next kernel reads the result of a collective. Give: the next kernel writes the input
+  // of a collective.
   void Take(const model::ValueUse& use, Index buffer);
   void Give(const model::ValueUse& use, Index buffer);
 
-  // The place of the word that seeds the gradients of the present backward. No buffer: the seed
-  // comes from rank, step and micro-batch.
+  // The place of the word that seeds the gradients of the present backward. If it has no buffer,
+  // rank, step and micro-batch determine the seed.
   program::Elements seed() const;
 
  private:
   bool on() const { return words_ != program::kNone; }
   program::Elements Word(int at) const;
-  // The word in a message; no place if the message is shorter than a word.
+  // The place of the word in a received message. No buffer: the message is shorter than a word.
   program::Elements Carried(Index received);
-  // The part of a value's buffer that starts with a word of its own.
+  // The size of the parts of a value's buffer that each start with a word.
   Bytes PartOf(const model::ValueUse& use, Index buffer) const;
   // Mixes the present pass's word (unless it `begins`) with the received values.
   void Mix(program::Elements received, program::Elements also, std::int64_t salt);
@@ -82,8 +85,8 @@ class PassValues {
 
   const Place place_;
   ProgramBuilder& builder_;
-  // Words of the micro-batches in flight, followed by one for the backward, or one each if it
-  // splits.
+  // Words of the micro-batches in flight. They are followed by one word for the backward or, if
+  // backward splits, by one for each.
   Index words_ = program::kNone;
   bool splits_ = false;
   int in_flight_ = 0;
@@ -104,7 +107,7 @@ class ActivationOffload {
  public:
   explicit ActivationOffload(ProgramBuilder& builder) : builder_(builder) {}
 
-  // Adds a block, in the order of forward. The layer keeps `buffers`.
+  // Adds a block. Call in the order of forward. `buffers` are the activations that the layer keeps.
   void AddBlock(int layer, Entries buffers);
   // Call after the last block. Does nothing with fewer than two blocks.
   void WritePrologue();
@@ -121,7 +124,7 @@ class ActivationOffload {
     Index at_host = program::kNone, back = program::kNone;  // events
   };
   bool active() const { return blocks_.size() > 1; }
-  // Index in blocks_; -1: the layer is not in it.
+  // Index in blocks_; -1: the layer is not an offloaded block.
   int Find(int layer) const;
 
   ProgramBuilder& builder_;
@@ -141,7 +144,7 @@ class ActivationOffload {
 // stage.
 class ScaleUpdates {
  public:
-  // `model` is this rank's part.
+  // `model` is this rank's part of the model.
   ScaleUpdates(const plan::Plan& plan, const model::Model& model, ProgramBuilder& builder);
 
   void WritePrologue(StreamId compute);
@@ -164,7 +167,7 @@ class ScaleUpdates {
   const plan::Plan& plan_;
   const model::Model& model_;
   ProgramBuilder& builder_;
-  std::int64_t weights_ = 0;  // linear layers in FP8; 0: there is no update
+  std::int64_t weights_ = 0;  // number of linear layers in FP8; 0: there is no update
   Index largest_ = program::kNone;
   Update forward_, backward_;
 };

@@ -10,8 +10,8 @@
 
 namespace stepcast::lowering {
 
-// One stage of a scenario's pipeline: its part of the model as one of its ranks has it, and the
-// order of its passes. Without pipelining, one stage has the whole model.
+// One stage of a scenario's pipeline: the stage's part of the model, as stored on one of its ranks,
+// and the order of its passes. Without pipelining, one stage has the whole model.
 class PipelineStage {
  public:
   // `schedule` is plan::ScheduleOf the scenario's plan. It is not referenced after construction.
@@ -20,19 +20,19 @@ class PipelineStage {
 
   int stage() const { return stage_; }
   int stages() const { return stages_; }
-  // The stage has the model's first layers; its last layers.
+  // Whether the stage has the model's first layers, and its last layers.
   bool first() const { return chunks_.front().first; }
   bool last() const { return chunks_.back().last; }
   const model::Model& model() const { return part_ ? part_->model : whole_model(); }
-  // The model of all stages, as one rank of a tensor-parallel group has it.
+  // The model of all stages, as divided for one rank of a tensor-parallel group.
   const model::Model& whole_model() const { return local_ ? *local_ : *whole_; }
-  // One of the stage's consecutive runs of layers, in layer order. Without interleaving, there is
-  // one.
+  // One of the stage's consecutive runs of layers, in layer order. Without interleaving, a stage
+  // has one chunk.
   struct Chunk {
     int number = 0;                      // among the chunks of all stages
-    int first_layer = 0, end_layer = 1;  // of model()
+    int first_layer = 0, end_layer = 1;  // indices in model()
     bool first = true, last = true;      // among the chunks of all stages
-    int before = 0, behind = 0;          // the stages of the previous and of the next chunk
+    int before = 0, behind = 0;          // the stages of the previous and next chunk
   };
   const std::vector<Chunk>& chunks() const { return chunks_; }
   // The index of the work of each layer of model() (model::WorkOfLayers).
@@ -48,7 +48,8 @@ class PipelineStage {
     while (chunks_[chunk].number != number) ++chunk;
     return chunk;
   }
-  // The layer whose output is the input of the chunk's first layer. Not for the first chunk.
+  // The layer whose output is the input of the chunk's first layer. Not for the model's first
+  // chunk.
   const model::Layer& layer_before(const Chunk& chunk) const {
     const int first = part_->layers[static_cast<std::size_t>(chunk.first_layer)];
     return whole_model().layers[static_cast<std::size_t>(first) - 1];
@@ -57,14 +58,14 @@ class PipelineStage {
   int whole_tensor(int tensor) const {
     return part_ ? part_->tensors[static_cast<std::size_t>(tensor)] : tensor;
   }
-  // Tensors of model() that layers of other stages also use, and all stages that use them, this one
-  // included.
+  // Tensors of model() that layers of other stages also use, and all stages that use them,
+  // including this one.
   const std::vector<int>& tied_across() const { return tied_across_; }
   const std::vector<int>& tied_stages() const { return tied_stages_; }
 
   // The stage's passes, in host order.
   const std::vector<parallel::Action>& passes() const { return passes_; }
-  // [pass]: it begins a pair of overlapping passes; the next pass is the pair's backward
+  // [pass]: begins a pair of overlapping passes; the next pass is the pair's backward
   const std::vector<bool>& begins_pair() const { return begins_pair_; }
   // The parameter passes (gathers, frees, reductions) before a pass. Index passes().size() is after
   // the last pass.
@@ -78,7 +79,7 @@ class PipelineStage {
   void CutModel(const scenario::Scenario& scenario, const parallel::PipelineSchedule& schedule);
 
   const model::Model* whole_;
-  std::optional<model::Model> local_;  // where ranks divide layers
+  std::optional<model::Model> local_;  // if ranks divide layers
   const int stage_, stages_;
   std::optional<model::StageModel> part_;
   std::vector<int> tied_across_, tied_stages_;

@@ -85,7 +85,7 @@ class ProgramBuilder {
   ProgramBuilder(const ProgramBuilder&) = delete;
   ProgramBuilder& operator=(const ProgramBuilder&) = delete;
 
-  // A text that several names share, such as "model.layers.3", and a name built from it.
+  // Adds a text that several names share, such as "model.layers.3". Named() adds to it.
   Index AddText(std::string_view text) { return program_.texts.Add(text); }
   program::NameParts Named(Index text, std::string_view part) {
     return {.first = text, .second = AddText(part)};
@@ -97,13 +97,13 @@ class ProgramBuilder {
   Index AddNumbered(std::string_view text, std::size_t number);
 
   StreamId AddStream(std::string name);
-  // Current sizes of the tables: the index of the next entry.
+  // Current sizes of the tables. Each is the index of the next entry.
   StreamId streams() const { return static_cast<StreamId>(program_.streams.size()); }
   Index buffers() const { return static_cast<Index>(program_.buffers.size()); }
   Index kernels() const { return static_cast<Index>(program_.kernels.size()); }
   Index texts() const { return program_.texts.size(); }
-  // A communicator of the rank's group. Returns program::kNone for a group of one rank, which needs
-  // none.
+  // Adds a communicator of the rank's group. Returns program::kNone for a group of one rank, which
+  // needs no communicator.
   Index AddCommunicator(std::string name, const parallel::GroupLayout& layout);
   Index AddEvent(program::NameParts name) {
     program_.events.push_back({name});
@@ -128,7 +128,7 @@ class ProgramBuilder {
   const program::Collective& CollectiveAt(Index index) const { return program_.collectives[index]; }
   Index AddLabel(std::string_view label);
 
-  // Reserve room for more entries.
+  // Reserve memory for more entries.
   void ReserveBuffers(std::size_t buffers) {
     program_.buffers.reserve(program_.buffers.size() + buffers);
   }
@@ -145,8 +145,8 @@ class ProgramBuilder {
     stamp_.micro_batch = static_cast<std::uint16_t>(micro_batch);
   }
 
-  // Whether effects and state are recorded. If not, the calls for them do nothing; check first if
-  // computing their arguments is expensive.
+  // Whether effects and state are recorded. If not, the calls that record them do nothing. Check
+  // this before computing expensive arguments.
   bool describes_data_flow() const { return describes_data_flow_; }
   // From now on, the host waits for each operation of the step on this stream, using `event`.
   void WaitForLaunches(StreamId stream, Index event) {
@@ -160,8 +160,8 @@ class ProgramBuilder {
   void AddState(const program::StatePart& part);
   void SetOptimizer(bool adamw) { program_.data_flow.adamw = adamw; }
 
-  // Adds ranges that the next operation uses, besides those passed to the call that writes it.
-  // Empty ranges are ignored.
+  // Adds ranges that the next operation uses, in addition to those passed to the call that writes
+  // it. Empty ranges are ignored.
   void Use(const program::BufferUse& use) {
     if (use.size == Bytes(0)) return;
     program::BufferUse& added = program_.uses.emplace_back();
@@ -207,7 +207,7 @@ class ProgramBuilder {
                    std::initializer_list<program::BufferUse> uses) {
     Communicate(stream, collective, std::span(uses.begin(), uses.size()));
   }
-  // `uses`: one for each message, in order.
+  // `uses`: one for each message, in the order of messages.
   void Exchange(StreamId stream, Index exchange, std::span<const program::BufferUse> uses) {
     program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
     Operate(program::Opcode::kExchange, stream, exchange);
@@ -241,7 +241,7 @@ class ProgramBuilder {
   }
 
   Bytes SizeOf(Index buffer) const { return program_.buffers[buffer].size; }
-  // Uses of the whole buffer.
+  // Use of the whole buffer.
   program::BufferUse ReadsAll(Index buffer) const {
     return Reads(buffer, Bytes(0), SizeOf(buffer));
   }
@@ -283,7 +283,7 @@ class ProgramBuilder {
     Emit(program::Opcode::kRecordEvent, stream, awaited_[stream]);
     Emit(program::Opcode::kHostWaitEvent, 0, awaited_[stream]);
   }
-  // The uses that no operation has yet.
+  // Takes the uses that are not yet attached to an operation.
   UseRange TakeUses() {
     const Index first = std::exchange(taken_uses_, static_cast<Index>(program_.uses.size()));
     return {.first = first, .count = taken_uses_ - first};
@@ -294,10 +294,10 @@ class ProgramBuilder {
   const bool describes_data_flow_;
   program::Program program_;
   std::vector<program::Instruction>* section_ = &program_.prologue;
-  std::vector<program::Effect> pending_;  // of the operation that is written next
+  std::vector<program::Effect> pending_;  // of the next operation
   std::vector<Index> awaited_;  // [stream]: see WaitForLaunches; kNone: the host does not wait
   Index taken_uses_ = 0;        // number of uses that belong to operations
-  program::Instruction stamp_;  // phase, label and micro-batch of the next instructions
+  program::Instruction stamp_;  // phase, label and micro-batch for the next instructions
 };
 
 }  // namespace stepcast::lowering

@@ -12,9 +12,9 @@ namespace stepcast::lowering {
 // unsharded, while the queue has `limit` events or more, the host takes the oldest one and waits
 // for it. The queue persists from step to step.
 //
-// The step is written once and issued repeatedly. In the steady state, the queue at its start
-// equals the queue at its end, which is known only in Finish(). Finish() therefore completes the
-// instructions that Gather() and Freed() wrote.
+// The step is written once and issued repeatedly. In the steady state, the queue is the same at the
+// start and at the end of the step, which is known only in Finish(). Finish() therefore completes
+// the instructions that Gather() and Freed() wrote.
 class RateLimiter {
  public:
   explicit RateLimiter(ProgramBuilder& builder, StreamId compute, std::size_t limit = 2);

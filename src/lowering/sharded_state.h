@@ -20,23 +20,23 @@ struct ShardedState {
   model::ParameterGroup group = model::ParameterGroup::kDense;
   bool has_gradient = false;  // the gradient exists; WriteShardedUpdate uses and releases it
   Pieces parts{};
-  std::vector<UpdatedTensor> updated{};  // tensors as the optimizer has them
+  std::vector<UpdatedTensor> updated{};  // the optimizer's tensors
 };
 
 // Describes the three buffers, whose names start with the text `name`, and allocates all but the
-// gradient on the compute stream. With cpu_offload, the optimizer's arrays are on the host, and the
-// others are on the device only for copies. The shard has `elements` elements, which stand for
-// `exact` elements of the model over all `ranks`; the excess over exact / ranks is padding. `parts`
-// may be empty without data flow. Gradients are stored in the parameters' type. `updated`: the
-// optimizer's tensors.
+// gradient on the compute stream. With cpu_offload, the optimizer's arrays are on the host; the
+// other two are on the device only during copies. The shard has `elements` elements, and all
+// `ranks` shards together contain `exact` elements of the model; the excess over exact / ranks is
+// padding. `parts` may be empty without data flow. Gradients are stored in the parameters' type.
+// `updated`: the optimizer's tensors.
 ShardedState AddShardedState(TrainingStep& step, Operations& operations, Index name,
                              std::int64_t elements, std::int64_t exact, std::int64_t ranks,
                              Pieces parts, std::vector<UpdatedTensor> updated);
 
-// The framework's update of all shards, in the order of the model's tensors, preceded by gradient
+// The framework's update of all shards, in the order of the model's tensors, after gradient
 // clipping. `gradient_tensors`: the number of tensors in which the framework stores the gradients.
-// `exchange`: how Muon assembles matrices. The `gradient_streams`, which made the gradients, wait
-// for the update through the event `updated`. The gradients are then released
+// `exchange`: how Muon assembles matrices. The `gradient_streams`, on which the gradients were
+// computed, wait for the update through the event `updated`. Then the gradients are released
 // (zero_grad(set_to_none=True)).
 void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> states,
                         std::span<const StreamId> gradient_streams, Index updated,

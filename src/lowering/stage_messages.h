@@ -15,8 +15,8 @@
 #include "src/parallel/pipeline_schedule.h"
 #include "src/program/program.h"
 
-// Messages of a pipeline stage to and from its neighbors: activations forward, gradients of
-// activations backward. They follow from the stage's schedule.
+// Messages between a pipeline stage and its neighbors, derived from the stage's schedule:
+// activations forward, gradients of activations backward.
 namespace stepcast::lowering {
 
 // How a framework sends and receives between the passes of a schedule.
@@ -38,15 +38,15 @@ enum class MessageStyle : std::uint8_t {
   kBlocking,
 };
 
-// kBlocking: how the exchange after a pass sends its output and receives (Stage::posted).
+// kBlocking: how the exchange after a pass sends the pass's output and receives (Stage::posted).
 enum class ExchangesBehind : std::uint8_t {
-  kApart,     // the pass's send; then the receives
+  kApart,     // first an exchange with the pass's send, then one with the receives
   kTogether,  // both in one exchange
   kReceiveFirst,
-  kNone,  // left to the next pass's exchange
+  kNone,  // the next pass's exchange sends and receives
 };
 
-// kBlocking: after which exchanges the host waits for the device.
+// kBlocking: the exchanges after which the host waits for the device.
 enum class MessageWaits : std::uint8_t {
   kNever,
   kAlways,    // for all issued work
@@ -61,8 +61,8 @@ class StageMessages {
     parallel::GroupLayout pipeline{};  // the corresponding ranks of all stages
     MessageStyle style = MessageStyle::kOverlapped;
     std::vector<ExchangesBehind> behind{};  // [pass], kBlocking
-    // [pass] kBlocking: number of passes, counted from the first, whose receives have been posted
-    // after the exchange behind it.
+    // [pass] kBlocking: the number of passes, from the first one on, whose receives have been
+    // posted once the exchange behind this pass is issued.
     std::vector<std::size_t> posted{};
     MessageWaits host_waits = MessageWaits::kAlways;
     // kBlocking: the compute stream does not wait for exchanges that only send
@@ -76,7 +76,7 @@ class StageMessages {
     int own_part = 0;
     // The stage's chunks, their message sizes, and the stages of their neighbors.
     struct Chunk {
-      bool first = true, last = true;  // among all stages' chunks
+      bool first = true, last = true;  // of the chunks of all stages
       int before = 0, behind = 0;
       Bytes received{};  // activations of a micro-batch from the previous chunk
       Bytes sent{};      // activations of a micro-batch to the next chunk
@@ -84,15 +84,15 @@ class StageMessages {
     std::vector<Chunk> chunks{};
     DataType type = DataType::kBf16;
     std::vector<parallel::Action> passes{};  // in issue order
-    // [pass] kOverlapped: it begins a pair that overlaps with the next pass (PipelineStage). The
-    // pair begins when both inputs have arrived, and both outputs are sent after the second pass
+    // [pass] kOverlapped: begins a pair that overlaps with the next pass (PipelineStage). The pair
+    // begins when both inputs have arrived, and both outputs are sent after the second pass
     // (DualPipe, dualpipe.py; torch.distributed.pipelining, OVERLAP_F_B).
     std::vector<bool> begins_pair{};
     std::vector<std::size_t> chunk_of{};  // [pass] index in `chunks`
     std::vector<int> slots{};             // [pass] slot of its micro-batch's activations
     std::vector<int> gradient_slots{};    // [pass] slot of a backward's received gradient
-    // [pass] the pass of this stage that takes its output; kNoPass: none, or a pass of another
-    // stage.
+    // [pass] the pass of this stage that takes this pass's output; kNoPass: no pass, or a pass of
+    // another stage.
     static constexpr std::size_t kNoPass = static_cast<std::size_t>(-1);
     std::vector<std::size_t> takers{};
   };
@@ -105,7 +105,7 @@ class StageMessages {
   void WritePrologue(std::vector<std::vector<Index>> inputs);
 
   // Whether the stream carries messages that overlap passes. A host that waits for such a stream
-  // may deadlock: its peer may be waiting for it.
+  // may deadlock, because its peer may be waiting for this host.
   bool CarriesBeside(StreamId stream) const {
     return std::any_of(legs_.begin(), legs_.end(), [&](const Leg& leg) {
       return stream == leg.activations.stream || stream == leg.gradients.stream;
@@ -118,9 +118,9 @@ class StageMessages {
   void AwaitInput(std::size_t pass);
   void AfterPass(std::size_t pass);
 
-  // Buffers of the present pass. The output, allocated here, is written by the pass's last kernel
-  // for the neighboring chunk, on this or another stage. The received gradient is read by a
-  // backward. kNone: there is none.
+  // Buffers of the present pass. AllocateOutput allocates the output. The pass's last kernel writes
+  // it for the neighboring chunk, on this or another stage. A backward reads the received gradient.
+  // kNone: there is none.
   Index AllocateOutput(std::size_t pass);
   Index ReceivedGradient(std::size_t pass) const;
   // Call when the backward no longer needs the received gradient.
@@ -129,7 +129,7 @@ class StageMessages {
  private:
   bool EndsPair(std::size_t pass) const { return pass > 0 && stage_.begins_pair[pass - 1]; }
 
-  // Messages from or to one neighbor.
+  // The messages from or to one neighbor.
   struct Lane {
     StreamId stream = 0;
     Index communicator = program::kNone;
@@ -139,8 +139,8 @@ class StageMessages {
     Index arrived[2] = {program::kNone, program::kNone};  // events, alternating between passes
   };
 
-  // A boundary between a chunk of stage `from` and the next chunk, of stage `to`; one is this
-  // stage.
+  // A boundary between a chunk of stage `from` and the next chunk, of stage `to`. One of the two is
+  // this stage.
   struct Leg {
     int from = 0, to = 0;
     Lane activations, gradients;
@@ -164,7 +164,7 @@ class StageMessages {
   int Taker(std::size_t pass) const {
     return IsForward(pass) ? ChunkOf(pass).behind : ChunkOf(pass).before;
   }
-  // Whether that chunk is on another stage.
+  // Whether the neighboring chunk is on another stage.
   bool Receives(std::size_t pass) const { return Takes(pass) && Giver(pass) != stage_.stage; }
   bool Sends(std::size_t pass) const { return Gives(pass) && Taker(pass) != stage_.stage; }
   const Stage::Chunk& ChunkOf(std::size_t pass) const {
@@ -185,13 +185,13 @@ class StageMessages {
   void AddReceive(std::size_t pass);
   void AddSend(std::size_t pass);
   void RunBlocking();
-  // Whether messages of this size go in parts.
+  // Whether messages of this size are divided into parts.
   bool Scatters(Bytes bytes) const;
-  // Gather of the parts of a chunk's activations, or of its gradients.
+  // An all-gather of the parts of a chunk's activations or gradients.
   struct Gather {
     model::GroupOperation operation{};
     GroupOperations::Entry entry{};
-    Index part = program::kNone;  // buffer: the part that a rank receives
+    Index part = program::kNone;  // buffer for the part that a rank receives
   };
   Gather MakeGather(const char* name, Bytes bytes);
 
@@ -210,13 +210,14 @@ class StageMessages {
   std::vector<Leg> legs_;
   // kBlocking
   StreamId stream_ = 0;
-  // Over all stages. With pairs: of this stage with the previous and with the next one.
+  // `communicator_` connects all stages. `pairs_`: this stage with the previous one and with the
+  // next one.
   Index communicator_ = program::kNone, pairs_[2] = {program::kNone, program::kNone};
   Index before_ = program::kNone, after_ = program::kNone;  // events
   std::vector<Index> drained_;                              // events by stream
   std::vector<program::Message> messages_;                  // of the exchange being built
   std::vector<program::BufferUse> uses_;
-  // gathers after the exchange, and their target buffers
+  // gathers to run after the exchange, and their target buffers
   std::vector<std::pair<const Gather*, Index>> gathers_;
   std::size_t posted_ = 0;   // number of passes whose receive has been posted
   std::size_t awaited_ = 0;  // number of passes whose input has arrived

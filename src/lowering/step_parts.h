@@ -16,7 +16,7 @@
 
 namespace stepcast::lowering {
 
-// A copy, a cast, an addition: its cost follows from the bytes read and written.
+// A kernel such as a copy, cast or addition, whose cost follows from the bytes read and written.
 inline Kernel MemoryKernel(std::string name, DataType type, Bytes read, Bytes written) {
   return {.name = std::move(name),
           .kind = KernelKind::kMemoryBound,
@@ -27,7 +27,7 @@ inline Kernel MemoryKernel(std::string name, DataType type, Bytes read, Bytes wr
 
 // Memory that every real framework uses in addition to its sharding strategy.
 
-// Workspaces of the matrix libraries, for the life of the process:
+// Workspaces of the matrix libraries, which live as long as the process:
 //
 //  * PyTorch has one for each cuBLAS handle and stream (aten/src/ATen/cuda/CublasHandlePool.cpp).
 //    Handles belong to threads, and autograd's backward has its own thread, so there are two.
@@ -47,7 +47,7 @@ inline program::Elements At(program::Index buffer, std::int64_t first, DataType 
   return {.buffer = buffer, .offset = BytesOf(first, type), .type = type};
 }
 
-// `place` advanced by `elements`.
+// `place`, moved forward by `elements`.
 inline program::Elements Further(program::Elements place, std::int64_t elements) {
   place.offset += BytesOf(elements, place.type);
   return place;
@@ -59,18 +59,19 @@ program::Effect Move(program::Elements target, program::Elements source, std::in
 program::Effect Added(program::Effect move);
 // target = scale x source.
 program::Effect Scaled(double scale, program::Effect move);
-// In blocks of `block` elements; the strides are the distances between block starts.
+// Divides a move into blocks of `block` elements. The strides are the distances between block
+// starts.
 program::Effect InBlocks(program::Effect move, std::int64_t block, std::int64_t target_stride,
                          std::int64_t source_stride);
 
-// `elements`: the collective's whole size.
+// `elements`: the size of the whole, over all ranks.
 program::Effect Collected(program::Elements target, program::Elements source,
                           std::int64_t elements);
 
 // number = (or +=, if `add`) scale x the sum of the squares of `elements` elements.
 program::Effect Squares(program::Elements number, program::Elements source, std::int64_t elements,
                         bool add, double scale = 1);
-// target scaled down to a norm of `limit`; `squares`: the square of its present norm.
+// target scaled down to a norm of at most `limit`. `squares`: the square of its present norm.
 program::Effect Clipped(program::Elements target, program::Elements squares, std::int64_t elements,
                         double limit);
 
@@ -79,8 +80,8 @@ program::Effect OptimizerUpdate(program::Elements parameters, program::Elements 
                                 program::Elements states, std::int64_t stride,
                                 std::int64_t elements);
 
-// Appends a contiguous move or update. If it continues the last one, extends that one instead.
-// Empty ones are ignored.
+// Appends a contiguous move or update. If the effect continues the last one, extends the last one
+// instead. Empty effects are ignored.
 void AppendJoined(std::vector<program::Effect>& effects, const program::Effect& effect);
 
 // The groups that a rank communicates in. Model states are sharded over plan::ShardRanks
@@ -93,24 +94,24 @@ struct ProcessGroups {
   parallel::GroupLayout shard;    // ranks that share one copy of the states
   parallel::GroupLayout replica;  // ranks that hold the same shard
 
-  // Near: the `count` neighboring ranks, if all ranks are divided into such groups. Far: the ranks
-  // with the same position in each group. With the GPUs of a node as `count`, Far has one GPU of
-  // each node. Requires that `count` divides the ranks that share one copy of the states, and that
-  // those ranks are neighbors. With tensor parallelism they are not: a rank's neighbors have other
-  // parts of its layers.
+  // Near: groups of `count` neighboring ranks that together include all ranks. Far: the ranks with
+  // the same position in each Near group. If `count` is the number of GPUs in a node, Far has one
+  // GPU of each node. Requires that `count` divides the ranks that share one copy of the states,
+  // and that those ranks are neighbors. With tensor parallelism they are not: a rank's neighbors
+  // have other parts of its layers.
   parallel::GroupLayout Near(std::int64_t count) const;
   parallel::GroupLayout Far(std::int64_t count) const;
 
   // The shard group's name: "data" if it contains all ranks.
   const char* shard_name() const { return replica.size() == 1 ? "data" : "shard"; }
-  // The index of the rank's shard: its position in its shard group.
+  // The rank's position in its shard group, which is also the index of its shard.
   std::int64_t shard_index() const { return shard.Index(rank); }
 
  private:
   void CheckNeighboursShareStates() const;
 };
 
-// The groups for the tensors of `group`.
+// The groups for the tensors of parameter group `group`.
 ProcessGroups ProcessGroupsOf(const plan::Plan& plan, int rank,
                               model::ParameterGroup group = model::ParameterGroup::kDense);
 

@@ -31,9 +31,9 @@ class ShardingStrategy {
 
   virtual ~ShardingStrategy() = default;
 
-  // Allocates what persists from step to step. Called before the first step.
+  // Allocates what persists across steps. Called before the first step.
   virtual void WritePrologue() = 0;
-  // Whether it stores untrained parameters itself; if not, each rank has all of them.
+  // Whether the strategy stores untrained parameters itself. If not, each rank stores all of them.
   virtual bool keeps_frozen() const { return false; }
   virtual void BeginStep() {}
   virtual void BeginForward() {}
@@ -41,11 +41,11 @@ class ShardingStrategy {
   virtual void AfterForward(int layer) = 0;
   virtual void BeforeBackward(int layer) = 0;
   virtual void AfterBackward(int layer) = 0;
-  // Called around a pass of the stage (TrainingStep::pass), inside its messages.
+  // Called around a pass of the stage (TrainingStep::pass), between the pass's messages.
   virtual void BeginPass() {}
   virtual void EndPass() {}
-  // Called between passes, after the previous one's messages: applies what the schedule says about
-  // parameters and gradients.
+  // Called between passes, after the previous pass's messages. Writes the gathers, frees or
+  // reductions that the schedule prescribes.
   virtual void WriteParameterPass(const parallel::ParameterPass& /*pass*/) {}
   // Called when all backward kernels of a micro-batch are issued.
   virtual void EndBackward() {}
@@ -94,7 +94,7 @@ class TrainingStep {
   bool last_micro_batch() const {
     return now_.micro_batch + 1 == plan().training.gradient_accumulation;
   }
-  // No later pass of the stage contributes to the tensor's gradient.
+  // Whether no later pass of the stage contributes to the tensor's gradient.
   bool completes(int tensor) const { return now_.pass == last_pass_of_tensor_[tensor]; }
   std::size_t pass() const { return now_.pass; }  // index among the stage's passes
   bool last_pass() const { return now_.pass + 1 == stage_.passes().size(); }
@@ -102,35 +102,37 @@ class TrainingStep {
   // The index of a tensor's first element among all elements of the whole model.
   std::int64_t first_element(int tensor) const { return first_elements_[tensor]; }
 
-  // Declares that the next kernel writes, or with `add` adds, a contribution to the gradient of the
-  // tensor's elements [first, first + elements) into `target`, one of its uses. It reads the
-  // parameters in `source`. A micro-batch's loss is divided by the number of micro-batches, as
-  // users of all frameworks do.
+  // Declares that the next kernel writes (with `add`: adds) a contribution to the gradient of the
+  // tensor's elements [first, first + elements) into `target`, one of the kernel's uses. The kernel
+  // reads the parameters in `source`. A micro-batch's loss is divided by the number of
+  // micro-batches, as users of all frameworks do.
   void WithGradient(int tensor, std::int64_t first, std::int64_t elements,
                     const program::Elements& target, const program::Elements& source, bool add);
 
  private:
-  // The training loop reads a device value, or its timers synchronize: the host waits until the
-  // compute stream (at the end of a phase, every stream) is idle.
+  // If the training loop reads a device value, or its timers synchronize, the host waits until the
+  // compute stream (at the end of a phase: every stream) is idle.
   void WaitOnHost(plan::HostWaits where);
   // Reserves approximate table sizes, so that tables are seldom reallocated.
   void Reserve();
   // The program-table entries of an operation list, in order: one kernel or collective each.
   struct OperationEntries {
-    std::vector<Index> kernels{};  // kNone: a group operation
-    // By operation: the end of the run of plain kernels that starts with it. Plain kernels are
-    // between the first and the last kernel, allocate and release nothing, and have no other
-    // effects. Most kernels are plain.
+    std::vector<Index> kernels{};  // kNone: the operation is a group operation
+    // By operation: the end of the run of plain kernels that starts with the operation. Plain
+    // kernels are neither the list's first nor its last kernel, allocate and release nothing, and
+    // have no other effects. Most kernels are plain.
     std::vector<std::size_t> plain_end{};
     std::vector<GroupOperations::Entry> groups{};  // by operation; empty if there are none
-    // By operation: the event after it that the host waits for later; empty if there are none.
+    // By operation: an event recorded after it, for which the host waits later. Empty if there are
+    // none.
     std::vector<Index> host_events{};
-    // By operation: the event after a kernel that another lane waits for; empty if there are none.
+    // By operation: an event recorded after a kernel, for which another lane waits. Empty if there
+    // are none.
     std::vector<Index> lane_events{};
     Index LaneEvent(std::size_t operation) const {
       return lane_events.empty() ? program::kNone : lane_events[operation];
     }
-    // The event after an operation that another one waits for.
+    // The event, recorded after an operation, that another operation waits for.
     Index Done(std::size_t operation) const {
       const Index of_lane = LaneEvent(operation);
       return of_lane != program::kNone ? of_lane : groups[operation].done;
@@ -152,13 +154,14 @@ class TrainingStep {
     std::vector<Entries>
         recomputed;  // buffers, by position among the checkpoint's layers that have this work
     std::vector<Index> communicated{};
-    // For even and for odd layers: a layer writes one while it reads the other.
+    // Gradients passed from layer to layer: one buffer for even layers, one for odd layers. A layer
+    // writes one buffer while it reads the other.
     Index handed_back[2] = {program::kNone, program::kNone};
     Entries forward_transient, backward_transient;  // buffers
-    Entries input_transient, weight_transient;      // of the parts of backward
+    Entries input_transient, weight_transient;      // of the two parts of backward
   };
-  // Obligations that an operation list leaves to the next kernel: group operations to wait for, and
-  // buffers that it reads before they are released.
+  // What an operation list leaves to the next kernel: group operations to wait for, and buffers
+  // that the kernel reads before they are released.
   struct Pending {
     std::vector<Index> events{};
     std::vector<std::pair<Index, model::ValueUse>> buffers{};
@@ -169,8 +172,8 @@ class TrainingStep {
     std::size_t pass = 0;  // index among the stage's passes
     std::int64_t micro_batch = 0;
     Pending pending{};
-    bool turned_back = false;      // it is a backward that has begun
-    bool begins_backward = false;  // it is the first pass of a backward that does anything
+    bool turned_back = false;      // a backward that has begun
+    bool begins_backward = false;  // of the passes of a backward, the first that does work
     int last_layer = 0;            // of a backward
     int word = 0;                  // PassValues::present
   };
@@ -179,23 +182,24 @@ class TrainingStep {
     std::size_t begin = 0, end = 0;
   };
 
-  // The reads of a layer's first and last kernels, as ranges of reads_: [first, parameters) are its
-  // parameters. In backward, the values that forward and recomputation kept follow, slot by slot.
-  // The weights' part of backward also reads what the inputs' part leaves, slot by slot.
+  // The reads of a layer's first and last kernels, as ranges of reads_. [first, parameters) are the
+  // layer's parameters. Next, for backward, are the values that forward and recomputation kept,
+  // slot by slot. The weights' part of backward also reads what the inputs' part leaves, slot by
+  // slot.
   struct LayerReads {
     std::size_t first = 0, parameters = 0;
     std::size_t activations = 0;  // number per slot, after the parameters
-    // where those of the weights' part begin, and number per slot
+    // where the reads of the weights' part begin, and their number per slot
     std::size_t weights = 0, left = 0;
   };
 
   void AddWork(const model::LayerWork& work, const model::Layer* sample);
-  // The buffer of this name, shared by all layers.
+  // The buffer named like the value. All layers share it.
   Index RegisteredBuffer(const model::LayerValue& value);
   void AddLayers();
   void AddTensors();
   void FindReads(ShardingStrategy& strategy);
-  // Allocates untrained parameters, one buffer per layer. A tied one belongs to its first layer.
+  // Allocates untrained parameters, one buffer per layer. The first layer owns a tied parameter.
   void AllocateFrozen();
   // Finds the last pass that contributes to each gradient.
   void FindLastPasses();
@@ -206,8 +210,8 @@ class TrainingStep {
   // while the other's expert all-to-alls are in flight (Megatron-Core,
   // core/models/common/model_chunk_schedule_plan.py).
   void WritePair(ShardingStrategy& strategy);
-  // Writes the turns of one layer of each pass, given by position in the pass, the backward's
-  // first.
+  // Writes the turns of one layer of each pass, starting with the backward's. Layers are given by
+  // their position in the pass.
   void WriteTurns(ShardingStrategy& strategy, PassProgress& forward, int forward_place,
                   PassProgress& backward, int backward_place);
   // Switches to the other pass of the pair.
@@ -221,11 +225,13 @@ class TrainingStep {
                                               : chunk().end_layer - 1 - place;
   }
   int layers_of_pass() const { return chunk().end_layer - chunk().first_layer; }
-  // The entries of the list that the layer runs in the present pass, without recomputation.
+  // The entries of the operation list that the layer runs in the present pass, without
+  // recomputation.
   const OperationEntries& EntriesOf(int layer) const;
   // Whether an expert all-to-all divides the list of some layer of the present pass into turns.
   bool HasTurns() const;
-  // A turn of the layer's pass, including what precedes the first turn and follows the last.
+  // Writes one turn of the layer's pass, including the work before the first turn and after the
+  // last.
   void WriteLayer(ShardingStrategy& strategy, int layer, std::size_t turn);
   void WriteLayer(ShardingStrategy& strategy, int layer);  // all turns
   void WriteTurn(ShardingStrategy& strategy, int layer, Turn turn);
@@ -239,7 +245,7 @@ class TrainingStep {
   void BeginGradients();
   void BeginContributions(int layer);
   void EndContributions();
-  // The list that the layer's backward runs in the present pass.
+  // The operation list that the layer's backward runs in the present pass.
   const std::vector<model::Operation>& BackwardOf(int layer) const;
   // Recomputation before the layer's backward. If the layer is the last of its checkpoint, all
   // layers of the checkpoint are recomputed.
@@ -253,7 +259,7 @@ class TrainingStep {
                 const OperationEntries& entries, const std::vector<model::Operation>& operations,
                 Turn turn);
   // The first buffer that lives only during the layer's forward or its whole backward. kNone: there
-  // is none, or recomputation owns it.
+  // is no such buffer, or recomputation owns it.
   Index TemporariesOf(ShardingStrategy::Pass pass, int layer) const;
   // Makes the host wait for the event and then read the values copied to it.
   void AwaitOnHost(Index event);
@@ -282,14 +288,14 @@ class TrainingStep {
     Index passing_by;   // TemporariesOf
   };
   void WriteKernel(const ListRun& run, std::size_t i);
-  // Adds the parameters and kept values that the layer reads to the next kernel's uses. Called
-  // before the list's first and last kernels.
+  // Adds the layer's parameters and kept values to the next kernel's uses. Called before the list's
+  // first and last kernels.
   void UseWhatTheLayerReads(const ListRun& run);
-  // Allocates the values whose lifetime starts with the operation, and declares writes of those
-  // that outlive it.
+  // Allocates the values whose lifetime starts with the operation. Declares writes of the values
+  // that outlive the operation.
   void BeginLives(ShardingStrategy::Pass pass, int layer, const model::Operation& operation);
-  // Called for the last kernel before the layer's backward: it writes the gradient that group
-  // operations there read.
+  // Called for the last kernel before the layer's backward. The kernel writes the gradient that the
+  // group operations at the start of that backward read.
   void HandBack(int layer);
   // Buffers for received activations, by chunk and slot.
   std::vector<std::vector<Index>> AddInputs();
@@ -302,12 +308,12 @@ class TrainingStep {
   std::size_t chunk_index() const { return messages_.stage().chunk_of[now_.pass]; }
   const PipelineStage::Chunk& chunk() const { return stage_.chunks()[chunk_index()]; }
   int word() const { return static_cast<int>(chunk_index()) * slots_ + slot(); }
-  // Add to the first and last kernels of a pass: reads of the received message, writes of the sent
-  // one.
+  // These add uses to the first and last kernels of a pass: reads of the received message, writes
+  // of the sent message.
   void BeginForward();
   void BeginBackward();
   void WriteOutput();
-  // A zero-cost kernel that writes the message, if no other kernel does.
+  // Writes a zero-cost kernel that writes the message, if no other kernel does.
   void HandOn(ShardingStrategy& strategy, int layer);
   // The slot of the pass being written.
   int slot() const { return slot_of_pass_[now_.pass]; }
@@ -315,15 +321,15 @@ class TrainingStep {
     return static_cast<std::size_t>(slot) * model().layers.size() + static_cast<std::size_t>(layer);
   }
   const Entries& Saved(int slot, int layer) const { return saved_[At(slot, layer)]; }
-  // If backward has two parts: the values that the second part reads from the first.
+  // If backward has two parts: the values that the first part leaves for the second.
   const Entries& Deferred(int slot, int layer) const { return deferred_[At(slot, layer)]; }
-  // The same without values sent by another chunk, which are in the receive buffer or, after the
+  // The same without values from another chunk. Such values are in the receive buffer or, after the
   // model's last layer, do not exist.
   Entries DeferredHere(int slot, int layer) const;
   // The received gradient that the weights' part reads; kNone: none was received.
   Index ReceivedForWeights(int layer) const;
-  // The gradient of the layer's output, written by the next layer of the chunk. kNone: nothing
-  // reads it as a separate buffer.
+  // The gradient of the layer's output, written by the next layer of the chunk. kNone: no separate
+  // buffer is read.
   Index HandedBack(int layer) const;
 
   const scenario::Scenario& scenario_;
@@ -344,10 +350,10 @@ class TrainingStep {
   std::vector<std::pair<std::string, Index>> registered_;  // persistent buffers by name
   bool communicates_ = false;                              // there is communication inside layers
   std::vector<Work> entries_;                              // by work
-  int slots_ = 1;                  // number of micro-batches whose activations have room
+  int slots_ = 1;                  // number of micro-batches whose activations are stored at once
   std::vector<int> slot_of_pass_;  // by pass
   std::vector<Entries> saved_;     // buffers by slot and layer
-  std::vector<Entries> deferred_;  // likewise
+  std::vector<Entries> deferred_;  // buffers by slot and layer
   std::vector<Index> labels_;      // by layer
   // buffers by layer; kNone: the layer has none. Empty: no layer has any.
   std::vector<Index> frozen_;

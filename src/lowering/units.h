@@ -21,12 +21,13 @@ namespace stepcast::lowering {
 // Parameters that are gathered and freed together when parameters are sharded.
 
 struct Unit {
-  std::string name;          // of its first layer, or "root"
-  std::vector<int> layers;   // ascending; forward needs the unit from the first to the last of them
-  std::vector<int> tensors;  // owned tensors, in registration order
-  std::vector<int> frozen;   // likewise, indices into Model::frozen
-  std::int64_t elements = 0;  // of tensors
-  bool root = false;          // everything that is in no other unit (UnitPerBlock, UnitPerModule)
+  std::string name;           // of the unit's first layer, or "root"
+  std::vector<int> layers;    // ascending; forward needs the unit from the first one to the last
+  std::vector<int> tensors;   // owned tensors, in registration order
+  std::vector<int> frozen;    // indices into Model::frozen, in registration order
+  std::int64_t elements = 0;  // in `tensors`
+  bool root = false;          // contains everything that is in no other unit (UnitPerBlock,
+                              // UnitPerModule)
 };
 
 struct Units {
@@ -59,22 +60,23 @@ struct UnitOrder {
   // Only the units whose first layer is in [first, end).
   UnitOrder(const Units& units, const std::vector<bool>& has_parameters, int first, int end);
 
-  // The unit `distance` units later in forward (if negative, in backward); -1: none.
+  // The unit `distance` units later in forward. Negative: in backward. -1: none.
   int Later(int unit, std::int64_t distance) const;
 
   int root = -1;            // index of the root unit; -1: there is none
   std::vector<int> blocks;  // the other units with parameters, in forward order
-  std::vector<int> place;   // by unit: position in blocks; -1: not in it
+  std::vector<int> place;   // by unit: position in blocks; -1: not in blocks
 };
 
-// FSDP2's data for each sharded module: ranges, events, and its state while a step is written.
+// FSDP2's data for each sharded module: ranges, events, and its state while a step is being
+// written.
 
-// One module under fully_shard. If its experts are sharded over other ranks than the rest, there
-// are two units, one for each mesh. A unit's parameters are gathered and reduced together
+// A module under fully_shard. If its experts are sharded over other ranks than the rest, the module
+// has two units, one for each mesh. A unit's parameters are gathered and reduced together
 // (torchtitan: one fully_shard with a mesh for each parameter).
 struct ShardedUnit {
   model::ParameterGroup group = model::ParameterGroup::kDense;
-  int experts = -1;  // the unit of the module's experts, if they have their own; otherwise -1
+  int experts = -1;  // the unit of the module's experts; -1: the experts have no unit of their own
   bool root = false;
   int first_layer = 0, last_layer = 0;
   std::vector<int> tensors;
@@ -83,15 +85,15 @@ struct ShardedUnit {
   std::int64_t shard_elements = 0;     // sum of tensor_elements
   std::int64_t gathered_elements = 0;  // of all ranks, including frozen ones
   BlockLayout blocks;                  // of the shards; only with a data flow
-  BlockLayout gather_blocks;           // the same, followed by the frozen ones
+  BlockLayout gather_blocks;           // `blocks`, followed by the frozen parameters
   BlockLayout kept_blocks;             // of the part kept with reshard_after_forward: k
   bool empty = false;                  // no elements
-  bool has_backward = true;            // otherwise nothing in or before it is trained
+  bool has_backward = true;            // false: neither the unit nor anything before it is trained
   ShardedState state;
   // Parameters.
   Range gathered;  // result of the all-gather
   Range full;      // the parameters that kernels read
-  Range kept;      // reshard_after_forward: k
+  Range kept;      // the part kept with reshard_after_forward: k
   Range frozen;    // this rank's shard of untrained parameters
   Index gather_done = program::kNone, copy_out_done = program::kNone,
         kept_written = program::kNone;  // events
@@ -119,8 +121,8 @@ struct Fsdp2Shards {
   bool accumulates = false;        // full gradients are kept in reduce_dtype
 };
 
-// Describes the units of `wrapping`, in its order, followed by those of experts. Allocates what
-// persists from step to step.
+// Describes the units in the order of `wrapping`, followed by the units of experts. Allocates what
+// persists across steps.
 std::vector<ShardedUnit> AddShardedUnits(TrainingStep& step, Operations& operations,
                                          const Units& wrapping, const Fsdp2Shards& shards);
 
@@ -133,7 +135,7 @@ class GatheredUnits {
   GatheredUnits(TrainingStep& step, Operations& operations, const ProcessGroups& groups,
                 const TensorPieces& pieces);
 
-  // Describes the units, and allocates this rank's shards of them. Gathers run on `stream`.
+  // Describes the units and allocates this rank's shards. Gathers run on `stream`.
   void WritePrologue(StreamId stream, Index communicator);
 
   void BeforeForward(int layer);

@@ -20,8 +20,8 @@ namespace stepcast::lowering {
 
 // The kernels that update parameters, and their temporary tensors.
 
-// A temporary that an update makes for each tensor, with the same number of elements, in the type
-// of the updated values (plan::UpdatedType).
+// A temporary that an update makes for each tensor. It has as many elements as the tensor and the
+// type of the updated values (plan::UpdatedType).
 enum class Temporary : std::uint8_t {
   kGradient,     // cast up for the master weights
   kRoot,         // square root of the second moment
@@ -36,11 +36,11 @@ struct UpdateKernel {
 
 // The kernels of an update of `elements` of the model's parameters, in order (torch/optim/adamw.py,
 // sgd.py).
-//  * fused: one kernel; each operand crosses memory once (torch.optim with fused=True).
+//  * fused: one kernel that reads or writes each operand once (torch.optim with fused=True).
 //  * foreach: PyTorch's default chain of multi-tensor kernels. For AdamW there are eight, 80 bytes
 //    a parameter in FP32, 40 in 16 bits, with the root as the only temporary. Before torch 2.1 the
 //    first moment took two kernels instead of one lerp (pytorch/pytorch pull request 104796): 88
-//    bytes; and the denominator was a temporary besides the root (104898).
+//    bytes. The denominator was a second temporary, in addition to the root (104898).
 //  * LAMB (Apex's FusedLAMB; with 16 bits, NVIDIA/DeepLearningExamples@729963dd
 //    PyTorch/LanguageModeling/BERT/lamb_amp_opt, which takes gradients as they are): norm of all
 //    gradients, norms of the tensors, moments and update, which overwrites the gradient, norms of
@@ -58,22 +58,22 @@ std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::T
 
 // The tensors that an optimizer updates on a rank.
 
-// A non-empty tensor as the optimizer has it.
+// A non-empty tensor as the optimizer sees it.
 struct UpdatedTensor {
-  int tensor = 0;  // index in the model; the first of several packed tensors, or -1
+  int tensor = 0;  // index in the model; of several packed tensors, the first one; or -1
   std::int64_t elements = 0;
 };
 
-// Muon assembles matrices whose rows are on several ranks by all-to-alls over these ranks.
+// The ranks over which Muon assembles matrices by all-to-alls, if their rows are on several ranks.
 struct MatrixExchange {
   StreamId stream = 0;
   Index communicator = program::kNone;  // kNone: every rank has whole matrices
   std::int64_t ranks = 1;
 };
 
-// All that an optimizer updates on this rank.
+// Everything that an optimizer updates on this rank.
 struct UpdatedTensors {
-  std::int64_t elements = 0;             // in all, including padding that is updated
+  std::int64_t elements = 0;             // the total, including padding that is updated
   std::vector<UpdatedTensor> tensors{};  // in the optimizer's order
   MatrixExchange exchange{};
   StreamId stream = program::Program::kComputeStream;  // the stream that updates them
@@ -136,14 +136,15 @@ class UpdateLoop {
     body();
   }
 
-  // A temporary tensor of the stream; kNone while kernels are counted.
+  // Makes a temporary tensor on the stream. Returns kNone while kernels are counted.
   Index Make(Bytes size);
   void Free(Index buffer);
 
-  // A memory-bound kernel. `name` must be a literal. `temporaries`: those that it reads or writes.
+  // Runs a memory-bound kernel. `name` must be a literal. `temporaries`: those that it reads or
+  // writes.
   void Run(const char* name, DataType type, Bytes read, Bytes written,
            std::initializer_list<Index> temporaries = {});
-  // `batch` products of [m, k] and [k, n], with elements of `size` bytes in memory. `adds`: the
+  // `batch` products of [m, k] and [k, n], whose elements take `size` bytes in memory. `adds`: the
   // result is added to the output.
   struct Product {
     const char* name;
@@ -157,9 +158,8 @@ class UpdateLoop {
   // Makes the host wait for all work issued on the stream.
   void AwaitOnHost();
 
-  // An all-to-all of `bytes` per rank, itself included, from one temporary to another, after the
-  // work issued on the update's stream. Returns the event for Await; kNone while kernels are
-  // counted.
+  // An all-to-all between two temporaries, after the work issued on the update's stream. `bytes`
+  // per rank, including this rank. Returns the event for Await; kNone while kernels are counted.
   Index Exchange(StreamId stream, Index communicator, Bytes bytes, Index source, Index target);
   // Makes the update's stream wait for the event.
   void Await(Index event);
@@ -181,7 +181,7 @@ class UpdateLoop {
   std::map<std::int64_t, std::vector<Index>> free_;  // buffers by size
   std::vector<Index> free_events_;
   Index read_by_host_ = program::kNone;
-  // Kernels by name and distinguishing sizes.
+  // Kernels by name and by the sizes that distinguish them.
   std::map<std::tuple<const char*, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, Index>
       known_;
 };
@@ -199,10 +199,10 @@ class ParameterUpdate {
   }
 
   void ReadsGradients(const Range& range) { gradients_.push_back(Reads(range)); }
-  // Parameters and optimizer states.
+  // Adds a range of parameters or optimizer states.
   void WritesState(const Range& range) { states_.push_back(Writes(range)); }
-  // Declares `elements` of the model at these places. The optimizer's arrays are `stride` elements
-  // apart. `counted` and `group`: see ClippedRange.
+  // Declares `elements` of the model, stored at these places. The optimizer's arrays start `stride`
+  // elements apart. `counted` and `group`: see ClippedRange.
   void Updates(const program::Elements& parameters, const program::Elements& gradients,
                const program::Elements& states, std::int64_t stride, std::int64_t elements,
                bool counted = true, model::ParameterGroup group = model::ParameterGroup::kDense) {

@@ -20,10 +20,10 @@ using BytesByCategory = std::array<Bytes, program::kCategories>;
 
 // Driver calls of a caching allocator (caching_allocator.h).
 struct DriverCalls {
-  int flushes = 0;               // number of times that unused segments were returned to make room
+  int flushes = 0;               // times that unused segments were returned to free memory
   std::int64_t allocations = 0;  // cudaMalloc; with expandable segments, granules mapped
   std::int64_t frees = 0;        // cudaFree; with expandable segments, granules unmapped
-  Bytes given_back{};            // bytes returned by these frees
+  Bytes given_back{};            // bytes returned by the frees
 
   friend bool operator==(const DriverCalls&, const DriverCalls&) = default;
   friend DriverCalls operator-(DriverCalls a, const DriverCalls& b) {
@@ -51,10 +51,10 @@ inline bool AnyFlush(const std::vector<DriverCallsAt>& calls) {
 
 // Host time of driver calls, without the waits that they cause (deferred_frees.h).
 //
-// Time per call, the least, for 2 MiB: create, map and enable access (29 + 2 + 38 us), unmap and
+// Minimum time per call, for 2 MiB: create, map and enable access (29 + 2 + 38 us), unmap and
 // release (34 + 23 us), measured on an A100 by Prabhu et al. 2024, "vAttention" (arXiv 2405.04437,
-// table 3). Time per byte returned and allocated again: 7 ps (7.5 ms a GiB), the median over the
-// nine fit rows of published steps that flush; half of them lie between 1.3 and 9.6
+// table 3). Time per byte that is returned and allocated again: 7 ps (7.5 ms per GiB), the median
+// over the nine fit rows of published steps that flush; half of them lie between 1.3 and 9.6 ps
 // (docs/decisions.md).
 inline Time TimeOf(const DriverCalls& calls) {
   constexpr Time kAllocation = Microseconds(69), kFree = Microseconds(57);
@@ -62,8 +62,7 @@ inline Time TimeOf(const DriverCalls& calls) {
   return calls.allocations * kAllocation + calls.frees * kFree + calls.given_back.count() * kByte;
 }
 
-// A rank's memory in a run: the values found by a replay (replay.h), shown by tables, charts and
-// traces.
+// A rank's memory in a run, computed by a replay (replay.h) and shown in tables, charts and traces.
 
 // The allocator of a program's memory.
 enum class Allocator : std::uint8_t {
@@ -72,31 +71,31 @@ enum class Allocator : std::uint8_t {
   kCachingExpandable,
 };
 struct Device {
-  Bytes capacity;  // available to the program's buffers, or to the allocator's segments
+  Bytes capacity;  // for the program's buffers, or for the allocator's segments
   Allocator allocator = Allocator::kCaching;
 };
 
-// A device on which everything fits and buffers take exactly their sizes.
+// A device on which everything fits and each buffer takes exactly its size.
 inline constexpr Device kUnlimited{.capacity = Bytes(std::numeric_limits<std::int64_t>::max() / 2),
                                    .allocator = Allocator::kNone};
 
-// Memory use over all steps of a run, from the prologue on.
+// Memory use over all steps of a run, including the prologue.
 struct Usage {
-  // Peak of allocated bytes, and its categories at the first moment of the peak.
+  // Peak of allocated bytes, and their categories when the peak is first reached.
   Bytes peak;
   BytesByCategory at_peak{};  // sums to `peak`
   Bytes padding;              // the part of the peak that only pads shards to equal length
-  // Peak of bytes that the allocator held from the device: segments, including cached and
-  // fragmented memory. At least `peak`; without an allocator, equal to it.
+  // Peak of bytes that the allocator reserved on the device: segments, including cached and
+  // fragmented memory. At least `peak`; without an allocator, equal to `peak`.
   Bytes reserved;
-  // Whether every allocation succeeded, possibly after flushes. If not, all figures are those of an
-  // unlimited device.
+  // Whether every allocation succeeded, possibly after flushes. If false, all figures are those of
+  // an unlimited device.
   bool fits = true;
-  int flushes = 0;  // number of times that the allocator returned its unused segments to make room
+  int flushes = 0;  // times that unused segments were returned to free memory
   // False: the figures may differ from those of the requested longer step (Steps::longer).
   bool of_longer = true;
-  // The driver's calls in one step (Steps::described), in order. Empty if it does not flush: memory
-  // taken from the device once costs later steps nothing.
+  // The driver calls in one step (Steps::described), in order. Empty if the step does not flush:
+  // memory allocated once on the device costs later steps nothing.
   std::vector<DriverCallsAt> step_calls{};
 };
 
@@ -114,12 +113,12 @@ struct Change {
 
 struct Account {
   Usage usage;
-  std::vector<Change> changes;   // in the order in which they took effect
+  std::vector<Change> changes;   // in the order in which they take effect
   std::size_t peak_changes = 0;  // number of changes up to the peak
 };
 
-// A step in which the allocated bytes reach the peak: the first in [first, last], otherwise the
-// first of all. The prologue belongs to step 0.
+// A step in which the allocated bytes reach the peak: the first such step in [first, last] or, if
+// there is none, the first of all. The prologue belongs to step 0.
 std::uint32_t StepOfPeak(const program::Program& program, const Account& account,
                          std::uint32_t first, std::uint32_t last);
 
@@ -145,18 +144,18 @@ class Balance {
   Bytes total_;
 };
 
-// The buffers allocated at the peak, ascending. A buffer whose earlier block still waits for a
-// deferred free appears twice.
+// The buffers allocated at the peak, ascending. A buffer appears twice if its earlier block still
+// waits for a deferred free.
 std::vector<program::Index> BuffersAtPeak(const program::Program& program, const Account& account);
 
 // Assumptions of a replay (replay.h) about the steps of a run.
 struct Steps {
   std::uint32_t described = 0;  // the step whose driver calls are listed in Usage::step_calls
-  // If set, every step, including earlier ones, is assumed to equal this one. The replay then reads
-  // only this step's records, and the number of the others.
+  // If set, every step, including earlier ones, is assumed to equal this step. The replay then
+  // reads only this step's records, and the total number of steps.
   std::optional<std::uint32_t> repeated{};
-  // If set, steps have more micro-batches than the program. Replaying a program with deferred frees
-  // then also requires `repeated`.
+  // If set, steps have more micro-batches than the program. If the program has deferred frees,
+  // replaying it then also requires `repeated`.
   std::optional<program::LongerStep> longer{};
   Time period{};  // duration of one period of `longer` in the run
 };

@@ -11,7 +11,7 @@
 
 namespace stepcast::memory {
 
-// Sizes used by PyTorch's caching allocator (below), in bytes, with the names of
+// Sizes in PyTorch's caching allocator (see below), in bytes, with the names used in
 // CUDACachingAllocator.cpp.
 
 inline constexpr std::int64_t kMinBlockSize = 512;
@@ -30,7 +30,7 @@ constexpr std::int64_t BlockSize(std::int64_t size) {
   return std::max(kMinBlockSize, RoundUp(size, kMinBlockSize));
 }
 
-// Whether a rounded request is served from the small pool.
+// Whether a rounded request is allocated in the small pool.
 constexpr bool IsSmall(std::int64_t block) { return block <= kSmallSize; }
 
 // Size of a new, non-expandable segment for a rounded request.
@@ -39,21 +39,21 @@ constexpr std::int64_t SegmentSize(std::int64_t block) {
   return block < kMinLargeAlloc ? kLargeBuffer : RoundUp(block, kRoundLarge);
 }
 
-// PyTorch's caching allocator for device memory, in virtual addresses: the segments that it takes
-// from the device, and the blocks it cuts them into. It gives reserved memory and fragmentation
-// besides allocated bytes. Source: pytorch/pytorch 2.6.0, c10/cuda/CUDACachingAllocator.cpp, with
-// its defaults.
+// PyTorch's caching allocator for device memory, with virtual addresses: the segments that it takes
+// from the device, and the blocks into which it divides them. It determines reserved memory and
+// fragmentation in addition to allocated bytes. Source: pytorch/pytorch 2.6.0,
+// c10/cuda/CUDACachingAllocator.cpp, with default settings.
 //
 //  * A request is rounded up to a multiple of 512 B.
 //  * Up to 1 MiB it is served from the small pool, with segments of 2 MiB. Larger requests are
 //    served from the large pool: segments of 20 MiB for requests below 10 MiB, otherwise the
 //    request rounded up to 2 MiB.
-//  * Every stream has its own pools. The smallest sufficient free block is taken, on a tie the one
-//    at the lowest address. Its excess becomes a free block if it is at least 512 B (small pool) or
-//    more than 1 MiB (large pool).
+//  * Every stream has its own pools. A request takes the smallest sufficient free block, on a tie
+//    the one at the lowest address. The excess of this block becomes a free block if the excess is
+//    at least 512 B (small pool) or more than 1 MiB (large pool).
 //  * A freed block merges with its free neighbors in the segment. Segments are kept.
-//  * If the device has no room for a new segment, all segments without a live block are returned,
-//    of every stream, and the request is retried once; then it is out of memory.
+//  * If a new segment does not fit on the device, all segments without a live block are returned,
+//    for all streams, and the request is retried once. If that fails, it is out of memory.
 //  * Expandable segments (PYTORCH_CUDA_ALLOC_CONF): each pool is one address range that grows at
 //    its end by 2 MiB (small) or 20 MiB (large) at a time and is split down to 512 B. Only whole
 //    granules are returned.
@@ -62,25 +62,26 @@ constexpr std::int64_t SegmentSize(std::int64_t block) {
 class CachingAllocator {
  public:
   struct Settings {
-    Bytes capacity;  // available to this process's segments
+    Bytes capacity;  // for this process's segments
     bool expandable_segments = false;
   };
 
-  // Names a live block until it is freed.
+  // Identifies a live block until the block is freed.
   using Block = std::uint32_t;
   static constexpr Block kNoBlock = static_cast<Block>(-1);
 
   CachingAllocator(int streams, Settings settings) { Reset(streams, settings); }
 
-  // Resets to a new allocator, reusing memory.
+  // Returns to the initial state, reusing memory.
   void Reset(int streams, Settings settings);
 
-  // Allocates a block for `stream` from a free block or a new segment; kNoBlock if the device has
-  // no room for the segment.
+  // Allocates a block for `stream` from a free block or a new segment. Returns kNoBlock if the
+  // segment does not fit on the device.
   Block TryAllocate(int stream, Bytes size);
-  // Call after TryAllocate failed: returns all segments without a live block and takes a new one.
-  // Like PyTorch, it does not search free blocks again (issue 189504), so memory freed since then
-  // helps only if a whole segment became free. kNoBlock: out of memory.
+  // Call after TryAllocate failed. Returns all segments without a live block to the device and
+  // takes a new segment. Like PyTorch, it does not search free blocks again (issue 189504), so
+  // memory freed in the meantime helps only if a whole segment became free. Returns kNoBlock if out
+  // of memory.
   Block FlushAndAllocate(int stream, Bytes size);
   // TryAllocate, then FlushAndAllocate if needed.
   Block Allocate(int stream, Bytes size) {
@@ -93,27 +94,27 @@ class CachingAllocator {
   // The block's address. Two live blocks never overlap.
   std::int64_t AddressOf(Block block) const { return blocks_[block].address; }
 
-  Bytes allocated() const { return allocated_; }  // live blocks, with their rounded sizes
+  Bytes allocated() const { return allocated_; }  // live blocks, in rounded sizes
   Bytes reserved() const { return reserved_; }    // segments
   Bytes peak_reserved() const { return peak_reserved_; }
   std::int64_t SizeOf(Block block) const { return blocks_[block].size; }
 
   // Driver calls so far. While `flushes` is unchanged, segments are only added, so equal calls mean
-  // equal segments. Free neighbors are always merged, so the free blocks follow from segments and
-  // live blocks. Two moments with equal calls and equal addresses and sizes of live blocks are
+  // equal segments. Free neighbors are always merged, so segments and live blocks determine the
+  // free blocks. Two states with equal calls and equal addresses and sizes of live blocks are
   // therefore equivalent: the same requests have the same results.
   const DriverCalls& calls() const { return calls_; }
 
  private:
-  // Size classes: four for each power of two of 512 B.
+  // Size classes: four for each power of two, from 512 B on.
   static constexpr std::size_t kClasses = 192;
 
   struct State {
     std::int64_t address = 0;
     std::int64_t size = 0;
     Block before = kNoBlock, after = kNoBlock;  // neighbors in the segment
-    // For a free block: the next better and next worse fit in its class. The best fit is the
-    // smallest, on a tie the one at the lowest address.
+    // For a free block: the next better and the next worse fit in its size class. The best fit is
+    // the smallest block; on a tie, the block at the lowest address.
     Block better = kNoBlock, worse = kNoBlock;
     std::uint32_t pool = 0;
     bool live = false;
@@ -122,7 +123,7 @@ class CachingAllocator {
     bool small = false;
     std::array<Block, kClasses> best{};              // best free block by size class
     std::array<std::uint64_t, kClasses / 64> has{};  // bit set of classes with free blocks
-    // Expandable: the mapped range [begin, end), and its last block.
+    // Expandable segments: the mapped range [begin, end), and its last block.
     std::int64_t begin = 0, end = 0;
     Block last = kNoBlock;
   };
@@ -145,7 +146,7 @@ class CachingAllocator {
   Block MergeNeighbours(Block block);
 
   Settings settings_;
-  std::vector<Pool> pools_;  // stream s has 2s (small) and 2s + 1 (large)
+  std::vector<Pool> pools_;  // stream s uses pools 2s (small) and 2s + 1 (large)
   std::vector<State> blocks_;
   std::vector<Block> unused_;  // unused entries of blocks_
   std::int64_t next_address_ = 0;

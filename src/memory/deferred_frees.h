@@ -10,8 +10,8 @@
 
 namespace stepcast::memory {
 
-// A program's allocated bytes in host order, with every free taking effect immediately. No run has
-// a lower peak: deferred frees, caching and fragmentation only add to it.
+// A program's allocated bytes in host order, if every free takes effect immediately. No run has a
+// lower peak: deferred frees, caching and fragmentation only increase it.
 class HostOrder {
  public:
   void Run(const program::Program& program, std::span<const program::Instruction> instructions);
@@ -23,49 +23,50 @@ class HostOrder {
   Bytes allocated_, peak_;
 };
 
-// The peak of the whole program.
+// The peak of the whole program in host order.
 Bytes PeakInHostOrder(const program::Program& program);
 
-// The same program with the driver calls that its host makes in each step, each before its
+// The same program with the driver calls that its host makes in each step, each call before its
 // allocation. cudaFree waits for the device (CUDA runtime API: "may perform implicit
 // synchronization"; pytorch/pytorch pull 19222). Before segments are returned, the host therefore
-// waits for all work that it has issued, on any stream. It then has no lead, so whatever it issues
-// next, such as a unit's all-gather, is exposed.
+// waits for all work that it has issued, on any stream. Afterward it no longer runs ahead of the
+// device, so the next operation that it issues, such as a unit's all-gather, is exposed.
 //
-// `calls` must be in ascending order of instructions. The result has no data flow. With `waits`
-// false the host makes the calls without waiting, for programs that would otherwise wait for each
+// `calls` must be in ascending order of instructions. The result has no data flow. If `waits` is
+// false, the host makes the calls without waiting, for programs that would otherwise wait for each
 // other.
 program::Program StoppedProgram(const program::Program& program,
                                 std::span<const DriverCallsAt> calls, bool waits = true);
 
-// The frees of a step that the caching allocator defers: those of buffers that another stream was
-// recorded on (kRecordStream). Such a block is free once the last use on each recorded stream,
-// issued before the free, has ended on the device. The allocator notices it at the next allocation.
-// Source: pytorch/pytorch 2.6.0, c10/cuda/CUDACachingAllocator.cpp, insert_events and
-// process_events. Computed from the program's instructions and their buffer uses.
+// The frees of a step that the caching allocator defers: those of buffers on which another stream
+// was recorded (kRecordStream). The block of such a buffer becomes free when, on each recorded
+// stream, the last use issued before the free has ended on the device. The allocator detects this
+// at the next allocation. Source: pytorch/pytorch 2.6.0, c10/cuda/CUDACachingAllocator.cpp,
+// insert_events and process_events. Computed from the program's instructions and their buffer uses.
 class DeferredFrees {
  public:
   explicit DeferredFrees(const program::Program& program);
 
   bool any() const { return !operations_.empty(); }
-  // The operations whose ends this free waits for, as numbers from 0 over all frees of the step.
+  // The operations for whose ends this free waits, as numbers from 0 over all frees of the step.
   std::span<const std::uint32_t> Of(program::Index free) const {
     const std::uint32_t own = any() ? free_[free] : 0;
     if (own == 0) return {};
     return {uses_.data() + first_[own - 1], first_[own] - first_[own - 1]};
   }
-  // The number of an operation that frees wait for; kNone for others.
+  // The number of an operation for which frees wait; kNone for other operations.
   std::uint32_t NumberOf(program::Index instruction) const {
     return any() ? number_[instruction] - 1 : program::kNone;
   }
-  // [number] the operation. A replay needs the end times of only these operations.
+  // [number]: the operation. A replay needs the end times of only these operations.
   std::span<const program::Index> operations() const { return operations_; }
 
  private:
-  std::vector<std::uint32_t> free_;    // by instruction: number of the deferred free, from 1
-  std::vector<std::uint32_t> first_;   // by deferred free, plus the end: index in uses_
+  std::vector<std::uint32_t> free_;    // by instruction: number of the deferred free, starting at 1
+  std::vector<std::uint32_t> first_;   // by deferred free: index in uses_; one more entry for the
+                                       // end
   std::vector<std::uint32_t> uses_;    // operation numbers
-  std::vector<std::uint32_t> number_;  // by instruction, from 1
+  std::vector<std::uint32_t> number_;  // by instruction, starting at 1
   std::vector<program::Index> operations_;
 };
 static_assert(program::kNone == std::uint32_t{0} - 1);

@@ -7,21 +7,21 @@
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 
-// The single memory accounting: a program's allocations and frees replayed against the times of a
-// run.
+// The only place where memory is computed: a program's allocations and frees are replayed at the
+// times of a run.
 //
 // Allocations and frees take effect when the host issues them. A deferred free (deferred_frees.h)
-// takes effect at the first allocation after the operations that it waits for have ended on the
-// device. If the device has no room for a segment, the allocator waits for all deferred frees,
+// takes effect at the first allocation after the operations for which it waits have ended on the
+// device. If a segment does not fit on the device, the allocator waits for all deferred frees,
 // returns unused segments and then takes the segment.
 //
-// A replay needs from a timeline the number of steps (step_ends). With deferred frees
+// From a timeline, a replay needs the number of steps (step_ends). With deferred frees
 // (DeferredFrees::any), it also needs the times of memory changes and the end times of the
-// operations that the frees wait for, for every step or for the repeated one. An account always
+// operations for which the frees wait, for every step or for the repeated one. An account always
 // needs the times of memory changes.
 namespace stepcast::memory {
 
-// Replays runs one after the other, reusing memory and cached results: without deferred frees, a
+// Replays runs one after another, reusing memory and cached results: without deferred frees, a
 // program's figures depend only on its requests, not on times. Not thread-safe.
 class Replayer {
  public:
@@ -30,8 +30,9 @@ class Replayer {
   Replayer(Replayer&&) noexcept;
   Replayer& operator=(Replayer&&) noexcept;
 
-  // Skips steps and micro-batches that provably repeat: those that find the allocator in a state
-  // that an equal one left unchanged. `deferred`: of `program`.
+  // Skips steps and micro-batches that provably repeat: if the allocator's state has occurred
+  // before and was left unchanged, it is left unchanged again. `deferred`: the deferred frees of
+  // `program`.
   Usage Figures(const program::Program& program, const program::Timeline& timeline,
                 const DeferredFrees& deferred, const Device& device, const Steps& steps);
 
@@ -40,7 +41,7 @@ class Replayer {
   std::unique_ptr<Workspace> workspace_;
 };
 
-// The same figures, with a list of all changes.
+// The same figures, together with a list of all changes.
 Account Record(const program::Program& program, const program::Timeline& timeline,
                const Device& device, const Steps& steps = {});
 

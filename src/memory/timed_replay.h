@@ -16,9 +16,9 @@
 namespace stepcast::memory {
 
 // The additional periods of a longer step (program/instruction.h) during a replay. If a period
-// leaves the allocator in the state that an earlier one left, the periods between the two repeat
+// leaves the allocator in the state that an earlier period left, the periods between the two repeat
 // and do not raise the peak, so whole repetitions are skipped. Such a cycle often has several
-// periods: blocks of equal size change places and return after as many micro-batches as are alive
+// periods: blocks of equal size exchange places and return after as many micro-batches as are alive
 // at once.
 class LongerPeriods {
  public:
@@ -33,14 +33,15 @@ class LongerPeriods {
     return true;
   }
 
-  // The present period is `number` periods, or `later` micro-batches, after the program's last one.
+  // The present period is `number` periods, or `later` micro-batches, after the program's last
+  // period.
   std::int64_t number() const { return number_; }
   std::int64_t later() const { return number_ * micro_batches_; }
 
   // Whether to call Look after the present period. Only the first 64 periods are compared, because
   // examining a state takes about as long as replaying a period.
   bool looks() const { return left_ > 0 && number_ <= kLooks && !repeats_; }
-  // `left_behind`: everything that further periods depend on. Times and micro-batches in it must be
+  // `left_behind`: all state on which further periods depend. Times and micro-batches in it must be
   // relative to the end of the present period, so that states of two periods can be equal.
   void Look(std::vector<std::int64_t> left_behind) {
     const auto as_before = std::find(seen_.begin(), seen_.end(), left_behind);
@@ -57,11 +58,12 @@ class LongerPeriods {
   std::vector<std::vector<std::int64_t>> seen_;  // the state after each period so far
 };
 
-// The live blocks in a longer step (program/instruction.h). There, one buffer of the program
-// represents buffers of several micro-batches, so a block is identified by micro-batch and purpose.
+// The live blocks in a longer step (program/instruction.h), in which one buffer of the program
+// represents buffers of several micro-batches. A block is therefore identified by micro-batch and
+// purpose.
 
-// The owner of a block: a micro-batch, which holds at most one block for each purpose. Allocations
-// of two micro-batches at the same place of a layer's pass have the same purpose. Buffers allocated
+// The owner of a block: a micro-batch, which has at most one block for each purpose. Allocations of
+// two micro-batches at the same place of a layer's pass have the same purpose. Buffers allocated
 // before the step have the owner kBeforeStep.
 struct Owner {
   static constexpr std::uint32_t kBeforeStep = program::kNone;
@@ -69,25 +71,26 @@ struct Owner {
   std::uint32_t purpose = 0;
 
   // Buffers that the first micro-batch of a step allocates, such as gradients, serve all
-  // micro-batches. So do those from before the step.
+  // micro-batches, and so do buffers from before the step.
   bool is_of_all() const { return micro_batch == kBeforeStep || micro_batch == 0; }
 };
 
 // The owner for each allocation and free of the program's step, in order.
 std::vector<Owner> OwnersOf(const program::Program& program);
 
-// Blocks by owner. `later`: how many micro-batches after the owner's the requested micro-batch is.
+// Blocks by owner. `later`: number of micro-batches by which the requested one follows the owner's.
 class MicroBatchBlocks {
  public:
   using Block = CachingAllocator::Block;
 
   void Clear() { micro_batches_.clear(); }
   void Add(const Owner& owner, std::int64_t later, Block block);
-  // Returns the block and removes it. kNoBlock: there is none.
+  // Removes and returns the block. kNoBlock: there is none.
   Block Take(const Owner& owner, std::int64_t later);
-  // The allocator's calls so far, and the address and size in bytes of every block of micro-batches
-  // from `later` on, ordered by micro-batch and purpose. Micro-batches are relative to `later`, so
-  // two states are equal if each block is where the corresponding earlier micro-batch's block was.
+  // The allocator's driver calls so far, and the address and size in bytes of every block of
+  // micro-batches from `later` on, ordered by micro-batch and purpose. Micro-batches are relative
+  // to `later`, so two states are equal if each block is where the corresponding earlier
+  // micro-batch's block was.
   std::vector<std::int64_t> StateFrom(std::int64_t later, const CachingAllocator& allocator) const;
 
  private:
@@ -101,7 +104,8 @@ class MicroBatchBlocks {
 };
 
 // Replays any program change by change, at the times at which a run's host issued the changes.
-// `deferred`: of `program`. If `account` is not null, every change is appended to it.
+// `deferred`: the deferred frees of `program`. If `account` is not null, appends every change to
+// it.
 Usage ReplayTimed(const program::Program& program, const program::Timeline& timeline,
                   const DeferredFrees& deferred, const Device& device, const Steps& steps,
                   Account* account);

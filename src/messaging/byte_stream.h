@@ -30,8 +30,8 @@ class ByteWriter {
   std::string bytes_;
 };
 
-// Reads the bytes of a ByteWriter. Reading past the end yields zeros and sets `bad` permanently:
-// check it once at the end.
+// Reads the bytes of a ByteWriter. Reading past the end returns zeros and sets `bad` permanently,
+// so it is enough to check `bad` once at the end.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : left_(bytes) {}
@@ -62,8 +62,8 @@ class ByteReader {
     left_.remove_prefix(size);
     return text;
   }
-  // A count of elements that take at least one byte each. A count larger than the remaining bytes
-  // sets `bad`.
+  // Reads a count of elements, each of which takes at least one byte. If the count exceeds the
+  // remaining bytes, sets `bad`.
   std::size_t Count() {
     const std::uint64_t count = Number();
     if (count > left_.size()) {

@@ -11,12 +11,12 @@
 
 namespace stepcast::messaging {
 
-// Why ranks cannot continue: one sentence that names the operation, if there is one.
+// Why ranks cannot continue: one sentence, which names the operation if there is one.
 struct Failure {
   std::string message;
   bool out_of_memory = false;
-  // Set by a device if a queued operation failed other than the one that was called. `message` does
-  // not name that operation.
+  // Set by a device if the operation that failed is a queued one, not the one that was called.
+  // `message` does not name that operation.
   std::optional<program::OperationId> operation{};
 };
 
@@ -32,16 +32,16 @@ enum class Launcher : std::uint8_t {
 
 struct Launch {
   Launcher launcher = Launcher::kNone;
-  int rank = 0;  // as far as the environment says
+  int rank = 0;  // as stated by the environment
   int ranks = 1;
 };
 
-// Returns null if a variable is not set.
+// Returns the value of an environment variable; null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
-// MPI has priority, since mpirun may pass on RANK from a shell. torchrun (RANK and WORLD_SIZE)
-// starts a process for each rank without MPI. Ranks in separate processes need MPI to communicate,
-// so torchrun with more than one rank is an error, launch.needs-mpi.
+// MPI's variables take priority, because mpirun may pass on RANK from a shell. torchrun (RANK and
+// WORLD_SIZE) starts a process for each rank without MPI. Ranks in separate processes need MPI to
+// communicate, so torchrun with more than one rank is an error, launch.needs-mpi.
 Result<Launch> FindLaunch(const Environment& environment);
 
 }  // namespace stepcast::messaging

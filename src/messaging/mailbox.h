@@ -27,7 +27,7 @@ class Mailbox {
 
   // Never blocks. Unsent bytes are sent during later calls.
   virtual Attempt<void> Send(int rank, std::string bytes) = 0;
-  // The next message from any rank, or nothing if none arrives before the timeout.
+  // Returns the next message from any rank, or nothing if none arrives before the timeout.
   virtual Attempt<std::optional<Message>> Receive(std::chrono::microseconds timeout) = 0;
   // Waits until all messages have left.
   virtual Attempt<void> Flush() = 0;

@@ -6,17 +6,17 @@
 
 namespace stepcast::nccl {
 
-// The algorithm bandwidth that the tuner expects, GB/s: bytes over time, without latency. 0 if the
-// algorithm does not exist for the function or on this communicator (NVIDIA/nccl,
-// src/graph/tuning.cc). Before user settings and the rules about LL128.
+// The algorithm bandwidth that NCCL's tuner expects, GB/s: bytes over time, without latency. 0 if
+// the algorithm does not exist for the function or on this communicator (NVIDIA/nccl,
+// src/graph/tuning.cc). User settings and the rules about LL128 are not applied yet.
 double AlgorithmBandwidth(const Communicator& communicator, Function function, Algorithm algorithm,
                           Protocol protocol);
 
 // Upper limits of a communicator's bandwidth, GB/s, as measured by NCCL's authors (NVIDIA/nccl,
 // src/graph/tuning.cc).
 struct BandwidthCeilings {
-  double ll = 0;  // bus bandwidth, all channels together
-  // Per search channel:
+  double ll = 0;  // bus bandwidth of all channels together
+  // Per channel of the graph search:
   double ring_ll128 = 0;
   double tree_ll128 = 0;
   double tree = 0;
@@ -25,13 +25,13 @@ struct BandwidthCeilings {
   double nvls_efficiency = 0;
 };
 
-// `oldest`: the GPUs' row. In one node, LL depends on it; across several, on the processors.
+// `oldest`: generation of the oldest GPU. In one node, `ll` depends on it; across nodes, on `cpu`.
 BandwidthCeilings CeilingsOf(Version version, Generation oldest, Cpu cpu, int nodes);
 
-// The bandwidths that NCCL assumes for links, GB/s in one direction, net of their protocols
+// The link bandwidths that NCCL assumes, GB/s in one direction, without protocol overhead
 // (NVIDIA/nccl, src/graph/topo.h and topo.cc).
 
-// One NVLink of a GPU. H100: 18 links of 20.6 make 370.8.
+// One NVLink of a GPU. H100: 18 links x 20.6 GB/s = 370.8 GB/s.
 constexpr double NvlinkBandwidth(int compute_capability) {
   if (compute_capability >= 100) return 40.1;
   if (compute_capability >= 90) return 20.6;
@@ -41,9 +41,9 @@ constexpr double NvlinkBandwidth(int compute_capability) {
   return 20.0;
 }
 
-// The raw rate of such a link in NVIDIA's hardware: NVLink 1 20 GB/s in each direction, 2 to 4 25,
-// 5 50; those of GA10x 14.0625 (the architectures' white papers). NCCL's figure corresponds to this
-// rate; it cannot know of others.
+// The hardware rate of one NVLink in one direction: NVLink 1 20 GB/s, 2 to 4 25 GB/s, 5 50 GB/s,
+// and on GA10x 14.0625 GB/s (the architectures' white papers). NCCL's assumed bandwidth corresponds
+// to this rate, even if the links of a machine are slower.
 constexpr double NvlinkRate(int compute_capability) {
   if (compute_capability >= 100) return 50;
   if (compute_capability == 86) return 14.0625;
@@ -52,10 +52,10 @@ constexpr double NvlinkRate(int compute_capability) {
 }
 
 // `transfers`: speed of a lane in GT/s: 8 (generation 3), 16 or 32. NCCL counts 7.5 units per GT/s
-// and 80 units per GB/s: generation 3 with 16 lanes gives 12, generation 5 gives 48.
+// and 80 units per GB/s, so 16 lanes of generation 3 give 12 GB/s, and of generation 5 48 GB/s.
 constexpr double PcieBandwidth(int lanes, double transfers) { return lanes * transfers * 7.5 / 80; }
 
-// The bandwidth of a port of `megabits` per second: 400,000 gives 50.
+// GB/s of a network port of `megabits` Mbit/s: 400,000 gives 50.
 constexpr double PortBandwidth(double megabits) { return megabits / 8000; }
 
 // The bandwidth between the sockets of a machine.

@@ -10,7 +10,7 @@ struct Communicator {
   Version version = Version::kV230;
   int ranks = 1;
   int nodes = 1;
-  int most_local_ranks = 1;  // largest number in a node
+  int most_local_ranks = 1;  // largest number of ranks in one node
   int min_compute_capability = 90;
   int max_compute_capability = 90;
   Cpu cpu = Cpu::kIntelSapphireRapids;
@@ -18,8 +18,8 @@ struct Communicator {
   int compute_channels = 1;  // see graphs.h
   int nvls_channels = 0;     // 0: no multicast through NVSwitch
   bool nvswitch = false;
-  // Reduction in the network: whether it is on; whether it also serves all-gather and
-  // reduce-scatter; and how many GPUs of a node have their own card.
+  // Reduction in the network: whether it is enabled, whether it also serves all-gather and
+  // reduce-scatter, and how many GPUs of a node have their own network card.
   bool collnet = false;
   bool collnet_gathers = false;
   int collnet_heads = 0;
@@ -27,9 +27,9 @@ struct Communicator {
   double ranks_per_node() const { return static_cast<double>(ranks) / nodes; }
 };
 
-// The communicator of all GPUs of `nodes` such machines. Reduction in the network is on if there
-// are several nodes and every card reduces (NCCL_COLLNET_ENABLE=1 and a plug-in for it). NVLS is on
-// if the graph search finds it (NVSwitch, Hopper or later, at least two GPUs).
+// The communicator of all GPUs of `nodes` identical nodes. Reduction in the network is enabled if
+// there are several nodes and all network cards can reduce (NCCL_COLLNET_ENABLE=1 and a plug-in for
+// it). NVLS is enabled if the graph search finds it (NVSwitch, Hopper or later, at least two GPUs).
 Communicator MakeCommunicator(const Node& node, int nodes, Version version);
 
 }  // namespace stepcast::nccl

@@ -14,20 +14,20 @@ namespace stepcast::nccl {
 // The properties of a collective that the tuner uses.
 struct Collective {
   Function function = Function::kAllReduce;
-  // The larger of a rank's sent and received bytes: for all-gather and reduce-scatter the whole,
-  // which is ranks x the part of one.
+  // The larger of the bytes that a rank sends and receives. For all-gather and reduce-scatter:
+  // ranks x the part of one rank.
   Bytes bytes;
-  bool fp8 = false;     // elements of 8-bit floating point
-  bool scaled = false;  // reduces to an average, or multiplies first
-  int operations = 1;   // number of collectives launched as one, see ncclGroupStart
+  bool fp8 = false;     // 8-bit floating-point elements
+  bool scaled = false;  // reduces to an average, or multiplies before the reduction
+  int operations = 1;   // number of collectives launched as one (ncclGroupStart)
 };
 
 // How NCCL runs a collective.
 struct Choice {
   Algorithm algorithm = Algorithm::kRing;
   Protocol protocol = Protocol::kSimple;
-  double predicted_time = 0;  // us; good for comparison, too short below some 64 MiB
-  int channels = 1;           // the most it may use, see work_channels.h
+  double predicted_time = 0;  // us; suited for comparison, too short below about 64 MiB
+  int channels = 1;           // the maximum, see work_channels.h
   int threads = 0;            // per channel
 
   friend bool operator==(const Choice&, const Choice&) = default;
@@ -42,17 +42,17 @@ struct Choice {
 //    NVLSTree on Blackwell with x86 processors;
 //  * 1.4 of the latency (1.9 before Ampere) for an all-reduce by Simple rings across nodes, from 64
 //    B per rank and channel on;
-//  * operations counted individually for rings, and in tens for the others: that many fit into what
-//    a kernel reads at once.
+//  * operations counted individually for rings, and in groups of ten for other algorithms, because
+//    a kernel reads ten at once.
 //
-// The shortest time wins, on a tie the earlier enumerator. For 8-bit floating point on more than
-// eight ranks, rings are used only if there is nothing else.
+// The shortest time wins; on a tie, the earlier enumerator. For 8-bit floating point on more than
+// eight ranks, rings are used only if no other algorithm is possible.
 class CommunicatorModel {
  public:
   explicit CommunicatorModel(const Communicator& communicator, const Overrides& overrides = {});
 
-  // us and GB/s, before corrections. 0 GB/s: not used, because it does not exist, NCCL considers it
-  // unsafe or untested there, or the user excludes it.
+  // us and GB/s, before corrections. 0 GB/s: the combination is not used, because it does not
+  // exist, NCCL considers it unsafe or untested there, or the user excludes it.
   double latency(Function function, Algorithm algorithm, Protocol protocol) const {
     return tables_[static_cast<std::size_t>(function)].latency.at(algorithm, protocol);
   }
@@ -60,11 +60,11 @@ class CommunicatorModel {
     return tables_[static_cast<std::size_t>(function)].bandwidth.at(algorithm, protocol);
   }
 
-  // us; nothing if the bandwidth is 0 or the algorithm does not support the collective.
+  // us. Empty if the bandwidth is 0 or the algorithm does not support the collective.
   std::optional<double> PredictedTime(const Collective& collective, Algorithm algorithm,
                                       Protocol protocol) const;
 
-  // Nothing if the user excludes all possibilities; NCCL then fails with an invalid usage.
+  // Empty if the user excludes all combinations; NCCL then fails with an invalid-usage error.
   std::optional<Choice> Choose(const Collective& collective) const;
 
   // Channels and threads for a given algorithm, for predicted or measured times.
@@ -81,7 +81,7 @@ class CommunicatorModel {
 
   std::array<Tables, kFunctions.size()> tables_;
   ByAlgorithm<int> most_threads_;
-  // Bytes per thread and channel that justify using the thread.
+  // The number of bytes per thread and channel from which NCCL uses the thread.
   ByAlgorithm<std::int64_t> thread_threshold_;
   int ranks_ = 1;
   int nodes_ = 1;

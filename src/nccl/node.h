@@ -10,11 +10,11 @@ namespace stepcast::nccl {
 
 // A machine as NCCL sees it, with only the GPUs that belong to the communicator.
 
-// The connection of a device.
+// Where a device is connected.
 struct PcieSlot {
-  int pcie_switch = -1;  // index in Node::switches; -1: directly at the processor
-  int socket = 0;        // for a device without switch
-  double bandwidth = 0;  // of its own PCIe link, see PcieBandwidth
+  int pcie_switch = -1;  // index in Node::switches; -1: directly connected to the processor
+  int socket = 0;        // for a device without a switch
+  double bandwidth = 0;  // of the device's own PCIe link, see PcieBandwidth
 };
 
 struct PcieSwitch {
@@ -23,12 +23,12 @@ struct PcieSwitch {
 };
 
 struct Gpu {
-  int compute_capability = 0;  // 90 is 9.0
+  int compute_capability = 0;  // 90 means 9.0
   int nvswitch_links = 0;      // NVLinks into NVSwitch; 0: no NVSwitch
   PcieSlot slot;
 };
 
-// NVLinks that join two GPUs directly.
+// The NVLinks that join two GPUs directly.
 struct NvlinkBundle {
   int a = 0;
   int b = 0;
@@ -36,7 +36,7 @@ struct NvlinkBundle {
 };
 
 struct Nic {
-  double bandwidth = 0;  // of its port, see PortBandwidth
+  double bandwidth = 0;  // of the card's port, see PortBandwidth
   double latency = 0;    // us, as reported by the network plug-in; 0 for InfiniBand and RoCE
   bool reduces = false;  // the network can reduce for this card (SHARP)
   PcieSlot slot;
@@ -52,15 +52,15 @@ struct Node {
 
 // Distance between two devices of a node, nearest first (NVIDIA/nccl, src/graph/topo.h).
 enum class PathType : std::uint8_t {
-  kLocal,         // the device itself
-  kNvlink,        // NVLink, direct or through NVSwitch
+  kLocal,         // the same device
+  kNvlink,        // NVLink, directly or through NVSwitch
   kNvlinkBridge,  // NVLink through another GPU
-  kC2c,           // chip to chip
+  kC2c,           // chip-to-chip link
   kPix,           // one PCIe switch
   kPxb,           // several PCIe switches
-  kP2c,           // chip to chip to the processor, then PCIe
+  kP2c,           // chip-to-chip link to the processor, then PCIe
   kPxn,           // to a network card through a nearer GPU
-  kPhb,           // the processor's PCIe root
+  kPhb,           // the PCIe root of the processor
   kSys,           // the link between sockets
   kNet,           // the network
   kDisconnected
@@ -72,30 +72,31 @@ constexpr std::string_view Name(PathType type) {
   return kNames[static_cast<unsigned>(type)];
 }
 
-// The next farther kind.
+// The next farther kind of path.
 constexpr PathType Farther(PathType type) {
   return static_cast<PathType>(static_cast<unsigned>(type) + 1);
 }
 
 // The links of a node and the paths over them (NVIDIA/nccl, src/graph/paths.cc).
 
-// One direction of a link. Links i and i ^ 1 are the two directions of one link.
+// One direction of a link. Links i and i ^ 1 are the two directions of the same link.
 struct Link {
   std::int64_t bandwidth =
-      0;  // MB/s, in whole numbers, so that taking and returning bandwidth is exact
+      0;  // MB/s; an integer, so that taking bandwidth and then returning it is exact
   bool pcie = false;
   bool nvlink = false;
-  // into a GPU before Ampere: network writes there cost an eighth of their bandwidth in the other
-  // direction
+  // Link into a GPU before Ampere. Network writes to the GPU also take an eighth of their bandwidth
+  // in the other direction.
   bool slow_receiver = false;
 };
 
 struct Path {
   PathType type = PathType::kDisconnected;
-  double bandwidth = 0;    // GB/s, of its narrowest link
+  double bandwidth = 0;    // GB/s, of the path's slowest link
   std::vector<int> links;  // from end to end
   bool from_gpu = false;
-  // Intel's PCIe root splits traffic between GPUs into 64-byte packets: 1.2 times the bytes.
+  // Intel's PCIe root splits traffic between GPUs into 64-byte packets, which adds 20 % to the
+  // bytes.
   bool through_intel_root = false;
 
   int hops() const { return static_cast<int>(links.size()); }
@@ -113,8 +114,8 @@ struct Fabric {
 };
 
 // `with_network` false: without network cards, which NCCL ignores if all ranks are in one node. If
-// GPUs reach a card's own GPU over NVLink, and that path is faster than their own or avoids the
-// processor, they send through it (PXN).
+// GPUs reach the GPU nearest to a network card over NVLink, and that path is faster than their own
+// path to the card or avoids the processor, they send through that GPU (PXN).
 Fabric MakeFabric(const Node& node, bool with_network);
 
 }  // namespace stepcast::nccl

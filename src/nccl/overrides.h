@@ -15,15 +15,16 @@
 //  NCCL_ALGO="ring,collnetdirect;allreduce:tree,collnetdirect;broadcast:ring"
 //  NCCL_PROTO="^LL128;allreduce:LL128"
 //
-// Lists are separated by semicolons. A list contains comma-separated names, case-insensitive; a
-// leading ^ means all but these. Every list except the first begins with the function it applies
-// to; a list without function applies to all. A later list replaces earlier ones.
+// Semicolons separate lists. A list contains comma-separated names, case-insensitive; a leading ^
+// excludes the listed names and allows all others. Every list except the first begins with the
+// function that it applies to. A list without a function applies to all functions. A later list
+// replaces earlier ones.
 namespace stepcast::nccl {
 
 template <typename Enumerator, std::size_t n>
 class AllowedByFunction {
  public:
-  // No list applies to this function: NCCL's own rules decide.
+  // Whether no list applies to this function, so that NCCL's own rules decide.
   bool is_default(Function function) const { return !lists_[Index(function)].has_value(); }
   bool allows(Function function, Enumerator value) const {
     const std::optional<std::bitset<n>>& list = lists_[Index(function)];
@@ -46,8 +47,9 @@ struct Overrides {
   AllowedProtocols protocols;
 };
 
-// `location` is the start of the text. All mistakes are reported, each at its own column:
-// nccl.unknown-algorithm, nccl.unknown-protocol, nccl.unknown-function, nccl.list-without-function.
+// `location`: the position of the start of `text`. All mistakes are reported, each at its own
+// column: nccl.unknown-algorithm, nccl.unknown-protocol, nccl.unknown-function,
+// nccl.list-without-function.
 Result<AllowedAlgorithms> ParseAlgorithms(std::string_view text, const Location& location);
 Result<AllowedProtocols> ParseProtocols(std::string_view text, const Location& location);
 

@@ -2,7 +2,7 @@
 
 #include "src/nccl/communicator.h"
 
-// Communicators with graphs given as numbers, for tests of the tuner: `nodes` machines of eight
+// Communicators for tests of the tuner, with graphs given by numbers: `nodes` machines of eight
 // GPUs on NVSwitch.
 namespace stepcast::nccl {
 
@@ -36,8 +36,9 @@ inline Communicator EightGpuNodes(int nodes, int compute_capability, Cpu cpu, co
   return result;
 }
 
-// H100: one node 12 rings of 30 and 8 NVLS heads of 40, 60 between; several nodes with eight cards
-// of 400 Gbit/s 8 rings of 48 and heads of 40, 48 between.
+// H100. One node: 12 rings of 30 GB/s and 8 NVLS heads of 40 GB/s (60 GB/s through the cards).
+// Several nodes with eight 400 Gbit/s network cards: 8 rings of 48 GB/s; NVLS heads of 40 GB/s
+// inside nodes and 48 GB/s between nodes.
 inline Communicator H100(int nodes, Version version = Version::kV230) {
   const double speed = nodes == 1 ? 30 : 48;
   const int channels = nodes == 1 ? 12 : 8;
@@ -47,8 +48,8 @@ inline Communicator H100(int nodes, Version version = Version::kV230) {
                        NumbersOnly(Pattern::kNvls, 8, 40, nodes == 1 ? 60 : 48), version);
 }
 
-// A100 with AMD processors: one node 12 rings of 20; several with eight cards of 200 Gbit/s 8
-// of 24.
+// A100 with AMD processors. One node: 12 rings of 20 GB/s. Several nodes with eight 200 Gbit/s
+// network cards: 8 rings of 24 GB/s.
 inline Communicator A100(int nodes, Version version = Version::kV230) {
   const double speed = nodes == 1 ? 20 : 24;
   const int channels = nodes == 1 ? 12 : 8;

@@ -6,8 +6,8 @@
 // Machines for the tests of this package.
 namespace stepcast::nccl {
 
-// The first `gpus` of eight Hopper or Blackwell GPUs on NVSwitch. Each has a PCIe switch, shared
-// with its own card (NVIDIA DGX H100 and B200 user guides, system topology).
+// The first `gpus` of eight Hopper or Blackwell GPUs on NVSwitch. Each GPU shares a PCIe switch
+// with its own network card (NVIDIA DGX H100 and B200 user guides, system topology).
 inline Node RailNode(int gpus, int compute_capability, double port) {
   Node node;
   node.cpu = Cpu::kIntelSapphireRapids;
@@ -25,8 +25,8 @@ inline Node RailNode(int gpus, int compute_capability, double port) {
 inline Node DgxH100(int gpus = 8) { return RailNode(gpus, 90, PortBandwidth(400'000)); }
 inline Node DgxB200(int gpus = 8) { return RailNode(gpus, 100, PortBandwidth(400'000)); }
 
-// Eight A100 on NVSwitch, with two GPUs and two cards of 200 Gbit/s behind each PCIe switch (NVIDIA
-// DGX A100 user guide, system topology).
+// Eight A100 on NVSwitch, with two GPUs and two 200 Gbit/s network cards behind each PCIe switch
+// (NVIDIA DGX A100 user guide, system topology).
 inline Node DgxA100(int gpus = 8) {
   Node node;
   node.cpu = Cpu::kAmd;
@@ -40,7 +40,7 @@ inline Node DgxA100(int gpus = 8) {
   return node;
 }
 
-// GPUs and one card at a processor's PCIe root, without NVLink.
+// GPUs and one network card at a processor's PCIe root, without NVLink.
 inline Node PcieNode(int gpus, Cpu cpu) {
   Node node;
   node.cpu = cpu;

@@ -11,33 +11,33 @@ namespace stepcast::nccl {
 // The graph to search for.
 struct SearchRequest {
   Pattern pattern = Pattern::kRing;
-  bool in_network = false;  // over cards that reduce in the network (CollNet)
+  bool in_network = false;  // over network cards that reduce in the network (CollNet)
   int min_channels = 1;
   int max_channels = 32;
 };
 
-// NCCL's search for the channels of a node (NVIDIA/nccl, src/graph/search.cc). Channels are laid
-// one after another, each taking its bandwidth from the links it crosses, depth first with a
-// limited number of steps. The result is therefore NCCL's even if it is not the best.
+// NCCL's search for the channels of a node (NVIDIA/nccl, src/graph/search.cc): depth first with a
+// limited number of steps. Channels are placed one after another, and each takes its bandwidth from
+// the links on its path. The result is NCCL's, even where a better one exists.
 //
 // 1. Start at the fastest speed that a path allows and that fits the GPU's total bandwidth. The
-//    larger channels x speed wins, then fewer hops; for NVLS more channels win too.
+//    largest channels x speed wins, then the fewest hops; for NVLS, also the most channels.
 // 2. Until the total is used up: let channels differ, use the simpler tree (Hopper and later),
-//    use farther paths, let rings change cards, and then go to the next slower speed while that
-//    is more than 0.49 of the one found.
+//    use farther paths, let rings change network cards, and then try the next slower speed
+//    while that exceeds 0.49 of the speed found.
 // 3. Double the channels and halve their speed, unless the speed is below 25, or below 50 with
 //    more than four channels on GPUs after Ampere; never for NVLS.
-// 4. Raise the speed as far as the links allow: for rings both, for trees that inside the node,
-//    for NVLS that of the cards.
+// 4. Raise speeds as far as the links allow: for rings inside and between nodes, for trees inside
+//    the node, for NVLS between nodes.
 //
-// Searches across nodes if the fabric has cards, otherwise inside one node. No channels if there is
-// no such graph (NVLS without NVSwitch or before Hopper); for other patterns at least one, however
-// slow. Takes milliseconds.
+// Searches across nodes if the fabric has network cards, otherwise inside one node. Returns no
+// channels if the graph cannot exist (NVLS without NVSwitch or before Hopper). For other patterns,
+// returns at least one channel, possibly a slow one. Takes milliseconds.
 Graph SearchGraph(const Node& node, const Fabric& fabric, Version version,
                   const SearchRequest& request);
 
-// The bandwidths per channel that the search tries, GB/s, highest first (NVIDIA/nccl,
-// src/graph/search.cc): inside one node, or across nodes.
+// The bandwidths per channel that the search tries, in GB/s, highest first (NVIDIA/nccl,
+// src/graph/search.cc). `across_nodes`: those for graphs across nodes; otherwise for one node.
 std::span<const double> SearchSpeeds(Version version, Generation generation, bool across_nodes);
 
 }  // namespace stepcast::nccl

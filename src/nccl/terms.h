@@ -36,7 +36,7 @@ inline constexpr std::array kAlgorithms = {
     Algorithm::kPat};
 inline constexpr std::array kProtocols = {Protocol::kLl, Protocol::kLl128, Protocol::kSimple};
 
-// The spelling of NCCL's environment variables and logs.
+// The spelling used in NCCL's environment variables and logs.
 constexpr std::string_view Name(Function function) {
   constexpr std::string_view kNames[] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter",
                                          "AllReduce"};
@@ -57,7 +57,7 @@ constexpr bool Gathers(Function function) {
   return function == Function::kAllGather || function == Function::kReduceScatter;
 }
 
-// Whether NVLink's switches reduce (NVLink SHARP), within one node or in each node of a tree.
+// Whether NVSwitch reduces (NVLink SHARP), within one node or in each node of a tree.
 constexpr bool IsNvls(Algorithm algorithm) {
   return algorithm == Algorithm::kNvls || algorithm == Algorithm::kNvlsTree;
 }
@@ -79,11 +79,11 @@ class ByAlgorithm {
   std::array<std::array<T, kProtocols.size()>, kAlgorithms.size()> values_{};
 };
 
-// The latencies that the tuner adds, in microseconds (NVIDIA/nccl, src/graph/tuning.cc). 0 if an
+// The latencies that NCCL's tuner adds, in microseconds (NVIDIA/nccl, src/graph/tuning.cc). 0 if an
 // algorithm does not use a protocol.
 struct LatencyTable {
   ByAlgorithm<double> base;
-  // For one step over each kind of connection.
+  // For one step over each kind of connection:
   ByAlgorithm<double> nvlink;
   ByAlgorithm<double> pcie;
   ByAlgorithm<double> network;

@@ -7,7 +7,7 @@
 
 namespace stepcast::nccl {
 
-// GPU-dependent rows of NCCL's tables. A communicator uses the row of its oldest GPU.
+// The GPU generations that NCCL's tables distinguish. A communicator uses the oldest GPU's row.
 enum class Generation : std::uint8_t { kVolta, kAmpere, kHopper, kBlackwell };
 
 // Compute capability as NCCL counts it: 90 is 9.0.
@@ -18,7 +18,7 @@ constexpr Generation GenerationOf(int compute_capability) {
   return Generation::kVolta;
 }
 
-// Releases with known tables, each represented by its last patch release that was read: 2.21.5,
+// Releases whose tables are known. Each stands for the last patch release that was read: 2.21.5,
 // 2.23.4, 2.27.7, 2.28.9 and 2.30.7. They are ordered: kV223 < kV227.
 enum class Version : std::uint8_t { kV221, kV223, kV227, kV228, kV230 };
 
@@ -28,11 +28,11 @@ inline constexpr std::array kVersions = {Version::kV221, Version::kV223, Version
 // "2.27"
 std::string_view Name(Version version);
 
-// The newest known release that is not newer than `text` ("2.27", "2.27.3"); 2.26 behaves as 2.23.
-// Nothing if the text is not a version, or older than all known ones.
+// The newest known release that is not newer than `text` ("2.27", "2.27.3"). 2.26 is treated as
+// 2.23. Empty if the text is not a version, or is older than all known releases.
 std::optional<Version> VersionFromName(std::string_view text);
 
-// The processors that NCCL distinguishes; kMixed if the nodes' vendors differ.
+// The processors that NCCL distinguishes. kMixed: the vendors of the nodes differ.
 enum class Cpu : std::uint8_t {
   kIntelBroadwell,
   kIntelSkylake,

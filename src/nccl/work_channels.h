@@ -7,11 +7,11 @@
 
 namespace stepcast::nccl {
 
-// The channels that a lone collective uses, of the `most` chosen for it; each occupies a
-// multiprocessor (NVIDIA/nccl, src/enqueue.cc). NCCL divides the data into cells of some KiB of
-// traffic, 32 KiB since 2.30 and 16 KiB before. A byte of an all-reduce counts twice, a byte of a
-// rank's part in an all-gather or reduce-scatter once per rank, and for LL everything counts four
-// times. CollNet always uses all channels.
+// The number of channels that a single collective uses, at most `most`. Each occupies a
+// multiprocessor (NVIDIA/nccl, src/enqueue.cc). NCCL divides the traffic into cells of 32 KiB (16
+// KiB before NCCL 2.30). Each byte of an all-reduce counts twice. Each byte of a rank's part in an
+// all-gather or reduce-scatter counts once per rank. For LL, all traffic counts four times. CollNet
+// always uses all channels.
 int ChannelsUsed(const Collective& collective, Algorithm algorithm, Protocol protocol, int ranks,
                  int most, Version version);
 

@@ -13,17 +13,17 @@ namespace stepcast::network {
 //
 // Overlapping loops (trees, chains, in-switch reduction, sends and receives): connections never
 // wait for each other's links (traffic.h). A connection c with m messages of duration d in a loop
-// takes p_c = m d per loop, and the collective is a pipeline. One loop takes its longest chain of
-// messages: d + latency for each message that is passed on, and d for each that is followed by the
-// next message of the same connection. L loops take
+// needs p_c = m d per loop, and the collective is a pipeline. The time of one loop is its longest
+// chain of messages: d + latency for each message that is forwarded, and d for each that is
+// followed by the next message of the same connection. L loops take
 //
 //      T = max over c of (the longest chain of one loop that leads through c) + (L - 1) p_c.
 //
 // On a flat network with latency a, bandwidth B and a double binary tree over n ranks, this is the
 // textbook's 2 ceil(log2 n) a + 2 S / B, plus the time to fill the pipeline.
 //
-// Consecutive loops (rings, PAT, hierarchical): a worker waits, through the others, for its own
-// steps. The first loops are evaluated, and the growth from the second to the third is
+// Consecutive loops (rings, PAT, hierarchical): a worker waits, through the other workers, for its
+// own steps. The first three loops are evaluated, and the growth from the second to the third is
 // extrapolated. A connection that is always busy gives a lower bound.
 //
 // Large rings: a chain of messages walks around the ring. It has K = 2 (n - 1) L steps (half of
@@ -36,20 +36,20 @@ namespace stepcast::network {
 struct AnalyticTime {
   Time total{};
   // Lower bounds for every fidelity.
-  Time latency_bound{};    // latencies of the links crossed by one loop, one after the other
+  Time latency_bound{};    // latencies of the links that one loop crosses, added up
   Time bandwidth_bound{};  // Traffic::bandwidth_bound
 };
 AnalyticTime PriceAnalytically(const Traffic& traffic);
 
-// Collectives as flows. Each is one activity that uses a share of every link it crosses, and links
-// are divided max-min fairly among concurrent activities (engine/shared_resources.h).
+// Collectives as flows. Each collective is one activity that uses a share of every link that it
+// crosses. Concurrent activities divide links max-min fairly (engine/shared_resources.h).
 //
-// Uncontended, a collective takes its analytic time T. Its links are busy for W of that,
-// Traffic::transfer. The rest, T - W, is latency and pipeline filling, which other traffic does not
-// lengthen. Link l has carried its bytes b_l in b_l / B_l of the W, so the collective uses the
-// share b_l / (B_l W) of it: all of its busiest link, less of others. Two collectives with shares u
-// and v of a common link do not slow each other while u + v <= 1. Beyond that, both slow down by
-// the same factor, unless one is slowed more elsewhere and leaves the rest to the other.
+// Uncontended, a collective takes its analytic time T. Its links are busy for W of that time
+// (Traffic::transfer). The rest, T - W, is latency and pipeline filling, which other traffic does
+// not lengthen. Link l carries b_l bytes in b_l / B_l of the time W, so the collective uses the
+// share b_l / (B_l W) of the link: all of its busiest link, less of others. Two collectives with
+// shares u and v of a link do not slow each other while u + v <= 1. Beyond that, both slow down by
+// the same factor, unless other links slow one of them more, which leaves the rest to the other.
 
 struct FlowDemand {
   Time latency{};
@@ -63,7 +63,7 @@ struct FlowJob {
   Time start{};
 };
 
-// [job]: its end. All traffics must be on `network`.
+// Returns the end of each job. All traffics must be on `network`.
 std::vector<Time> RunFlows(const Network& network, std::span<const FlowJob> jobs);
 
 }  // namespace stepcast::network

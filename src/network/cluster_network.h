@@ -15,7 +15,7 @@ namespace stepcast::network {
 // A cluster's links as a network. Places 0 to devices - 1 are the ranks.
 struct ClusterNetwork {
   Network network;
-  std::vector<int> node_switches{};  // [node]: the place of all its NVSwitches together; -1: none
+  std::vector<int> node_switches{};  // [node]: the place of all its NVSwitches; -1: none
   int fabric_switch = -1;            // the place of the fabric's topmost switches; -1: none
   std::vector<topology::NodesOfType> nodes{};  // empty for a flat cluster
 };
@@ -23,16 +23,16 @@ struct ClusterNetwork {
 // A link with a changed bandwidth, in both directions.
 struct LinkChange {
   std::string from, to;                // device names: "node0/nic3"
-  std::optional<Bandwidth> bandwidth;  // the total of all parallel links; none: they failed
+  std::optional<Bandwidth> bandwidth;  // of all parallel links together; none: the links failed
 };
 
-// The network of a cluster. A flat cluster is one switch, and its link's latency is on the link up.
-// Fails if ranks have no route to each other, the flat cluster has no link, or a change names
-// nonexistent links. The cluster must outlive the network.
+// The network of a cluster. A flat cluster is one switch; the link from a rank to the switch has
+// the whole latency. Fails if ranks have no route to each other, the flat cluster has no link, or a
+// change names links that do not exist. The cluster must outlive the network.
 tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(
     const topology::Cluster& cluster, std::span<const LinkChange> changes = {});
-// The same for nodes of several types, with equal numbers of ranks, below the switches of one
-// fabric; null: a single node.
+// The same for nodes of several types with equal numbers of ranks, connected by one fabric.
+// `fabric` null: a single node.
 tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(
     std::vector<topology::NodesOfType> nodes, const topology::Fabric* fabric,
     std::span<const LinkChange> changes = {});

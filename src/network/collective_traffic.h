@@ -12,8 +12,8 @@
 #include "src/network/cluster_network.h"
 #include "src/network/traffic.h"
 
-// Traffic of the collectives and messages of step programs on a cluster's links. The simulator runs
-// on these values; cost/collective_flows.h makes them.
+// Traffic of the collectives and messages of step programs on a cluster's links, as the simulator
+// needs it. cost/collective_flows.h creates it.
 namespace stepcast::network {
 
 struct CollectiveTraffic {
@@ -22,7 +22,7 @@ struct CollectiveTraffic {
   struct Collective {
     // Flow mode: latency, work, and shares of links during the work.
     FlowDemand flow{};
-    // Message mode: it starts to send `delay` after its start. `traffic` refers to `list`.
+    // Message mode: sending begins `delay` after the start. `traffic` refers to `list`.
     std::unique_ptr<const collective::StepList> list{};
     std::unique_ptr<const Traffic> traffic{};
     Time delay{};
@@ -30,14 +30,14 @@ struct CollectiveTraffic {
 
   std::unique_ptr<const ClusterNetwork> cluster{};
   bool messages = false;  // message mode; false: flow mode
-  // Flow mode: number of links used, or of link colors, each with equal load.
+  // Flow mode: number of links in use, or of link colors (sets of links with equal load).
   std::uint32_t links = 0;
   std::vector<Collective> collectives{};
-  // [class of ranks][collective of its program]: index in `collectives`; kLocal: it crosses no
-  // link. The entry of a group's first member counts.
+  // [class of ranks][collective of its program]: index in `collectives`; kLocal: the collective
+  // crosses no link. The entry of a group's first member is used.
   std::vector<std::vector<std::uint32_t>> numbers{};
-  // [class of ranks][message of its program, numbered over all exchanges]: likewise; kLocal also
-  // for received messages, which belong to their senders.
+  // [class of ranks][message of its program, numbered over all exchanges]: index in `collectives`;
+  // kLocal: no link, or a received message, whose entry is the sender's.
   std::vector<std::vector<std::uint32_t>> message_numbers{};
 };
 

@@ -17,30 +17,30 @@
 // The step lists of collectives over groups of a cluster's ranks, and the places of their
 // participants.
 //
-//  ring         inside a node, the rings over its links (topology/rings.h). Between nodes one
-//               channel for each NIC that the members of a node have: it enters a node over one
-//               rail, visits all members and leaves over another, so that every NIC is used once
-//               in each direction
+//  ring         inside a node, the rings over its links (topology/rings.h). Between nodes, one
+//               channel for each NIC of the members of a node. A channel enters a node over one
+//               rail, visits all members and leaves over another rail, so that every NIC is used
+//               once in each direction
 //  tree         inside a node a chain, between nodes a double binary tree for each NIC
 //  nvls         for members of a node with reducing switches
 //  nvls_tree    the same on every node, and trees between nodes
-//  collnet      for fabrics with switches; also nvls over several nodes, if they reduce
+//  nvls_tree    nvls within each node, and trees between nodes
 //  pat          one rank per node
 //  pairwise     all-to-all, scatter, gather, send_recv: every message separately
 //  node_aware   an all-to-all over the receiver's rail, if nodes have equal numbers of members
-// All other algorithms, and tables that do not state the algorithm, run as a ring.
+// Other algorithms, and tables that do not state the algorithm, are simulated as a ring.
 namespace stepcast::network {
 
-// Chains over GPUs of a node with direct NVLinks that do not join every pair: on a DGX-1, a chain
-// in numerical order would leave NVLink. Each chain uses the links least used by earlier ones.
+// Chains over GPUs of a node in which direct NVLinks do not join every pair. On a DGX-1, a chain in
+// numerical order would leave NVLink. Each chain uses the links that earlier chains used least.
 class DirectChains {
  public:
   // `gpus`: distinct GPUs of the node.
   DirectChains(const topology::NodeRoutes& routes, std::span<const int> gpus);
 
-  // A chain as positions in `gpus`, each once, from one of `first` to one of `last`, with NVLink
-  // between neighbors. `both_ways`: data also flows back. Empty if there is no such chain, or a
-  // bounded search finds none; always empty if no NVLink joins two of the GPUs directly.
+  // Returns a chain as positions in `gpus`, each once, from one of `first` to one of `last`, with
+  // NVLink between neighbors. `both_ways`: data also flows back. Returns an empty chain if there is
+  // none, a bounded search finds none, or no NVLink joins two of the GPUs directly.
   std::vector<std::size_t> Lay(std::span<const std::size_t> first,
                                std::span<const std::size_t> last, bool both_ways);
 
@@ -57,7 +57,7 @@ class DirectChains {
   std::vector<bool> may_end_;
   std::vector<bool> visited_;
   std::vector<std::size_t> chain_;
-  int chains_a_link_ = 0;  // limit on chains per link
+  int chains_a_link_ = 0;  // limit on the number of chains that use one link
   std::int64_t looks_left_ = 0;
 };
 
@@ -68,11 +68,11 @@ struct PlacedSteps {
 
 class GroupSteps {
  public:
-  // The network must outlive this.
+  // The network must outlive this object.
   explicit GroupSteps(const ClusterNetwork& network);
 
-  // The steps of a collective over `ranks`, at least two, distinct; the root, if any, is the first.
-  // `algorithm`: its name in prices.
+  // The steps of a collective over `ranks`: at least two, distinct, with the root (if any) first.
+  // `algorithm`: the algorithm's name in prices.
   PlacedSteps Make(std::span<const int> ranks, std::string_view algorithm, CollectiveKind kind,
                    Bytes size) const;
 
@@ -80,9 +80,10 @@ class GroupSteps {
   // The members of a group by node, as indices in the group.
   struct Members {
     std::vector<std::vector<int>> nodes;
-    std::vector<std::vector<int>> gpus;               // GPU in the node, in the same order
+    std::vector<std::vector<int>> gpus;               // index of the GPU in its node, in the same
+                                                      // order
     std::vector<const topology::NodeRoutes*> routes;  // [node]; null on a flat cluster
-    std::vector<int> switches;                        // [node] the place of its switches; -1: none
+    std::vector<int> switches;                        // [node]: the place of its switches; -1: none
     bool even = true;                                 // all nodes have equal numbers of members
     std::size_t most = 0;                             // largest number in a node
   };
@@ -91,8 +92,8 @@ class GroupSteps {
   bool flat() const { return routes_.empty(); }
   // Number of channels between nodes.
   int RailsOf(const Members& members) const;
-  // Positions, among the members on the `node`th node, of the GPUs that own the NIC of the `rail`th
-  // of `rails`.
+  // The GPUs nearest to the NIC of rail number `rail` of `rails`, as positions among the group's
+  // members on node number `node`.
   static std::vector<std::size_t> NearRail(const Members& members, std::size_t node,
                                            std::size_t rail, std::size_t rails);
   std::vector<std::vector<int>> RingOrders(const Members& members) const;

@@ -5,16 +5,16 @@
 
 namespace stepcast::network {
 
-// A set of links of a network, numbered in order of insertion. A collective crosses few links of a
-// large network, and clearing takes constant time (P. Briggs and L. Torczon, An Efficient
-// Representation for Sparse Sets, 1993).
+// A set of links of a network, numbered in order of insertion. Suited for few links of a large
+// network: clearing takes constant time (P. Briggs and L. Torczon, An Efficient Representation for
+// Sparse Sets, 1993).
 class LinkSet {
  public:
   // `links`: number of links of the network.
   explicit LinkSet(int links) : number_(static_cast<std::size_t>(links)) {}
 
   void Clear() { links_.clear(); }
-  // The link's number, which is assigned if it has none.
+  // Returns the link's number. Adds the link if it is not in the set.
   std::uint32_t Add(int link) {
     std::uint32_t& number = number_[static_cast<std::size_t>(link)];
     if (number >= links_.size() || links_[number] != link) {

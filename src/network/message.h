@@ -12,34 +12,36 @@
 
 // Collectives in message mode: every message of every step is an event, processed in time order.
 //
-// A message sent over a connection is put on all links of its path at once, at the connection's
-// rate, for bytes / rate. A link carries traffic in arrival order at its own bandwidth, and queues
-// the excess. A message has left when every link of its path has carried everything put on it until
-// then, and its last byte arrives `latency` later. Connections that together do not exceed a link's
-// bandwidth never affect each other, a crowded link is never idle, and nothing is carried twice.
+// A message sent over a connection loads all links of its path at once, at the connection's rate,
+// for bytes / rate. A link transmits its traffic in arrival order at its own bandwidth, and queues
+// the excess. A message has left when every link of its path has transmitted all traffic queued
+// before the message's end, and its last byte arrives `latency` later. Connections that together do
+// not exceed a link's bandwidth never affect each other, an overloaded link is never idle, and
+// nothing is transmitted twice.
 //
-// A worker sends over a connection when its previous message over it has left; in another stage of
-// the algorithm, when all its messages have left. It runs ahead of its receiver only as far as
-// messages are in flight. NCCL also limits this to eight slots per connection (NCCL_STEPS, 4 MiB).
-// Links inside a cluster hold less than that, latency x bandwidth, so credits are not modeled.
+// A worker sends over a connection when its previous message over that connection has left. In
+// another stage of the algorithm, it first waits until all its messages have left. It runs ahead of
+// its receiver only as far as messages are in flight. NCCL also limits this to eight slots per
+// connection (NCCL_STEPS, 4 MiB). The bytes in flight inside a cluster, latency x bandwidth, stay
+// below that limit, so credits are not modeled.
 namespace stepcast::network {
 
-// The collectives of one communicator. Every rank enters its first call at `start`, and each next
-// one when all its workers are done and all its messages have left.
+// The collectives of one communicator. Every rank enters its first call at `start`, and each
+// further call when all its workers are done and all its messages have left.
 struct MessageJob {
   std::vector<const Traffic*> calls{};
-  // [rank]: the calls that it makes, in order; empty: all, in order. A message of a call can only
-  // be received in that call, so ranks that disagree on sizes or order wait forever. The switches
-  // take part in every call.
+  // [rank]: the calls that the rank makes, in order; empty: all calls, in order. A message of a
+  // call can only be received in the same call, so ranks that disagree on sizes or order wait
+  // forever. The switches take part in every call.
   std::vector<std::vector<int>> orders{};
   Time start{};
 };
 
 struct MessageRun {
   std::vector<std::vector<Time>> rank_ends;  // [job][rank]
-  std::vector<Time> ends;                    // [job]: the last of its ranks and messages
+  std::vector<Time> ends;                    // [job]: end of its last rank or message
   std::int64_t messages = 0;
-  // Total time that messages waited on crowded links; zero without contention.
+  // Total time that messages waited on overloaded links; zero without contention.
   Time queued{};
 };
 
@@ -49,12 +51,12 @@ struct Deadlock {
     int job = 0;
     int rank = 0;
     int call = 0;  // index among the job's calls
-    int peer = 0;  // the awaited peer: a rank, or a switch from ranks() on
+    int peer = 0;  // the awaited peer: a rank, or a switch from number ranks() on
     // The peer's present call, or -1 if it has made all of its calls.
     int peer_call = 0;
   };
   std::vector<Waiting> waiting{};  // one entry for each waiting rank, in order
-  std::string report;              // names both sides, one line each, at most ten
+  std::string report;              // names both sides, one line each, at most ten lines
 };
 
 // Runs jobs that share the links. All traffics must be on `network`.
@@ -65,23 +67,23 @@ tl::expected<MessageRun, Deadlock> RunMessages(const Network& network,
 MessageRun RunMessages(const Traffic& traffic);
 
 // The same network, driven by its caller. A job's calls are started one at a time, in any order and
-// any number of times; next() and Advance process events.
+// any number of times. next() and Advance process events.
 class MessageNetwork {
  public:
-  // [job]: its possible calls. All traffics must be on `network` and outlive this.
+  // [job]: the job's possible calls. All traffics must be on `network` and outlive this object.
   MessageNetwork(const Network& network, std::vector<std::vector<const Traffic*>> jobs);
   ~MessageNetwork();
   MessageNetwork(const MessageNetwork&) = delete;
   MessageNetwork& operator=(const MessageNetwork&) = delete;
 
-  // All ranks of `job` enter `call` at `at`, which must not precede the time already advanced to.
+  // All ranks of `job` enter `call` at time `at`, which must not precede the time already reached.
   // The job's previous call must have ended.
   void Start(std::uint32_t job, std::uint32_t call, Time at) { engine_->Start(job, call, at); }
   bool idle() const { return engine_->idle(); }
   // The time of the next event. Requires !idle().
   Time next() const { return engine_->next(); }
-  // Processes everything that happens at next(), and appends the jobs whose call ended then: every
-  // rank is done and every message has arrived. Requires !idle().
+  // Processes all events at next(), and appends the jobs whose call ended then: every rank is done
+  // and every message has arrived. Requires !idle().
   void Advance(std::vector<std::uint32_t>& ended) { engine_->Advance(ended); }
   // Number of messages sent so far.
   std::int64_t messages() const { return engine_->messages(); }

@@ -31,10 +31,10 @@ struct Share {
   double part = 1;
 };
 
-// A route from one place to another. Transfers cut through: a transfer is on every link of its
-// route at once, at the rate of the narrowest, and reaches the other end `latency` after it has
-// left. Switches do not store whole messages. If several routes are equally short, each carries a
-// fraction in proportion to the bandwidth of its links; through the fabric, as WayChoice says.
+// A route from one place to another. Transfers cut through: switches do not store whole messages. A
+// transfer uses every link of its route at once, at the rate of the narrowest link, and reaches the
+// other end `latency` after it has left. If several routes are equally short, each carries a
+// fraction in proportion to the bandwidth of its links; through the fabric, WayChoice decides.
 struct Path {
   Time latency{};
   std::vector<Share> shares{};
@@ -74,8 +74,8 @@ class Network {
     // One direction. Both devices must exist.
     void AddLink(const Link& link);
     void AddBothWays(const Link& link);
-    // Sets the total bandwidth, in each direction, of the links between two devices; none: removes
-    // the links. False if there is no such link.
+    // Sets the total bandwidth, in each direction, of the links between two devices. No value:
+    // removes the links. Returns false if there is no such link.
     bool Change(std::string_view from, std::string_view to, std::optional<Bandwidth> bandwidth);
     void Choose(const WayChoice& choice) { choice_ = choice; }
     // A place on one device, or on several equivalent ones. Places are numbered from 0.
@@ -101,11 +101,11 @@ class Network {
   int places() const { return static_cast<int>(description_.places_.size()); }
   int links() const { return static_cast<int>(description_.links_.size()); }
   const Link& link(int id) const { return description_.links_[static_cast<std::size_t>(id)]; }
-  // Whether both ends belong to the same node.
+  // Whether both ends of the link belong to the same node.
   bool IsInsideNode(int id) const;
   std::string LinkName(int id) const;  // "node0/gpu1 to node0/nvswitch0"
   std::string PlaceName(int place) const;
-  bool Forwards(int place) const;  // its devices forward: not a rank's place
+  bool Forwards(int place) const;  // the place's devices forward, so it is not a rank's place
 
   // Finds routes, reusing memory and results between calls. Not thread-safe.
   class Router;
@@ -120,7 +120,7 @@ class Network {
 
   Description description_;
   // [device]: links. `onward_` omits links into devices that end routes, so that a search does not
-  // visit every GPU of a switch with thousands of GPUs.
+  // visit every GPU behind a switch.
   std::vector<std::vector<int>> onward_;
   std::vector<std::vector<int>> in_;
 };
@@ -157,49 +157,51 @@ class Network::Router {
   };
   static constexpr int kNoHop = -1;
   struct Visit {
-    std::uint32_t search = 0;  // the search that the other fields belong to
+    std::uint32_t search = 0;  // the search to which the other fields belong
     Distance distance;
-    std::vector<int> over;  // the links that reach it at this distance
+    std::vector<int> over;  // the links that reach the device at this distance
     int hop = kNoHop;       // index in Known, while the routes are traced back
-    // An entry is a switch that a link joins to the target's node. `entry_of`: the search that
-    // found this device to be one. `from_entry`: the distance from it to the target.
+    // A switch is an entry if a link joins it to the target's node. `entry_of`: the last search
+    // that found this device to be an entry. `from_entry`: the distance from the entry to the
+    // target.
     std::uint32_t entry_of = 0;
     Distance from_entry;
   };
   // All shortest routes between two places, which are the same for all equivalent pairs of places.
-  // The division of a transfer among them may differ from pair to pair and is not stored.
+  // The division of a transfer among these routes may differ from pair to pair and is not stored.
   struct Known {
     enum class Of : std::uint8_t { kNetwork, kFrom, kTo };
     struct Way {
       Of of = Of::kNetwork;
       int link = 0;         // index in the network, or among the node's links
-      int before = kNoHop;  // the hop at the link's other end; kNoHop: a route starts there
+      int before = kNoHop;  // the hop at the link's other end; kNoHop: a route starts at that end
     };
-    // A device on the routes, and the links by which they reach it.
+    // A device on the routes, and the links by which the routes reach it.
     struct Hop {
       double ending = 0;  // the fraction of the transfer, 0 to 1, that ends here
       bool chooses =
-          false;  // its links come from the fabric, which sends a message over only one of them
+          false;  // the hop's links come from the fabric, which uses only one link per message
       std::vector<Way> ways;
     };
     Time latency;
-    std::vector<Hop> hops;  // ordered so that a hop precedes those that its links come from
+    std::vector<Hop> hops;  // ordered so that a hop precedes the hops from which its links come
   };
 
   void FindCopies();
-  // Replaces links of the two nodes in `known` by indices valid in every copy of the nodes.
+  // Replaces the links of the two nodes in `known` by indices that are valid in every copy of the
+  // nodes.
   void Generalise(Known& known, int node_from, int node_to) const;
-  // The path between two places over known routes of equivalent places.
+  // The path between two places, from known routes of equivalent places.
   Path Between(const Known& known, int from, int to);
   int NodeOf(int place) const;
 
   tl::expected<Known, Fault> Look(int from, int to);
   std::optional<Known> Search(int from, int to, bool nvlink_only);
   struct Query;  // the ends of a search, and the links it may use
-  // The distance of the shortest route. Fills `visits_` with how each device on it is reached.
+  // The distance of the shortest route. Stores in `visits_` how each device on it is reached.
   std::optional<Distance> FindNearest(Query& query);
   // Finds the entries of the target's node and their distances to the target. The search can then
-  // skip switches without a route that short. Does nothing within one node.
+  // skip switches from which no route is short enough. Does nothing within one node.
   void FindEntries(Query& query);
   void ReachNeighbours(Query& query, int device, const Distance& distance);
   Distance LengthOf(const Query& query, int link) const;
@@ -207,32 +209,34 @@ class Network::Router {
   Known TraceBack(const Query& query, const Distance& nearest);
   // The total bandwidth of the links by which the shortest routes reach the device.
   double BandwidthInto(int device) const;
-  // A route through a third GPU with NVLinks to both ends; none if there is no such GPU.
+  // A route through a third GPU with NVLinks to both ends. Empty if there is no such GPU.
   std::optional<Known> Relay(int from, int to) const;
   // Starts a search from these devices.
   void Begin(const std::vector<int>& devices);
   void Reach(int device, const Distance& distance, int link);
-  // Removes and returns the nearest device that was reached but not visited; none if there is no
-  // such device.
+  // Removes and returns the nearest device that was reached but not visited. Empty if there is
+  // none.
   std::optional<std::pair<Distance, int>> TakeNearest();
-  // Sets `parts_` to the fractions of a transfer on `links_` into a hop, at which `arriving`
-  // arrives in total.
+  // Sets `parts_` to the fractions of a transfer on each of `links_` into a hop. `arriving`: the
+  // total fraction that arrives at the hop.
   void Divide(int from, int to, bool chooses, double arriving);
 
-  // Beyond this number, all entries are dropped.
+  // Beyond this number of entries, all are dropped.
   static constexpr std::size_t kMostKnown = 65'536;
 
   const Network& network_;
-  // Clusters consist of copies of a node, and a route uses only the nodes at its ends and the
-  // fabric. Routes between copies on the same switches are therefore copies, too.
+  // Clusters consist of copies of a node, and a route uses only the fabric and the nodes at its
+  // ends. Routes between copies on the same switches are therefore also copies.
   std::vector<int> alike_;  // [place]: equal for corresponding places of copies of a node
-  std::vector<std::vector<int>> links_of_;          // [node]: in the same order in its copies
+  std::vector<std::vector<int>> links_of_;          // [node]: in the same order in all copies of a
+                                                    // node
   std::unordered_map<std::uint64_t, Known> known_;  // by equivalent places
-  std::vector<Visit> visits_;                       // [device], once there has been a search
+  std::vector<Visit> visits_;                       // [device]; empty before the first search
   std::uint32_t search_ = 0;
   std::vector<std::pair<Distance, int>> open_;  // a heap, nearest first
   LinkSet crossed_;
-  // For the present path: what arrives at each hop, a hop's links, and their fractions.
+  // For the present path: the fraction that arrives at each hop, a hop's links, and their
+  // fractions.
   std::vector<double> arriving_, parts_;
   std::vector<int> links_;
   std::vector<std::size_t> ways_;  // in the order of their links

@@ -18,15 +18,17 @@ struct SampleNetwork {
   int ranks = 0;
   int nodes = 0;
 
-  // [participant] for a list with as many ranks. A switch participant is the node's or, for
-  // "collnet", the fabric's. NVLS over all ranks as one node uses the topmost switch.
+  // [participant] for a list with as many ranks as the network. A switch participant is the node's
+  // switch or, for "collnet", the fabric's. NVLS over all ranks as one node uses the topmost
+  // switch.
   std::vector<int> PlacesOf(const collective::StepList& list) const;
 };
 
-// Every link's latency and bandwidth are drawn from `seed`; 0: 1 us and 10 GB/s everywhere.
+// The latency and bandwidth of each link are drawn from `seed`; 0: 1 us and 10 GB/s everywhere.
 SampleNetwork MakeSampleNetwork(int nodes, int ranks_per_node, std::uint32_t seed);
 
-// Ranks on one switch, with a latency (all on the way up) and a bandwidth (both ways) per rank.
+// Ranks on one switch. Each rank's link has a latency (all of it on the way up) and a bandwidth
+// (both ways).
 Network MakeStar(const std::vector<Time>& latencies, const std::vector<Bandwidth>& bandwidths);
 
 }  // namespace stepcast::network

@@ -12,19 +12,20 @@
 #include "src/network/network.h"
 #include "tl/expected.hpp"
 
-// A collective's steps on a network: which ranks are connected, over which links, and how fast.
+// A collective's steps on a network: the connections between ranks, their links, and their rates.
 // Used by all fidelities.
 namespace stepcast::network {
 
-// A connection carries the messages of one worker to another, one after the other.
+// A connection carries the messages of one worker to another worker, one after another.
 //
-//  A message of b bytes that is sent at t takes b / rate to leave, and its last byte arrives
-//  another `latency` later. The next message of the connection leaves after it.
+//  A message of b bytes that is sent at t takes b / rate to leave. Its last byte arrives `latency`
+//  later. The next message of the connection leaves after this message.
 //
-// Rate: the connections of a collective divide every link in proportion to the bytes that each has
-// to carry over it (among those in use at the same time, StepList::StageOf), because the link then
-// finishes earliest. A connection gets the minimum over the links of its path. An uncontended
-// collective therefore never waits for itself, and its busiest link is always busy.
+// Rate: each link is divided among the connections of a collective in proportion to the bytes that
+// each sends over the link (counting connections in use at the same time, StepList::StageOf),
+// because the link then finishes earliest. A connection's rate is the minimum over the links of its
+// path. An uncontended collective therefore never waits for itself, and its busiest link is always
+// busy.
 struct Connection {
   int from = 0;  // workers
   int to = 0;
@@ -33,10 +34,10 @@ struct Connection {
   Bandwidth rate{};
   std::uint32_t first_use = 0;  // index in Traffic::shares()
   std::uint32_t uses = 0;
-  // Counts of the first loop, which is the largest.
+  // Counts of the first loop, which is the largest loop.
   std::int64_t messages = 0;
   std::int64_t bytes = 0;
-  std::int64_t blocks = 0;  // in all messages: later loops have fewer bytes by at most this number
+  std::int64_t blocks = 0;  // in all messages; later loops have fewer bytes, by at most this number
 };
 
 class Traffic {
@@ -45,7 +46,7 @@ class Traffic {
   // participants that exchange messages have no route.
   static tl::expected<Traffic, Fault> Make(const collective::StepList& list, const Network& network,
                                            std::span<const int> places);
-  // The same with a router of the network, which caches routes.
+  // The same with a caching router of the network.
   static tl::expected<Traffic, Fault> Make(const collective::StepList& list, const Network& network,
                                            std::span<const int> places, Network::Router& router);
 
@@ -53,27 +54,27 @@ class Traffic {
   const Network& network() const { return *network_; }
   int PlaceOf(int participant) const { return places_[static_cast<std::size_t>(participant)]; }
 
-  // The same traffic with every connection at `part` of its rate, 0 < part <= 1, for senders slower
-  // than links.
+  // The same traffic with every connection at `part` of its rate, 0 < part <= 1. For senders that
+  // are slower than links.
   Traffic Slowed(double part) const;
 
   // Ordered by sending worker, then by receiving worker.
   std::span<const Connection> connections() const { return connections_; }
-  // The connections from a worker.
+  // The connections that start at a worker.
   std::span<const Connection> From(int worker) const {
     const auto begin = first_of_[static_cast<std::size_t>(worker)];
     return {connections_.data() + begin, first_of_[static_cast<std::size_t>(worker) + 1] - begin};
   }
-  // The index in connections(), which must contain it.
+  // The index of a connection in connections(). The connection must exist.
   std::uint32_t Find(int from, int to) const;
   std::span<const Share> SharesOf(const Connection& connection) const {
     return {shares_.data() + connection.first_use, connection.uses};
   }
 
-  // Lower bound for every fidelity: the longest time that a link takes to carry the collective's
+  // Lower bound for every fidelity: the longest time that any link needs for the collective's
   // bytes. Counts only bytes that are sent.
   Time bandwidth_bound() const { return bandwidth_bound_; }
-  // The sum of the same bound for each stage: the time that links are busy.
+  // The sum of this bound over all stages: the time that links are busy.
   Time transfer() const { return transfer_; }
 
   // The total load of a link.
@@ -81,7 +82,7 @@ class Traffic {
     int link = 0;
     double bytes = 0;
   };
-  const std::vector<Load>& loads() const { return loads_; }  // ordered by link, without idle links
+  const std::vector<Load>& loads() const { return loads_; }  // by link, without idle links
 
  private:
   Traffic(const collective::StepList& list, const Network& network, std::span<const int> places);

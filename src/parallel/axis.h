@@ -6,11 +6,12 @@
 // The axes along which training is divided among ranks.
 namespace stepcast::parallel {
 
-// In the default rank order, fastest first (Megatron-Core's `tp-cp-ep-dp-pp`).
+// In the default rank order, fastest axis first (Megatron-Core's `tp-cp-ep-dp-pp`).
 enum class Axis : std::uint8_t {
   kTensor,
   // Context parallelism: ranks have parts of each sequence. With hierarchical exchange, ranks along
-  // kContextInner divide heads, and rings run along kContextOuter. Otherwise the inner degree is 1.
+  // kContextInner divide heads, and rings run along kContextOuter. Otherwise kContextInner has
+  // degree 1.
   kContextInner,
   kContextOuter,
   // Data parallelism is the product of three axes. Ranks along kShardInner and kShardOuter have
@@ -23,10 +24,10 @@ enum class Axis : std::uint8_t {
   kPipeline,
   // The expert grid: the same ranks of a pipeline stage, arranged differently for the experts of a
   // mixture. Ranks along kExpertTensor have parts of each expert; ranks along kExpertInner and
-  // kExpertOuter have different experts. If tokens are sent once to each node, the inner ones are
-  // on one node; otherwise the inner degree is 1. Ranks along kExpertShard and kExpertReplica have
-  // the same experts, and different shards (or another copy) of their states, as along the shard
-  // and replica axes for all other tensors.
+  // kExpertOuter have different experts. If tokens are sent once to each node, ranks along
+  // kExpertInner are on one node; otherwise kExpertInner has degree 1. Ranks along kExpertShard and
+  // kExpertReplica have the same experts, and different shards (or another copy) of their states,
+  // like ranks along the shard and replica axes for all other tensors.
   kExpertTensor,
   kExpertInner,
   kExpertOuter,
@@ -64,12 +65,12 @@ inline constexpr AxisSet kContext = Axis::kContextInner | Axis::kContextOuter;
 inline constexpr AxisSet kShard = Axis::kShardInner | Axis::kShardOuter;
 inline constexpr AxisSet kData = kShard | Axis::kReplica;
 
-// The ranks that share one copy of the states, and all ranks that sum gradients. Ranks with parts
-// of a sequence train the same parameters as ranks with other sequences.
+// The ranks that share one copy of the states. Below: all ranks that sum gradients. Ranks with
+// parts of a sequence train the same parameters as ranks with other sequences.
 inline constexpr AxisSet kStates = kContext | kShard;
 inline constexpr AxisSet kGradients = kContext | kData;
 
-// Axes of the expert grid only.
+// The axes of the expert grid that the dense grid does not have.
 inline constexpr AxisSet kExpert = Axis::kExpertInner | Axis::kExpertOuter;
 inline constexpr AxisSet kExpertData = Axis::kExpertShard | Axis::kExpertReplica;
 inline constexpr AxisSet kExpertAxes = Axis::kExpertTensor | kExpert | kExpertData;

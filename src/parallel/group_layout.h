@@ -7,8 +7,8 @@ namespace stepcast::parallel {
 
 // Groups given by strides and degrees, like layouts of tensors. Rank r's group contains the ranks
 // whose coordinates differ from r's only along these dimensions. The groups of a layout are
-// disjoint, of equal size, and contain all ranks of the grid. They are *siblings*, which run the
-// same collectives at the same time.
+// disjoint, of equal size, and contain all ranks of the grid. Such groups are *siblings*: they run
+// the same collectives at the same time.
 //
 //  ranks 8, {stride 1, degree 4}                  {0 1 2 3} {4 5 6 7}
 //  ranks 8, {stride 4, degree 2}                  {0 4} {1 5} {2 6} {3 7}
@@ -23,19 +23,19 @@ class GroupLayout {
 
   // The empty layout: other groups are unknown.
   GroupLayout() = default;
-  // Dimensions are fastest first. The constructor drops those of degree 1 and merges adjacent ones
-  // that continue each other. A stride must be a multiple of the extent (stride times degree) of
-  // the dimension before it, and `ranks` of the last extent.
+  // `dimensions`: fastest first. The constructor drops those of degree 1 and merges adjacent ones
+  // that form one dimension. A stride must be a multiple of the extent (stride times degree) of the
+  // previous dimension, and `ranks` must be a multiple of the last extent.
   GroupLayout(int ranks, const std::vector<Dimension>& dimensions);
 
-  // The same groups restricted to the ranks at these positions (Index), ascending; for example the
-  // first and last stage of each pipeline. The other ranks are in no group.
+  // The same groups restricted to the ranks at these positions (Index), which must be ascending;
+  // for example the first and last stage of each pipeline. The other ranks are then in no group.
   GroupLayout Only(std::vector<int> positions) const;
 
-  // Ranks of the grid; 0 for the empty layout.
+  // Number of ranks in the grid; 0 for the empty layout.
   int ranks() const { return ranks_; }
   bool empty() const { return ranks_ == 0; }
-  // Ranks of a group.
+  // Number of ranks in a group.
   int size() const { return positions_.empty() ? size_ : static_cast<int>(positions_.size()); }
   // Number of groups.
   int groups() const { return empty() ? 0 : ranks_ / size_; }
@@ -45,7 +45,7 @@ class GroupLayout {
 
   // Whether the rank is in a group. Always true, except after Only.
   bool Holds(int rank) const;
-  // The lowest rank of the rank's group, which identifies the group. The rank must be in one.
+  // The lowest rank in the group of `rank`, which identifies the group. `rank` must be in a group.
   int First(int rank) const;
   // The rank's position in its group.
   int Index(int rank) const;
@@ -59,13 +59,13 @@ class GroupLayout {
  private:
   int ranks_ = 0;
   int size_ = 1;
-  // The same for the unrestricted groups, ignoring `positions_`.
+  // First() for the unrestricted groups, ignoring `positions_`.
   int FirstOfWhole(int rank) const;
   int IndexInWhole(int rank) const;
   std::vector<int> Whole(int rank) const;
 
   std::vector<Dimension> dimensions_;
-  std::vector<int> positions_;  // positions in the unrestricted group that are kept; empty: all
+  std::vector<int> positions_;  // positions kept of the unrestricted group; empty: all
 };
 
 }  // namespace stepcast::parallel

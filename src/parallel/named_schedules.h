@@ -12,25 +12,27 @@ namespace stepcast::parallel {
 
 // Pipelines with controllable memory (arXiv 2405.15362; sail-sg/zero-bubble-pipeline-parallelism,
 // scheduler/zbv_greedy.py): two chunks per stage, s and 2P-1-s, and a two-part backward. A building
-// block gives the slots of a micro-batch's four passes at each stage (forward of the first chunk,
-// of the second, input gradients of the second, of the first), with equal passes. It is repeated
-// every six slots, of which two are left for weight gradients. The memory of a micro-batch follows
-// from the distances of its passes in the block. Passes before the first micro-batch returns, and
-// after the last forward, then move to earlier slots if that needs no more memory.
+// block gives the time slots of a micro-batch's four passes at each stage, all of equal length:
+// forward of the first chunk, forward of the second, input gradients of the second, input gradients
+// of the first. The block is repeated every six slots, of which two are left for weight gradients.
+// The distances between its passes determine the memory of a micro-batch. Passes before the first
+// micro-batch returns, and after the last forward, then move to earlier slots if that needs no more
+// memory.
 
-// About half of 1F1B's activations: P/2 micro-batches of a stage plus a constant.
+// About half of 1F1B's activations: P/2 micro-batches per stage plus a constant.
 PipelineSchedule VHalf(int stages, int micro_batches);
 
-// About a third, for more idle time: passes follow each other as closely as dependencies allow.
+// About a third of 1F1B's activations, but more idle time: passes follow each other as closely as
+// dependencies allow.
 PipelineSchedule VMin(int stages, int micro_batches);
 
 // Schedules with names, for scenario files and command lines.
 
 // Schedules that split backward. Input gradients (I) run immediately, because the previous chunk
-// waits for them. Weight gradients (W), needed only by the update, fill the waits of a stage.
+// waits for them. Weight gradients (W) are needed only for the update and fill a stage's waits.
 
 // ZB-H1 (arXiv 2401.10241; ZB1P): 1F1B with the same peak of activations. Stage s runs the weight
-// part s micro-batches after the input part.
+// part of backward s micro-batches after the input part.
 PipelineSchedule ZeroBubbleH1(int stages, int micro_batches);
 
 // ZB-H2 (arXiv 2401.10241, section 2.2): with equal passes, a stage never waits from its first pass
@@ -44,9 +46,9 @@ PipelineSchedule ZeroBubbleV(int stages, int micro_batches);
 
 // DualPipe (arXiv 2412.19437; deepseek-ai/DualPipe, dualpipe.py): two copies of the model run
 // through the stages in opposite directions, with half of the micro-batches each. Stage s has chunk
-// s of one copy and P-1-s of the other. In the steady state, a forward of one direction and a
-// backward of the other are a pair. Requires an even number of stages, and an even number of
-// micro-batches of at least 2P.
+// s of one copy and chunk P-1-s of the other. In the steady state, a forward of one direction and a
+// backward of the other form an overlapping pair. Requires an even number of stages, and an even
+// number of micro-batches of at least 2P.
 PipelineSchedule DualPipe(int stages, int micro_batches);
 
 // DualPipe cut in half (deepseek-ai/DualPipe, dualpipev.py): one copy, whose chunks s and 2P-1-s
@@ -60,11 +62,12 @@ struct ScheduleShape {
   int group = 0;  // interleaved schedules: micro-batches per group; 0: the number of stages
 };
 
-// Why a schedule cannot be built for a shape.
+// The reason why a schedule cannot be built for a shape.
 struct ShapeMistake {
   enum class Number : std::uint8_t { kStages, kMicroBatches };
-  Number number = Number::kMicroBatches;  // the wrong one
-  std::string sentence;                   // continues after the schedule's name
+  Number number = Number::kMicroBatches;  // the invalid number
+  std::string sentence;                   // continues a sentence that starts with the schedule's
+                                          // name
   std::string hint;
 };
 
@@ -87,7 +90,7 @@ struct NamedSchedule {
 };
 
 std::span<const NamedSchedule> NamedSchedules();
-// nullptr: no schedule has this name.
+// Returns nullptr if no schedule has this name.
 const NamedSchedule* FindSchedule(std::string_view name);
 // "gpipe, 1f1b, ...": schedules with one copy of the model.
 std::string NamesOfSchedules();

@@ -16,8 +16,8 @@ namespace stepcast::parallel {
 
 enum class Task : std::uint8_t {
   kForward,
-  kBackward,        // for inputs and weights together
-  kBackwardInput,   // input gradients only, which the previous chunk waits for
+  kBackward,        // for inputs and weights
+  kBackwardInput,   // input gradients only, for which the previous chunk waits
   kBackwardWeight,  // weight gradients, after the input gradients
 };
 
@@ -34,7 +34,7 @@ struct Action {
   friend bool operator==(const Action&, const Action&) = default;
 };
 
-// A forward and a backward pass (whole, or for inputs) of two micro-batches, issued in turns
+// Two passes of two micro-batches, a forward and a backward (whole, or for inputs), issued in turns
 // operation by operation, so that one computes while the other communicates (Megatron-Core's
 // combined 1F1B, DualPipe).
 struct OverlappedPair {
@@ -57,7 +57,7 @@ struct ParameterPass {
 
 using ScheduleEntry = std::variant<Action, OverlappedPair, ParameterPass>;
 
-// The actions of an entry, in issue order: one, two (a pair's forward first), or none.
+// The passes of an entry, in issue order: one, two (for a pair, the forward first), or none.
 std::vector<Action> ActionsOf(const ScheduleEntry& entry);
 
 struct PipelineSchedule {
@@ -71,46 +71,49 @@ struct PipelineSchedule {
   friend bool operator==(const PipelineSchedule&, const PipelineSchedule&) = default;
 };
 
-// The number of chunks of the model: one more than the highest on any stage.
+// The number of chunks in the model: one more than the highest chunk number on any stage.
 int Chunks(const PipelineSchedule& schedule);
 
-// Whether some backward has two passes, for inputs and for weights.
+// Whether some backward has two passes, one for inputs and one for weights.
 bool SplitsBackward(const PipelineSchedule& schedule);
 
-// [chunk][micro-batch]: the stage that runs these passes, -1 if none. With two copies of the model
-// in opposite directions (DualPipe), a chunk's micro-batches run on two stages.
+// [chunk][micro-batch]: the stage that runs these passes; -1 if there are none. With two copies of
+// the model in opposite directions (DualPipe), different micro-batches of a chunk run on two
+// stages.
 std::vector<std::vector<int>> StagesOfPasses(const PipelineSchedule& schedule);
 
-// One stage, each micro-batch forward and backward before the next: gradient accumulation.
+// One stage. Each micro-batch runs forward and backward before the next one: gradient accumulation.
 PipelineSchedule Sequential(int micro_batches);
 
-// All forwards, then all backwards, both starting with the first micro-batch (arXiv 1811.06965; the
-// order of backwards is that of torch.distributed.pipelining and Megatron-LM). With one
-// micro-batch: naive model parallelism.
+// All forwards, then all backwards, both starting with the first micro-batch (arXiv 1811.06965;
+// backwards are in the order of torch.distributed.pipelining and Megatron-LM). With one
+// micro-batch, this is naive model parallelism.
 PipelineSchedule GPipe(int stages, int micro_batches);
 
 // PipeDream-Flush, Megatron-LM's schedule without interleaving (arXiv 2104.04473, figure 4): stage
 // s runs P-1-s forwards ahead, then alternates one forward and one backward.
 PipelineSchedule OneForwardOneBackward(int stages, int micro_batches);
 
-// The same with several chunks per stage: stage s has chunks s, s + P, s + 2P, ... (Megatron-LM,
-// arXiv 2104.04473, figure 4, below; core/pipeline_parallel/schedules.py). Micro-batches run in
-// groups of G, of which the last may be smaller: the first chunk's passes of a group, then the
-// second's, and so on; backwards in the same order, starting with the last chunk. Stage s runs 2
-// (P-1-s) + (v-1) G forwards ahead. Requires that the last group is complete or has at least P
-// micro-batches; otherwise a stage would wait for a pass that it runs only later. `group`: G; 0: P.
+// 1F1B with several chunks per stage: stage s has chunks s, s + P, s + 2P, ... (Megatron-LM, arXiv
+// 2104.04473, lower half of figure 4; core/pipeline_parallel/schedules.py). Micro-batches run in
+// groups of G; the last group may be smaller. In each group, the first chunk's passes come first,
+// then the second chunk's, and so on; backwards run in the same way, starting with the last chunk.
+// Stage s runs 2 (P-1-s) + (v-1) G forwards ahead. Requires that the last group is complete or has
+// at least P micro-batches; otherwise a stage would wait for a pass that it runs only later.
+// `group`: G; 0: P.
 PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches, int virtual_stages,
                                                   int group = 0);
 
 // Breadth-first pipelines (arXiv 2211.05953; torch.distributed.pipelining's ScheduleLoopedBFS),
-// with the chunks of interleaving: all forwards of a stage's first chunk, then all of its second,
-// and so on; backwards start with the last chunk.
+// with chunks placed as in interleaving. All forwards of a stage's first chunk run first, then all
+// of its second, and so on; backwards start with the last chunk.
 PipelineSchedule BreadthFirst(int stages, int micro_batches, int virtual_stages);
 
-// Turns each backward and the forward after it into an overlapping pair: Megatron-Core's combined
-// 1F1B (core/pipeline_parallel/combined_1f1b.py). As there, a stage has one more micro-batch in
-// flight before its first pair. Only for Sequential and InterleavedOneForwardOneBackward, where the
-// two passes are independent; stages with one chunk each would wait for each other.
+// Combines each backward and the forward after it into an overlapping pair: Megatron-Core's
+// combined 1F1B (core/pipeline_parallel/combined_1f1b.py). As in Megatron-Core, a stage has one
+// more micro-batch in flight before its first pair. Only for Sequential and
+// InterleavedOneForwardOneBackward, in which the two passes are independent; stages with one chunk
+// each would wait for each other.
 PipelineSchedule Combined(PipelineSchedule schedule);
 
 }  // namespace stepcast::parallel

@@ -6,15 +6,15 @@
 
 #include "src/parallel/group_layout.h"
 
-// Classes of ranks that can represent one another.
+// Classes of ranks, each of which one of its ranks can represent.
 namespace stepcast::parallel {
 
-// A joint activity of ranks, and the load that it puts on links shared with others: the collectives
-// of a group, or the messages from one rank to another.
+// A joint activity of ranks, with the load that it puts on shared links: the collectives of a
+// group, or the messages from one rank to another.
 struct Meeting {
   struct Edge {
-    int to = 0;  // a rank; or a link, by any number
-    // the rank's role; or the load on the link, in any unit: equal loads have equal labels
+    int to = 0;  // a rank, or a link by an arbitrary number
+    // of a rank: its role; of a link: its load in any unit, with equal labels for equal loads
     std::int64_t label = 0;
   };
   std::int64_t label = 0;  // known differences from other meetings
@@ -27,7 +27,7 @@ struct Meeting {
 std::vector<Meeting> GroupMeetings(std::span<const GroupLayout> layouts);
 
 struct Classes {
-  // [class] its ranks, ascending. The lowest represents the class; classes are ordered by it.
+  // [class]: its ranks, ascending. The lowest rank represents the class; classes are sorted by it.
   std::vector<std::vector<int>> ranks;
   std::vector<int> class_of;  // [rank]
   // Meetings of one color have ranks of the same classes, and put equal loads on links of the same
@@ -36,12 +36,12 @@ struct Classes {
   std::vector<int> link_colours;     // [link]
 };
 
-// The coarsest stable coloring of ranks, meetings and shared links. All ranks of a class are in
+// The coarsest stable coloring of ranks, meetings and shared links: all ranks of a class are in
 // meetings of the same colors, which put equal loads on links of the same colors. With max-min fair
 // sharing, all ranks of a class therefore behave alike. One rank of each class can be simulated,
-// with multiplicities: a link of one color carries the same from meetings of each color.
+// with multiplicities: links of one color carry equal traffic from meetings of each color.
 // `rank_labels`: [rank] known differences between ranks: the plan's label, the kind of device.
-// `link_labels`: [link] known differences, such as bandwidth.
+// `link_labels`: [link] known differences between links, such as bandwidth.
 Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Meeting> meetings,
                   std::span<const std::int64_t> link_labels);
 

@@ -8,9 +8,9 @@
 
 namespace stepcast::parallel {
 
-// The number of ranks along each axis, and each rank's coordinates: a mixed-radix number whose
-// lowest digit is the coordinate along the fastest axis. Neighboring ranks are on one node, so the
-// axis with the most communication is first.
+// The number of ranks along each axis, and each rank's coordinates. A rank is a mixed-radix number
+// whose lowest digit is the coordinate along the fastest axis. Neighboring ranks are on one node,
+// so the axis with the most communication comes first.
 class RankGrid {
  public:
   struct Dimension {
@@ -25,13 +25,13 @@ class RankGrid {
   explicit RankGrid(std::vector<Dimension> dimensions);
 
   int ranks() const { return ranks_; }
-  int Degree(Axis axis) const;     // 1 along axes that it does not have
+  int Degree(Axis axis) const;     // 1 along axes that the grid does not have
   int Degree(AxisSet axes) const;  // the product of the degrees: the size of a group
 
   Coordinates At(int rank) const;
   int Rank(const Coordinates& at) const;
 
-  // The groups along some axes: ranks whose other coordinates are equal.
+  // The groups along some axes. The ranks of a group have equal coordinates along all other axes.
   GroupLayout Layout(AxisSet axes) const;
   std::vector<int> Group(int rank, AxisSet axes) const { return Layout(axes).Ranks(rank); }
 
@@ -41,8 +41,8 @@ class RankGrid {
 };
 
 // The two grids of a plan's ranks. Experts of a mixture use the expert grid, which rearranges the
-// ranks of a pipeline stage; everything else uses the dense grid. Pipeline groups are the same in
-// both, which have equal degrees along Axis::kPipeline.
+// ranks of a pipeline stage; everything else uses the dense grid. Both grids have the same degree
+// along Axis::kPipeline, and the same pipeline groups.
 class Grids {
  public:
   // `expert` has only the axes of kExpertAxes and Axis::kPipeline.
@@ -51,11 +51,11 @@ class Grids {
   const RankGrid& dense() const { return dense_; }
   const RankGrid& expert() const { return expert_; }
   int ranks() const { return dense_.ranks(); }
-  // The grid that has these axes, which must belong to one grid; for no axes, the dense grid.
+  // The grid that contains these axes, which must all be in one grid. For no axes, the dense grid.
   const RankGrid& Of(AxisSet axes) const;
   int Degree(AxisSet axes) const { return Of(axes).Degree(axes); }
   GroupLayout Layout(AxisSet axes) const { return Of(axes).Layout(axes); }
-  // Coordinates along all axes of both grids.
+  // The rank's coordinates along all axes of both grids.
   RankGrid::Coordinates At(int rank) const;
 
  private:

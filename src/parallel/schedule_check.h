@@ -13,15 +13,15 @@ namespace stepcast::parallel {
 
 // Dependencies between passes.
 
-// An entry of a schedule.
+// The position of an entry in a schedule.
 struct EntryAt {
   int stage = 0;
   int entry = 0;
   friend bool operator==(const EntryAt&, const EntryAt&) = default;
 };
 
-// The entries that an entry depends on, besides those before it on its stage (for the rules see
-// CheckSchedule). Missing entries are left out.
+// The entries on which an entry depends, in addition to the earlier entries of its stage
+// (CheckSchedule states the rules). Missing entries are omitted.
 class ScheduleDependencies {
  public:
   explicit ScheduleDependencies(const PipelineSchedule& schedule);
@@ -29,7 +29,7 @@ class ScheduleDependencies {
   std::vector<EntryAt> Of(EntryAt at) const;
 
  private:
-  struct Passes {  // passes of a micro-batch at a chunk; entry -1: none
+  struct Passes {  // passes of a micro-batch through a chunk; entry -1: none
     EntryAt forward{0, -1};
     EntryAt backward{0, -1};  // whole, or for inputs
   };
@@ -41,19 +41,19 @@ class ScheduleDependencies {
   std::vector<Passes> passes_;  // [chunk * micro-batches + micro-batch]
 };
 
-// All entries in an order that respects dependencies and the order of each stage. With a cycle,
-// only the entries that can run.
+// All entries in an order that respects dependencies and the order of each stage. If there is a
+// cycle, only the entries that can run.
 std::vector<EntryAt> RunOrder(const PipelineSchedule& schedule,
                               const ScheduleDependencies& dependencies);
 
-// A mistake in a schedule, and its place.
+// A mistake in a schedule, with its position.
 struct ScheduleMistake {
   int stage = 0;
   int entry = -1;  // index in the stage's entries; -1: the whole stage
   std::string sentence;
 };
 
-// All mistakes, or the first 20; empty if the schedule can run:
+// Returns all mistakes, or the first 20. Empty if the schedule can run:
 //  * every chunk of the model is on a stage, and stages run passes only of their own chunks;
 //  * every micro-batch goes through every chunk once: one forward, and either one whole backward or
 //    one for inputs and one for weights, all on one stage;
@@ -61,34 +61,34 @@ struct ScheduleMistake {
 //    forward, a backward on the next chunk's and on its own forward, weight gradients on input
 //    gradients.
 //
-// Cycles are checked only if there is no other mistake. Time and memory depend on the lengths of
-// the lists, not on the numbers in them.
+// Cycles are checked only if there is no other mistake. Time and memory depend only on the lengths
+// of the lists, not on the numbers in them.
 std::vector<ScheduleMistake> CheckSchedule(const PipelineSchedule& schedule);
 
-// Messages between two stages arrive in the order in which they are sent. Returns a pass that needs
-// them in another order, if there is one. The schedule must have no mistakes, and each chunk must
-// be on one stage.
+// Messages between two stages arrive in the order in which they are sent. If a pass needs messages
+// in another order, returns that pass. The schedule must have no mistakes, and each chunk must be
+// on one stage.
 std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedule);
 
-// [stage] the largest number of micro-batches per chunk, summed over its chunks, whose forward has
-// begun and whose backward (with a split backward, its weight part) has not ended. The schedule
-// must have no mistakes.
+// [stage]: the maximum number of passes in flight. A micro-batch's pass through a chunk is in
+// flight from the start of its forward to the end of its backward (if split, of the weight part).
+// The schedule must have no mistakes.
 std::vector<int> MostInFlight(const PipelineSchedule& schedule);
 
-// The micro-batches whose forward a stage has run but whose backward it has not begun, when it
-// begins the backward of a micro-batch through `chunk`.
+// The waiting micro-batches at the time when a stage begins the backward of a micro-batch through
+// `chunk`: the stage has run their forward but has not begun their backward.
 struct WaitingPasses {
   int chunk = 0;
-  // Their numbers by chunk of the model, without the micro-batch whose backward begins.
+  // Number of waiting micro-batches by chunk of the model, without the one whose backward begins.
   std::vector<int> forwards;
   friend bool operator==(const WaitingPasses&, const WaitingPasses&) = default;
 };
-// For each stage, the first time at which the largest number of them wait. The schedule must have
-// no mistakes.
+// For each stage, the first time at which the number of waiting micro-batches is largest. The
+// schedule must have no mistakes.
 std::vector<WaitingPasses> MostWaiting(const PipelineSchedule& schedule);
 
-// When a schedule's passes run if communication is free. Used for drawings and closed forms of
-// papers, which have equal stages, and for bounds of other schedules.
+// The times of a schedule's passes if communication is free. Used for drawings, for closed forms of
+// papers (which assume equal stages), and for bounds of other schedules.
 
 // Durations in slots, for one chunk.
 struct PassDurations {
@@ -96,7 +96,7 @@ struct PassDurations {
   std::int64_t backward_input = 1;
   std::int64_t backward_weight = 1;
   std::optional<std::int64_t> backward{};  // whole backward; default: the sum of both parts
-  // Duration of an overlapping pair; default: both passes one after the other.
+  // Duration of an overlapping pair; default: the sum of both passes.
   std::optional<std::int64_t> pair{};
 
   std::int64_t Of(const Action& action) const;
@@ -111,14 +111,14 @@ struct ScheduleTiming {
   };
   std::vector<std::vector<Span>> spans;  // [stage][entry]
   std::int64_t slots = 0;                // from the first start to the last end
-  std::vector<std::int64_t> idle;        // [stage] slots without computation: its bubble
+  std::vector<std::int64_t> idle;        // [stage]: slots without computation (its bubble)
 };
 
-// Each stage runs its list in order, each entry as soon as its dependencies are done. The schedule
-// must have no mistakes (CheckSchedule).
+// Each stage runs its list in order, and each entry starts when its dependencies are done. The
+// schedule must have no mistakes (CheckSchedule).
 ScheduleTiming Time(const PipelineSchedule& schedule, const PassDurations& durations);
 
-// The same with durations per chunk. Passes of a pair run one after the other.
+// The same with durations per chunk. The passes of a pair run one after the other.
 ScheduleTiming Time(const PipelineSchedule& schedule, std::span<const PassDurations> chunks);
 
 }  // namespace stepcast::parallel

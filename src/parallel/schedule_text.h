@@ -12,10 +12,10 @@
 //  stage 0: F0 F1 B0 B1
 //  stage 1: F0 B0 F1 B1
 //
-// F forward, B backward, I its input gradients, W its weight gradients, followed by the
-// micro-batch's number; `F2+B0` an overlapping pair; `unshard`, `reshard`, `reduce`. If a stage's
-// chunks are not just the one with its own number, it lists them, and every entry has its chunk
-// after a dot:
+// F: forward; B: backward; I: its input gradients; W: its weight gradients; each followed by the
+// number of the micro-batch. `F2+B0`: an overlapping pair. Other entries: `unshard`, `reshard`,
+// `reduce`. If a stage does not have exactly the one chunk with its own number, it lists its
+// chunks, and every entry has its chunk after a dot:
 //
 //  stage 0 holds 0 3: unshard.0 F0.0 F1.0 F0.3 F1.3+B0.3
 namespace stepcast::parallel {
@@ -28,10 +28,10 @@ std::optional<Task> TaskOf(char letter);
 std::string Print(const ScheduleEntry& entry, int stage_chunk);
 std::string Print(const PipelineSchedule& schedule);
 
-// Parses such a text. The number of micro-batches follows from the highest number. Blank lines are
-// ignored. `file` names the text in positions. Errors, all at once: schedule.stage (a line is not
-// "stage N:" with N counting from 0, or lists chunks incorrectly), schedule.action (an invalid
-// entry). CheckSchedule checks the lists together (schedule_check.h).
+// Parses such a text. The highest micro-batch number determines how many there are. Blank lines are
+// ignored. `file` names the text in positions. Errors, all at once: schedule.stage (a line does not
+// start with "stage N:" where N counts from 0, or lists chunks incorrectly), schedule.action (an
+// invalid entry). Use CheckSchedule to check the lists together (schedule_check.h).
 Result<PipelineSchedule> ParseSchedule(std::string_view text, const std::string& file);
 
 }  // namespace stepcast::parallel

@@ -16,11 +16,11 @@ namespace stepcast::planner {
 // Evaluates combinations of settings. Results found in a store are reused; others are computed and
 // stored.
 
-// Keys of the scenario and the values they are set to.
+// Keys of the scenario, with the values to set.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-// Settings as text, one per line ("training.micro_batch_size=2"), and back. Used as work items and
-// store keys. Equal settings in equal order give equal text.
+// Converts settings to text, one per line ("training.micro_batch_size=2"), and back. The text is
+// used as work item and store key. Equal settings in the same order give the same text.
 std::string ToText(const Settings& settings);
 Settings ToSettings(const std::string& text);
 
@@ -31,28 +31,28 @@ struct EvaluationList {
   std::function<std::string(std::int64_t index)> key{};
   // Called once per item, in any order, never from two threads at once. Return false to stop.
   std::function<bool(std::int64_t index, const std::string& result)> done;
-  // Called with the number of results from the store when those are done; may be empty.
+  // Called when the results found in the store are done, with their number; may be empty.
   std::function<void(std::int64_t known)> begun;
 };
 
-// Evaluates the list; `store` may be null. Returns when all items are done (and stored), or `done`
-// has returned false. The error is a sentence: the store cannot be written, or ranks cannot be
-// reached.
+// Evaluates the list; `store` may be null. Returns when all items are done (and stored), or when
+// `done` has returned false. An error is a sentence: the store cannot be written, or ranks cannot
+// be reached.
 tl::expected<void, std::string> Evaluate(const EvaluationList& list, WorkerPool& pool,
                                          ResultStore* store);
 
-// Bounds and forecasts of plans, many at a time. They are computed on a worker pool, and expensive
-// ones are kept in a store.
+// Bounds and forecasts of plans, many at a time. They are computed on a worker pool, and results
+// that are expensive to compute are kept in a store.
 
-// The work for these queries. `problem` must outlive it.
+// The work that answers queries of Answers. `problem` must outlive it.
 Work WorkOf(const SearchProblem& problem);
 
 class Answers {
  public:
-  // The pool must run WorkOf `problem`. `store` may be null; it holds bounds of programs and
-  // forecasts by `key`, which must contain everything that they depend on besides the store's
-  // facts. All arguments must outlive this. All functions return an error as a sentence: the store
-  // cannot be written, or ranks cannot be reached.
+  // The pool must run the result of WorkOf(problem). `store` may be null; it contains bounds from
+  // programs, and forecasts, by `key`. In addition to the store's facts, `key` must include
+  // everything on which these results depend. All arguments must outlive this object. All functions
+  // return an error as a sentence: the store cannot be written, or ranks cannot be reached.
   Answers(const SearchProblem& problem, WorkerPool& pool, ResultStore* store = nullptr,
           std::function<std::string(std::int64_t plan)> key = {});
 
@@ -61,14 +61,14 @@ class Answers {
   // Whether work was stopped early (base/stop.h). Results are then incomplete and must not be used,
   // except those that Screen has already passed to `done`.
   bool stopped() const { return stopped_; }
-  // Screens all families. `done` is called once for each, with its index, in any order, never from
-  // two threads at once. If it returns false, the remaining families are not screened.
+  // Screens all families. `done` is called once for each family, with its index, in any order,
+  // never from two threads at once. If it returns false, the remaining families are not screened.
   tl::expected<void, std::string> Screen(
       const std::function<bool(std::int64_t family, Screened)>& done);
   // Screens all plans of each of these families.
   tl::expected<std::vector<std::vector<Screened>>, std::string> ScreenMembers(
       const std::vector<std::int64_t>& families);
-  // In the order of `plans`.
+  // Returns results in the order of `plans`.
   tl::expected<std::vector<Screened>, std::string> Sharpen(const std::vector<std::int64_t>& plans);
   tl::expected<std::vector<Outcome>, std::string> Simulate(const std::vector<std::int64_t>& plans);
 

@@ -20,41 +20,42 @@
 
 namespace stepcast::planner {
 
-// Lower bounds of a plan's step time and memory, at a small part of the cost of its forecast. They
-// are proved from the simulator's rules, not fitted to its results (docs/planning.md has the
-// proofs), and tested against it over random plans of every framework.
+// Lower bounds of a plan's step time and memory, at a small fraction of the cost of a forecast.
+// They are proved from the simulator's rules, not fitted to its results (docs/planning.md contains
+// the proofs), and are tested against the simulator over random plans of every framework.
 
-// Bounds of a pipeline, from the work of its chunks and the order in which stages run them.
+// Bounds for a pipeline, from the work of its chunks and the order in which stages run passes.
 
 // One micro-batch through one chunk.
 struct ChunkWork {
-  parallel::PassDurations passes;  // picoseconds; its kernels, uncontended, one after the other
+  parallel::PassDurations passes;  // picoseconds: uncontended kernels, one after the other
   Bytes saved;                     // bytes kept from forward to backward
-  // Peak of live bytes during its backward: saved values of the layers up to the one whose backward
-  // runs, recomputed values, temporaries.
+  // Peak of live bytes during the chunk's backward: saved values of the layers up to the one whose
+  // backward runs, recomputed values, temporaries.
   Bytes backward;
   friend bool operator==(const ChunkWork&, const ChunkWork&) = default;
 };
 
-// Lower bound of the step time. The stage of the first chunk begins a step after its previous step.
-// Other stages get their micro-batches from it, and its last backward waits for theirs. Messages,
-// collectives, hosts and contention only add time.
+// Lower bound of the step time. The stage of the first chunk begins each step after its previous
+// step. Other stages get their micro-batches from it, and its last backward waits for theirs.
+// Messages, collectives, hosts and contention only add time.
 Time PipelineStepTime(const parallel::PipelineSchedule& schedule,
                       std::span<const ChunkWork> chunks);
 
-// By stage: lower bounds of live activations. A pass begins after the earlier passes of the stage
-// have been issued, when the values saved by micro-batches in flight are alive.
+// By stage: lower bounds of live activations. When a pass begins, the earlier passes of the stage
+// have been issued, and the values saved by micro-batches in flight are alive.
 std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedule,
                                        std::span<const ChunkWork> chunks);
 
 struct Bound {
-  Time step_time{};  // at most that of the forecast
+  Time step_time{};  // at most the forecast's step time
   Bytes memory{};    // at most the forecast's peak
   Bytes needed{};    // at most the forecast's reserved memory plus memory outside the allocator
-  bool fits = true;  // false: the forecast does not fit
+  bool fits = true;  // false: proves that the plan does not fit
   bool fits_host = true;       // the same for host memory
   double fit_probability = 1;  // at least the forecast's
-  // Memory needed beyond the capacity, at least; if negative, at most this much stays free.
+  // At least this much memory is needed beyond the capacity; if negative, at most this much stays
+  // free.
   Bytes over{};
 };
 
@@ -67,18 +68,18 @@ class Bounds {
   Bounds& operator=(Bounds&&) noexcept;
 
   // A bound from data that plans share: the kernels of a micro-batch, priced once for all plans
-  // that have them, and the textbook's states. Takes microseconds. Errors: as cost::Price, for
-  // kernels only.
+  // with the same kernels, and the textbook's states. Takes microseconds. Errors: those of
+  // cost::Price, for kernels only.
   //  time    kernels of the model run one after the other on the compute stream, each no faster
   //          than uncontended
   //  memory  states that are never released, plus the activations that are alive at once, or full
   //          gradients if the stage keeps them
   Result<Bound> OfKernels(const scenario::Scenario& scenario);
 
-  // A bound from the plan's own step program with its prices; it is lowered and priced but not
-  // simulated. For several stages, it follows from their schedule, the uncontended time of passes,
-  // and the stages' programs. Costs a tenth to a quarter of a forecast, and is never below
-  // OfKernels. Errors: as cost::Price.
+  // A bound from the plan's own step program with its prices, which is lowered and priced but not
+  // simulated. For several stages, the bound follows from their schedule, the uncontended time of
+  // passes, and the stages' programs. Costs a tenth to a quarter of a forecast, and is never below
+  // OfKernels. Errors: those of cost::Price.
   //  time    the larger of two: the program without contention, where every operation takes its
   //          uncontended time and waits only for streams, communicators, events and the host; and
   //          the compute stream with the least slowdown that concurrent operations must cause
@@ -91,16 +92,16 @@ class Bounds {
 
   struct OfItsProgram {
     Bound bound;
-    // 128 bits that are equal for programs that run alike: the same operations by stream, duration
-    // and demand, the same buffers and events in the same order. Different programs practically
-    // never share them. Empty if not requested, or if the result depends on more (cluster.network
-    // is not analytic).
+    // A 128-bit digest that is equal for programs that run alike: the same operations by stream,
+    // duration and demand, and the same buffers and events in the same order. Other programs
+    // practically never have the same digest. Empty if not requested, or if the result also depends
+    // on other data (cluster.network is not analytic).
     std::string digest;
   };
   Result<OfItsProgram> LookAtProgram(const scenario::Scenario& scenario, bool digest);
 
  private:
-  // Raises the bound `bound` of a plan with several stages by its schedule and the stages'
+  // Raises the bound `bound` of a plan with several stages, using its schedule and the stages'
   // programs. `digest`: as in LookAtProgram.
   Result<OfItsProgram> OfPipeline(const scenario::Scenario& scenario, Bound bound, bool digest);
 
@@ -120,8 +121,8 @@ class FirstBounds {
   FirstBounds& operator=(FirstBounds&&) noexcept;
 
   // Uses only these settings of data parallelism: the framework, the ZeRO stage, the ranks that
-  // share states, and offload. Errors: as cost::Price, for kernels and tensor-parallel collectives
-  // only.
+  // share states, and offload. Errors: those of cost::Price, for kernels and tensor-parallel
+  // collectives only.
   //  time    the passes of each stage's micro-batches, one after the other, after the passes that
   //          bring its first micro-batch and before those that return its last; a pass takes at
   //          least its uncontended kernels and the collectives that they wait for
@@ -130,12 +131,12 @@ class FirstBounds {
   Result<Bound> Of(const scenario::Scenario& scenario);
 
   // Lower bounds of the time of one micro-batch in one chunk of a pipeline: its uncontended
-  // kernels, and the collectives inside layers that they wait for.
+  // kernels, and the collectives inside layers for which they wait.
   struct Passes {
     Time forward, backward;
   };
-  // The passes of all chunks, in layer order. Empty if passes do not run one after the other: if
-  // backward has two parts, or two passes run in turns. Errors: as Of.
+  // The passes of all chunks, in layer order. Empty if passes do not run one after the other,
+  // because backward has two parts or two passes run in turns. Errors: those of Of.
   Result<std::vector<Passes>> PassesOf(const scenario::Scenario& scenario);
 
  private:
@@ -146,15 +147,15 @@ class FirstBounds {
 // Step programs of many micro-batches, without writing all of them.
 
 // Instructions [first, last) of the step represent `more` additional repetitions of themselves,
-// after themselves. Another repetition precedes them. In each repetition, a wait refers to the
-// record at the same distance before it; the events may differ.
+// which follow them; another repetition precedes them. In each repetition, a wait refers to the
+// record at the same distance before the wait; the events may differ.
 struct Repeated {
   std::size_t first = 0, last = 0;
   std::int64_t more = 0;
 };
 
-// By instruction of the step: the record that it waits for, if that is in the same step. kNoSource:
-// none, or it does not wait.
+// By instruction of the step: the record for which it waits, if that is in the same step.
+// kNoSource: there is none, or the instruction does not wait.
 inline constexpr std::size_t kNoSource = static_cast<std::size_t>(-1);
 std::vector<std::size_t> SourcesOfWaits(const program::Program& program);
 
@@ -164,33 +165,34 @@ struct ShortProgram {
 };
 
 // The programs of lowering::Lower for the scenario, with fewer micro-batches if those in the middle
-// of a step repeat. Repetition means: the instructions and their table entries are the same, except
+// of a step repeat. That means: the instructions and their table entries are the same, except
 // events, uses (Instruction::first_use), labels and micro-batch numbers; and waits refer to
 // corresponding records. The middle of the shorter program is checked. If it does not repeat, or
 // the step is short, the whole program is lowered.
 ShortProgram LowerShort(const scenario::Scenario& scenario);
 
 // Bounds of a step program's simulation, in one pass over its instructions. A repeated part is
-// walked until an iteration equals the previous one, which then counts for the rest.
+// processed until an iteration equals the previous one, which then represents the remaining ones.
 
-// Lower bound of the step time: every operation takes its uncontended duration. No operation takes
-// less. Streams, communicators, events and the host are sums and maxima of such times, so a longer
-// operation makes none start earlier. `counts_collectives`: false if the network is simulated;
-// prices of collectives are then no bound, and collectives take no time.
+// Lower bound of the step time: every operation takes its uncontended duration, which is the
+// shortest possible. Streams, communicators, events and the host are sums and maxima of such times,
+// so a longer operation makes no other start earlier. `counts_collectives`: false if the network is
+// simulated; prices of collectives are then no bound, and collectives take no time.
 Time UncontendedStepTime(const program::Program& program, const cost::Prices& prices, bool barrier,
                          bool counts_collectives, const Repeated& repeated = {});
 
 // Lower bound of the time from the end of a step's last backward kernel to the start of the next
-// step's first forward kernel. It is the longest chain of dependent operations issued between the
-// two that starts after the backward kernel and that the forward kernel waits for.
+// step's first forward kernel. It is the longest chain of dependent operations, issued between the
+// two kernels, that starts after the backward kernel and for which the forward kernel waits.
 // `counts_collectives`: as above.
 Time TimeBetweenSteps(const program::Program& program, const cost::Prices& prices,
                       bool counts_collectives);
 
 // Lower bound of the compute stream's time, one operation after the other, with the least
 // contention. An operation that needs all of a resource (its share is 1) is slowed by the shares of
-// concurrent operations on that resource. A communicator or stream runs one operation at a time, so
-// it avoids such operations only while it runs others or is idle, and that time is limited.
+// concurrent operations on that resource. A communicator or another stream runs one operation at a
+// time. It avoids slowing such operations only while the compute stream runs other operations or is
+// idle, and that time is limited.
 Time ContendedComputeTime(const program::Program& program, const cost::Prices& prices,
                           bool counts_collectives, const Repeated& repeated = {});
 
@@ -209,14 +211,14 @@ struct StageParameters {
 // Whether a pipeline stage's whole gradients and the step's peak activations are alive at the same
 // time. FSDP2 keeps a stage's gathered gradients until they are reduced after the last micro-batch.
 // The peak of activations recurs after each chunk has run a backward if the schedule then still
-// alternates forwards and backwards, which needs enough micro-batches (named_schedules_test).
+// alternates forwards and backwards, which requires enough micro-batches (named_schedules_test).
 bool KeepsGatheredGradients(const scenario::Scenario& scenario);
 
-// States plus the larger of gradients and activations, or plus both if `keeps_gradients`.
+// States plus the larger of gradients and activations; with `keeps_gradients`, plus both.
 Bytes MemoryBeside(const scenario::Scenario& scenario, const StageParameters& stage,
                    Bytes activations, bool keeps_gradients);
 
-// Sets in `bound` whether its memory, with `communicators`, can fit.
+// Sets in `bound` whether its memory fits, given the number of communicators.
 void SayWhetherItFits(const scenario::Scenario& scenario, int communicators, Bound& bound);
 
 }  // namespace stepcast::planner

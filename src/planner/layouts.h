@@ -19,8 +19,8 @@
 #include "src/scenario/scenario.h"
 
 // Layouts: how a job's ranks divide model, sequences and batch, and which layouts are legal. The
-// rules are those of plan::Check. A layout is legal if no rule about the layout alone refuses it
-// for some micro-batch.
+// rules are those of plan::Check. A layout is legal if, for some micro-batch, no rule about the
+// layout alone rejects it.
 namespace stepcast::planner {
 
 // The kinds of parallelism other than data parallelism.
@@ -33,55 +33,56 @@ struct Layout {
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
   std::int64_t pipeline = 1;
-  std::string schedule{};  // empty: the default, or no pipeline
+  std::string schedule{};  // empty: the default schedule, or no pipeline
   std::int64_t virtual_stages = 1;
-  // Equal pipeline parts count the embedding, or the head with the loss, as a block.
+  // When pipeline parts are made equal, the embedding, or the head with the loss, counts as a
+  // block.
   bool counts_embedding = false, counts_loss = false;
   std::int64_t context = 1;
   model::ContextMethod context_method = model::ContextMethod::kRing;
-  std::int64_t context_inner = 0;  // for the hierarchical method
+  std::int64_t context_inner = 0;  // for the hierarchical exchange
   std::int64_t expert = 1;
   std::int64_t expert_tensor = 1;
-  std::int64_t data = 1;  // the devices over the other degrees
+  std::int64_t data = 1;  // number of devices divided by the other degrees
 
   std::int64_t ranks_per_replica() const { return tensor * pipeline * context; }
   friend auto operator<=>(const Layout&, const Layout&) = default;
 };
 
-// A setting of `parallelism` that is part of a layout, in the order of choice.
+// A setting of `parallelism` that is part of a layout, in the order in which settings are chosen.
 struct LayoutKey {
   const char* key;  // "parallelism.tensor"
   ParallelKind kind;
   std::string (*text)(const Layout& layout);  // the value as written in a scenario
-  // Sets a value; "null" is the default. False: not a valid value.
+  // Sets a value; "null" is the default. Returns false if the value is invalid.
   bool (*take)(Layout& layout, std::string_view text);
   bool (*used)(const Layout& layout);  // whether it has an effect in the layout
 };
 std::span<const LayoutKey> LayoutKeys();
 const LayoutKey* FindLayoutKey(std::string_view key);  // nullptr: not a setting of layouts
 
-// Smallest part of a sequence, in tokens, unless smaller ones are requested.
+// Minimum size of a part of a sequence, in tokens, unless smaller parts are requested.
 inline constexpr std::int64_t kLeastContextTokens = 1024;
 
 // The scenario's own layout.
 Layout LayoutOf(const plan::Plan& plan);
 
-// Selects layouts of the plans of one framework at one ZeRO stage on `devices` devices.
+// Selects layouts for plans of one framework at one ZeRO stage on `devices` devices.
 struct LayoutQuestion {
   const scenario::Scenario& scenario;
   const plan::Facts& facts;  // of the scenario
   plan::Framework framework{};
   int stage = 0;
   std::int64_t devices = 1;
-  // The ranks are all devices; if false, `parallelism.data` varies separately.
+  // The plans use all devices as ranks; if false, `parallelism.data` varies separately.
   bool fills = true;
   std::span<const ParallelKind> kinds{};  // kinds of parallelism that may have other degrees than 1
-  // The blocks per stage are set elsewhere.
+  // The blocks per stage are set by another setting.
   bool stage_layers_vary = false;
-  bool own_stage_layers = false;  // the scenario sets them, for its own number of stages
+  bool own_stage_layers = false;  // the scenario sets stage_layers, for its own number of stages
   bool compiles = false;          // plans have training.compile
   // By LayoutKey::key: requested values. For other keys, all legal values and the scenario's own
-  // are tried.
+  // value are tried.
   const std::map<std::string, std::vector<std::string>, std::less<>>* given = nullptr;
 };
 
@@ -89,14 +90,15 @@ class LayoutRules {
  public:
   explicit LayoutRules(const LayoutQuestion& question);
 
-  // All legal layouts, in the order of the values of LayoutKeys, with the last varying fastest.
+  // Returns all legal layouts, in the order of the values of LayoutKeys; the last key varies
+  // fastest.
   std::vector<Layout> Legal() const;
-  // The first broken rule of a layout; nothing: it is legal.
+  // The first rule that a layout breaks. Empty: the layout is legal.
   std::optional<plan::Violation> WhyNot(const Layout& layout) const;
-  // The micro-batch sizes, of `sizes`, that some plan of the layout can have.
+  // Those of the micro-batch sizes `sizes` that some plan with the layout can have.
   std::vector<std::int64_t> MicroBatches(const Layout& layout,
                                          const std::vector<std::int64_t>& sizes) const;
-  // Whether the framework's overlap of layers' collectives and products is possible.
+  // Whether the framework can overlap layers' collectives with products in this layout.
   bool Overlaps(const Layout& layout) const;
   // Whether the scenario's stage_layers match the layout's stages.
   bool KeepsStageLayers(const Layout& layout) const;

@@ -9,8 +9,8 @@
 
 namespace stepcast::planner {
 
-// A T for each thread that asks for one, made at its first call. All are destroyed with this
-// object.
+// One T for each thread that calls Own, created at the thread's first call. All are destroyed with
+// this object.
 template <typename T>
 class PerThread {
  public:

@@ -13,10 +13,10 @@
 // Plans as a search sees them: numbers with bounds and forecasts.
 namespace stepcast::planner {
 
-// A plan's scenario, or why it is illegal.
+// A plan's scenario, or the reason why the plan is illegal.
 struct LoadedPlan {
   const scenario::Scenario* scenario = nullptr;  // valid until the thread loads another plan
-  // Describe the first mistake; empty if there is a scenario.
+  // These describe the first mistake; empty if there is a scenario.
   std::string code{}, message{}, hint{};
   // Only rules about settings that vary within a family are broken.
   bool by_inner = false;
@@ -28,13 +28,13 @@ struct PlanSource {
   std::vector<std::int64_t> families{};
   // Loads a plan. Thread-safe, like the next function.
   std::function<LoadedPlan(std::int64_t)> load;
-  // Loads what the plans of a plan's family have in common (PlanSpace::FamilySettings).
+  // Loads the settings that all plans of a plan's family share (PlanSpace::FamilySettings).
   std::function<LoadedPlan(std::int64_t)> load_family{};
-  // Whether a plan with a lower number differs only in data_parallel.accumulate_unsharded, which is
-  // false there.
+  // Whether there is a plan with a lower number that differs only in
+  // data_parallel.accumulate_unsharded, which is false in that plan.
   std::function<bool(std::int64_t)> has_twin;
-  // Equal for plans that differ only in settings of data parallelism other than framework and
-  // stage. Null: forecasts are not shared between plans.
+  // A text that is equal for plans that differ only in settings of data parallelism, except
+  // framework and stage. Null: forecasts are not shared between plans.
   std::function<std::string(std::int64_t)> kind{};
   // If plan 0 is the scenario's own: its forecast, if known, and whether another plan equals it.
   std::optional<Outcome> own{};

@@ -7,11 +7,11 @@
 #include "src/planner/plan_space.h"
 #include "src/scenario/scenario.h"
 
-// The parts of PlanSpace::Around; only for its use.
+// The parts of PlanSpace::Around. Only PlanSpace::Around uses this header.
 namespace stepcast::planner {
 
 struct BuiltSpace {
-  std::vector<PlanPart> parts;  // without numbers
+  std::vector<PlanPart> parts;  // plan numbers are not set
   LayoutsGiven given;
   std::vector<std::string> notes;
   std::vector<HeldSetting> held;

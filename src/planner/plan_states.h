@@ -13,9 +13,9 @@ namespace stepcast::planner {
 enum class Verdict : std::uint8_t {
   kIllegal,
   kSame,        // another plan behaves identically
-  kDoesNotFit,  // by its bound
-  kTooSlow,     // misses the deadline, by its bound
-  kBound,       // provably not among the best, and the best plan has no more memory and GPUs
+  kDoesNotFit,  // according to its bound
+  kTooSlow,     // misses the deadline, according to its bound
+  kBound,       // provably not among the best, and the best plan needs no more memory and GPUs
   kDominated,   // another plan is at least as fast, with no more memory and GPUs
   kOpen,        // undecided: the search ended early
   kSimulated,
@@ -30,19 +30,19 @@ struct PlanState {
   Bound bound;          // the tightest bound computed
 };
 
-// The states of all plans. The plans of a family share one state until they are evaluated
-// individually.
+// The states of all plans. The plans of a family share one state until they are evaluated one by
+// one.
 class PlanStates {
  public:
   struct Family {
     std::int64_t first = 0, plans = 1;
-    PlanFacts facts;  // the same for each plan
+    PlanFacts facts;  // the same for all plans of the family
     PlanState whole;
-    std::vector<PlanState> members;  // empty: all have the state `whole`
+    std::vector<PlanState> members;  // empty: all plans have the state `whole`
   };
 
   PlanStates() = default;
-  // Families begin at `firsts` and end before the next one. Empty: each plan is a family.
+  // Families begin at `firsts`, and each ends before the next. Empty: each plan is a family.
   PlanStates(std::int64_t plans, const std::vector<std::int64_t>& firsts);
 
   std::int64_t plans() const { return plans_; }
@@ -50,7 +50,7 @@ class PlanStates {
   Family& At(std::size_t family) { return families_[family]; }
   std::size_t IndexOf(std::int64_t plan) const;
   const Family& FamilyOf(std::int64_t plan) const { return families_[IndexOf(plan)]; }
-  // Whether the plan's family has several plans that still share one state.
+  // Whether the plan's family has several plans, which still share one state.
   bool Together(std::int64_t plan) const {
     const Family& family = FamilyOf(plan);
     return family.plans > 1 && family.members.empty();
@@ -59,8 +59,8 @@ class PlanStates {
   const PlanState& Of(std::int64_t plan) const;
   const PlanFacts& FactsOf(std::int64_t plan) const { return FamilyOf(plan).facts; }
 
-  // Calls visit(plan, count, state, facts) for single plans and for families that share one state
-  // (with their first plan), in plan order.
+  // Calls visit(plan, count, state, facts) in plan order, for single plans and for families whose
+  // plans share one state (then `plan` is the family's first plan).
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     for (const Family& family : families_) {

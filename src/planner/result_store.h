@@ -17,14 +17,14 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-// Results by key in a file (SQLite; docs/formats.md) that is written as they arrive, so that an
-// interrupted search can resume. A result is in the file within milliseconds of Put, complete. The
-// file survives the end of the process, and all but the last moments survive a crash of the
-// machine.
+// Results by key in a file (SQLite; docs/formats.md) that is written as results arrive, so that an
+// interrupted search can continue. Each result is completely in the file within milliseconds of
+// Put. The file survives the end of the process; if the machine crashes, only the results of the
+// last moments are lost.
 namespace stepcast::planner {
 
-// An input of a store's results besides their keys: the program, an input file, a setting. A store
-// is valid for one list of facts.
+// A fact on which a store's results depend in addition to their keys: the program, an input file, a
+// setting. A store is valid for one list of facts.
 struct StoreFact {
   std::string name;   // "grid", "file models/gpt2.yaml"; unique in the list
   std::string value;  // shown if it differs, unless it is a digest
@@ -32,8 +32,8 @@ struct StoreFact {
   friend bool operator==(const StoreFact&, const StoreFact&) = default;
 };
 
-// Why a store cannot be opened: wrong input (the file is something else, belongs to another run, or
-// cannot be written), or a failure (no disk space, another process has it open).
+// Why a store cannot be opened: wrong input (the file is not a store, belongs to another run, or
+// cannot be written), or a failure (no disk space, or another process has opened the store).
 struct StoreFault {
   Diagnostics wrong_input;  // empty: a failure
   std::string failure;
@@ -52,17 +52,18 @@ class ResultStore {
 
   // The following functions are thread-safe.
   std::optional<std::string> Find(const std::string& key);
-  // Stores a result; a thread of the store writes it. An existing key keeps its result.
+  // Stores a result, which a thread of the store writes. If the key exists, its result stays
+  // unchanged.
   void Put(std::string key, std::string result);
   // Call if a result cannot be decoded: later runs must not use the file.
   void MarkDamaged() { damaged_ = true; }
-  // MarkDamaged was called, or SQLite found the file malformed.
+  // Whether MarkDamaged was called, or SQLite found the file malformed.
   bool damaged() const { return damaged_.load(); }
   // Whether everything could be written so far. If not, nothing more is written; Finish says why.
   bool good() const { return good_.load(); }
 
-  // Waits until everything is written. An error is a sentence with the system's reason; results
-  // written before it remain valid.
+  // Waits until everything is written. An error is a sentence with the system's reason. Results
+  // written earlier remain valid.
   tl::expected<void, std::string> Finish();
 
   // Number of results in the file; safe in signal handlers.
@@ -96,11 +97,11 @@ class ResultStore {
   bool Write(const std::vector<std::pair<std::string, std::string>>& results);
 
   const std::string path_;    // as given by the caller, for messages
-  const std::string target_;  // the same with links resolved
+  const std::string target_;  // `path_` with links resolved
   std::mutex connection_mutex_;
   std::unique_ptr<sqlite3, Close> connection_;
   Statement find_, put_;  // guarded by connection_mutex_, like the connection; destroyed before it
-  int system_error_ = 0;  // of the last failed statement, if it had one; likewise
+  int system_error_ = 0;  // of the last failed statement, or 0; guarded by connection_mutex_
 
   std::atomic<std::int64_t> kept_{0};
   std::atomic<bool> good_{true};
@@ -109,9 +110,9 @@ class ResultStore {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::pair<std::string, std::string>> waiting_;  // guarded by mutex_
-  bool writing_ = false;                                      // likewise
-  bool ending_ = false;                                       // likewise
-  std::string failure_;                                       // likewise
+  bool writing_ = false;                                      // guarded by mutex_
+  bool ending_ = false;                                       // guarded by mutex_
+  std::string failure_;                                       // guarded by mutex_
   std::thread writer_;
 };
 

@@ -13,7 +13,7 @@ namespace stepcast::planner {
 
 // Compares steps with different numbers of tokens.
 
-// An exact fraction. For equal tokens, its order is that of the step times.
+// An exact fraction. For equal numbers of tokens, the order is that of the step times.
 struct TimePerToken {
   std::int64_t time = 0;  // of a step, in picoseconds
   std::int64_t tokens = 1;
@@ -29,7 +29,7 @@ struct TimePerToken {
   }
 };
 
-// The time per token of a step.
+// The time per token for a step.
 
 TimePerToken TimePerTokenOf(const PlanFacts& facts, Time step_time);
 
@@ -45,7 +45,7 @@ struct Score {
   friend bool operator>(const Score& a, const Score& b) { return b < a; }
 };
 
-// The compared quantity as one number.
+// The compared quantity, as one number.
 double MeasureOf(const Score& score);
 
 struct Point {
@@ -54,20 +54,20 @@ struct Point {
   std::int64_t plan = 0;
 };
 
-// Whether `a` is at least as good in everything, and better in something or first among equals. A
-// point that dominates a bound dominates every plan with that bound.
+// Whether `a` is at least as good as `b` in everything, and either better in something or first
+// among equals. A point that dominates a bound dominates every plan with that bound.
 bool Dominates(const Point& a, const Point& b);
-// Whether a point of the front dominates it.
+// Whether a point of the front dominates `point`.
 bool IsDominated(const Point& point, const std::vector<Point>& front);
-// Adds the point unless it is dominated, and removes the points that it dominates.
+// Adds the point unless the front dominates it, and removes the points that it dominates.
 void AddToFront(const Point& point, std::vector<Point>& front);
 
-// Whether a plan fits, given additional memory for a what-if and the headroom that must stay free.
+// Whether a plan fits, given the goal's additional memory (for a what-if) and required headroom.
 bool FitsWith(const Goal& goal, const PlanFacts& facts, bool fits, bool fits_host, Bytes over);
 
 double GpuSecondsPerToken(const PlanFacts& facts, Time step_time);
 
-// The plan's score by the goal; smaller is better.
+// The plan's score for the goal; smaller is better.
 Score ScoreOf(const Goal& goal, const PlanFacts& facts, std::int64_t plan, Time step_time,
               Bytes memory);
 

@@ -15,8 +15,8 @@
 #include "src/planner/search_problem.h"
 #include "tl/expected.hpp"
 
-// Finds the best of many plans without simulating all of them, and proves that none was missed
-// (docs/planning.md). Plans are numbers here, with bounds and forecasts.
+// Finds the best of many plans without simulating all of them, and proves that no better plan was
+// missed (docs/planning.md). Here, plans are numbers with bounds and forecasts.
 namespace stepcast::planner {
 
 enum class Target : std::uint8_t {
@@ -33,7 +33,7 @@ const char* Name(Target target);  // "step_time", "throughput", "gpus", "cost", 
 struct Goal {
   Target target = Target::kStepTime;
   forecast::TrainingTarget training;
-  // For a what-if: additional device memory, as a fraction.
+  // For a what-if: additional device memory, as a fraction of the device's memory.
   double spare_memory = 0;
   // Memory that must stay free on each device: an absolute amount and a fraction.
   Bytes headroom{};
@@ -42,44 +42,44 @@ struct Goal {
 
 // Progress of a search.
 struct SearchProgress {
-  std::int64_t screened = 0, families = 0;  // families with bounds, and all families
-  std::int64_t simulated = 0;               // plans
-  std::int64_t looked_at = 0;               // how often a plan got a tighter bound or a forecast
-  // Plans and families whose bounds are better than the best result so far. -1: not known yet.
+  std::int64_t screened = 0, families = 0;  // number of families with bounds, and of all families
+  std::int64_t simulated = 0;               // number of plans
+  std::int64_t looked_at = 0;               // times that a plan got a tighter bound or a forecast
+  // Number of plans and families whose bounds are better than the best result so far. -1: unknown.
   std::int64_t open = -1;
 };
 
 struct SearchOptions {
-  int best = 5;   // number of plans to rank
-  int exact = 0;  // how many of them are proved; the others are the best simulated ones; 0: all
+  int best = 5;        // number of plans to rank
+  int exact = 0;       // number of these that are proved; the others are the best simulated; 0: all
   bool pareto = true;  // also find the front
-  int threads = 0;     // of this process; 0: one for each core
-  // Equal for plans that differ only in settings that may have no effect. Among such plans that tie
-  // (Tied), only the first is ranked. Null: each plan is ranked.
+  int threads = 0;     // number in this process; 0: one for each core
+  // A text that is equal for plans that differ only in settings that may have no effect. Among such
+  // plans that tie (Tied), only the first is ranked. Null: each plan is ranked.
   std::function<std::string(std::int64_t plan)> kind{};
-  // The group of a plan, below `groups`. The search begins with the best of each group. Plans of
-  // one family have one group.
+  // The number of a plan's group, below `groups`. The search begins with the best plan of each
+  // group. All plans of a family are in the same group.
   std::function<int(std::int64_t plan)> group{};
   int groups = 0;
   // simulated first, so that no answer is worse; -1: none
   std::int64_t own = -1;
-  // Restricts the plans; null: all. For a family, either all plans or none.
+  // Restricts the search to these plans; null: all. Includes either all plans of a family or none.
   std::function<bool(std::int64_t plan)> among{};
-  // Asked from time to time: whether to end with the results so far.
+  // Called from time to time: whether to end with the results so far.
   std::function<bool()> enough{};
-  // The search will be ended early, so it looks for good answers first.
+  // The search will be ended early, so it must find good plans first.
   bool anytime = false;
-  // Asked from time to time: whether to continue with the families that have bounds, leaving the
-  // others open; null: as `enough`.
+  // Called from time to time: whether to continue with only the families that have bounds, and
+  // leave the others open. Null: use `enough`.
   std::function<bool()> bounded_enough{};
   // Called from time to time; never from two threads at once.
   std::function<void(const SearchProgress&)> progress{};
 };
 
-// Illegal plans with one code.
+// Illegal plans with the same error code.
 struct IllegalReason {
   std::int64_t count = 0;
-  // By message of the first mistake: number of plans, and a hint.
+  // By message of the first mistake: the number of plans, and a hint.
   struct Refused {
     std::int64_t count = 0;
     std::string hint;
@@ -94,42 +94,43 @@ struct IllegalReason {
   }
 };
 
-// The best of a group of plans.
+// The best plan of a group.
 struct GroupBest {
   std::int64_t plans = 0;  // number of plans that may be legal
   std::int64_t best = -1;  // the best found; -1: none is eligible
-  // Lower bound of every plan's time (per token) in the group, relative to the best one's. 1: the
-  // best is optimal.
+  // Lower bound of the time (per token) of every plan in the group, relative to the time of `best`.
+  // 1: `best` is optimal.
   double least = 0;
-  // if there is no best: the plan that lacks the least memory, by bounds
+  // if there is no best plan: the one that lacks the least memory, by bounds
   std::int64_t nearest = -1;
 };
 
 struct SearchResult {
-  // Ranked by the goal; ties in the ranking go to the lower number. Exact up to
-  // SearchOptions::exact: equal to an exhaustive search. With SearchOptions::kind, plans that tie
-  // with an earlier one are left out; at most kMostRanked plans are considered, so fewer than
-  // requested may be ranked. If the search was ended early: the best found.
+  // Ranked by the goal; ties in the ranking go to the lower number. Up to SearchOptions::exact, the
+  // ranking equals that of an exhaustive search. With SearchOptions::kind, plans that tie with an
+  // earlier one are left out; at most kMostRanked plans are considered, so fewer plans than
+  // requested may be ranked. If the search was ended early: the best plans found.
   std::vector<std::int64_t> best;
-  // By ranked plan: the simulated plans that tie with it and were left out, ascending.
+  // For each ranked plan: the simulated plans that tie with it and were left out, ascending.
   std::map<std::int64_t, std::vector<std::int64_t>> ties;
-  // Ordered by GPUs, then step time (per token). No eligible plan is at least as good in step time
-  // (per token), memory and GPUs; of equal ones the first is kept. Plans that are not safe are
-  // included only if the best is not safe either. Exact. Empty if not requested or not proved.
+  // The front, ordered by GPUs, then step time (per token). No eligible plan is at least as good as
+  // these in step time (per token), memory and GPUs; among equal plans the first is kept. Plans
+  // that are not safe are included only if the best plan is not safe either. Exact. Empty if not
+  // requested or not proved.
   std::vector<std::int64_t> pareto;
-  // If no plan fits and meets the deadline: the plans closest to that.
+  // If no plan both fits and meets the deadline: the plans closest to doing so.
   std::vector<std::int64_t> nearest;
   std::vector<GroupBest> groups;
   // False: the search ended before everything was proved. `open` plans may then be better than the
-  // best, by at most the fraction 1 - `least` of its time (per token).
+  // best, by at most the fraction 1 - `least` of the best plan's time (per token).
   bool proved = true;
   std::int64_t open = 0;
   double least = 1;
   PlanStates states;
   std::map<std::int64_t, Outcome> outcomes;  // for simulated plans
-  // Screened::program of plans with tight bounds, if known.
+  // Screened::program, if known, for plans whose bounds come from their programs.
   std::map<std::int64_t, std::string> programs;
-  std::int64_t shared = 0;  // number of simulated plans that share another's outcome
+  std::int64_t shared = 0;  // number of simulated plans that share another plan's outcome
   std::map<std::string, IllegalReason> illegal;  // by code
   std::int64_t sharpened = 0;                    // number of plans with bounds from their programs
 
@@ -138,26 +139,28 @@ struct SearchResult {
   bool UnequalTokens() const { return states.UnequalTokens(); }
 };
 
-// Limit of plans considered for the ranking, in order, if many tie with earlier ones; higher if
-// more are requested.
+// Maximum number of plans to consider for the ranking, in order, if many tie with earlier ones;
+// higher if more are requested.
 inline constexpr int kMostRanked = 64;
 
-// Whether `other`, a plan of the same kind and tokens ranked after `plan`, has the same step time
-// within 0.05 % and needs no less memory within 1 %: its different settings then have no effect.
+// Whether the different settings of two plans have no effect: `other`, a plan of the same kind and
+// tokens ranked after `plan`, has the same step time within 0.05 % and needs no less memory within
+// 1 %.
 bool Tied(const Outcome& plan, const Outcome& other);
 
 // The result does not depend on the number of threads and ranks. `known`: the result of an earlier
-// search of the same plans, possibly with another goal; null: none. Errors: those of Answers.
+// search of the same plans, possibly with another goal; null: no earlier search. Errors: those of
+// Answers.
 tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goal,
                                                const SearchOptions& options,
                                                const SearchResult* known = nullptr);
-// The same on the threads of this process.
+// Searches on the threads of this process.
 SearchResult Search(const SearchProblem& problem, const Goal& goal, const SearchOptions& options,
                     const SearchResult* known = nullptr);
 
-// The plans closest to the best, by bounds or forecasts, taken in turn for each rejection reason;
-// only the first of each kind. Plans that do not fit are ranked by the memory they lack (only those
-// with better bounds than the best, if there are any), others by the goal.
+// The plans closest to the best, by bounds or forecasts, taken in turn for each rejection reason,
+// and only the first of each kind. Plans that do not fit are ranked by the memory they lack (only
+// plans with better bounds than the best, if there are any), others by the goal.
 std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal, int count,
                                     const std::function<std::string(std::int64_t)>& kind);
 
@@ -170,13 +173,13 @@ inline bool IsSafe(const Outcome& outcome) {
   return outcome.flushes == 0 && outcome.fit_probability >= kSafeFit;
 }
 
-// Whether a plan with this forecast may be ranked and on the front: it is legal, fits with the
-// headroom, and meets the deadline.
+// Whether a plan with this forecast may be ranked and may be on the front: it is legal, fits with
+// the headroom, and meets the deadline.
 bool Eligible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome);
 
 // Memory that must stay free on a plan's devices.
 Bytes HeadroomOf(const Goal& goal, const PlanFacts& facts);
-// The plan's step as part of the training.
+// The plan's step, as part of the whole training.
 inline forecast::TrainedStep StepOf(const PlanFacts& facts, Time step_time) {
   return {step_time, facts.tokens, facts.gpus};
 }

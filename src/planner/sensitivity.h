@@ -15,22 +15,22 @@
 #include "src/scenario/scenario.h"
 #include "tl/expected.hpp"
 
-// Sensitivity of the best plan: to more of each resource, and to the neighboring values of each
-// setting.
+// Sensitivity of the best plan: the effect of more of each resource, and of the neighboring values
+// of each setting.
 namespace stepcast::planner {
 
 // The best plan with one setting changed to the next value of its axis.
 struct NeighbouringSetting {
   std::string key, from, to;
-  std::string illegal_message;  // empty: it is legal
+  std::string illegal_message;  // empty: the plan is legal
   Outcome outcome;
 };
 
 struct Sensitivity {
-  // The best plan's step with 10 % more of one resource, most effective first; resources without
-  // effect are omitted. The first one is the bottleneck.
+  // Forecasts of the best plan's step with 10 % more of one resource, most effective first;
+  // resources without effect are omitted. The first one is the bottleneck.
   std::vector<forecast::WhatIf> faster;
-  // The best plan if devices had 10 % more memory, if it is another.
+  // The plan that would be best if devices had 10 % more memory; none if it is the same plan.
   std::optional<std::int64_t> with_more_memory;
   Outcome more_memory_outcome;
   std::vector<NeighbouringSetting> neighbours;  // in the order of the settings
@@ -38,8 +38,8 @@ struct Sensitivity {
 
 inline constexpr double kMore = 0.1;
 
-// `screen` and `load` return a plan's first bound and its scenario. Errors: as forecast::Simulate,
-// and as Answers (`failure`).
+// `screen` and `load` return a plan's first bound and its scenario. Errors: those of
+// forecast::Simulate, and those of Answers (`failure`).
 struct SensitivityFault {
   Diagnostics wrong_input;  // empty: a failure
   std::string failure;

@@ -18,7 +18,7 @@
 #include "src/planner/worker_pool.h"
 #include "tl/expected.hpp"
 
-// Forecasts every combination of a grid, on all cores of one machine or of several.
+// Forecasts every combination of a grid, on all cores of one or several machines.
 namespace stepcast::planner {
 
 enum class RowStatus : std::uint8_t { kOk, kIllegal, kDoesNotFit };
@@ -26,24 +26,25 @@ const char* Name(RowStatus status);  // "ok", "illegal", "does_not_fit"
 
 struct SweepRow {
   RowStatus status = RowStatus::kIllegal;
-  Diagnostics faults;  // why the combination is illegal; empty otherwise
-  // Figures of a legal combination, as given by `simulate`.
+  Diagnostics faults;  // why the combination is illegal; empty if it is legal
+  // The forecast of a legal combination, as given by `simulate`.
   Time step_time;
-  std::int64_t tokens = 0;  // that a step trains
-  std::int64_t gpus = 0;    // that train it
+  std::int64_t tokens = 0;  // tokens trained in a step
+  std::int64_t gpus = 0;    // number used for training
   double tokens_per_second_per_gpu = 0;
   std::int64_t global_batch_size = 0, gradient_accumulation = 0;
   double wire_bytes_per_rank = 0;
-  // None for a layer list, and for a sweep with more rows than SweepRun::kMostWithTimes.
+  // None for a layer list, and for a sweep with more than SweepRun::kMostWithTimes rows.
   std::optional<double> mfu{};
   std::optional<Time> exposed_communication{};
   Bytes peak;      // bytes allocated by the allocator
-  Bytes reserved;  // bytes held by the allocator; with `outside`, they decide whether the step fits
+  Bytes reserved;  // bytes reserved by the allocator; with `outside`, they decide whether the step
+                   // fits
   Bytes outside;
-  Bytes capacity;  // of a device
-  // Settings that the combination needs besides its values: cluster.devices.
+  Bytes capacity;  // per device
+  // Settings that the combination needs in addition to its values: cluster.devices.
   Settings added{};
-  // how far reserved and outside memory exceed the device, or offloaded states the node
+  // excess of reserved and outside memory over the device, or of offloaded states over the node
   Bytes over;
 
   forecast::MemoryVerdict verdict = forecast::MemoryVerdict::kDoesNotFit;
@@ -56,35 +57,36 @@ struct SweepRow {
 // and rows are compared by the time per token.
 bool UnequalTokens(const std::vector<SweepRow>& rows);
 
-// The row of a forecast. `has_times`: include where the time goes.
+// Converts a forecast to a row. `has_times`: include the time breakdown.
 SweepRow RowOf(const forecast::Forecast& forecast, const plan::Training& training, bool has_times);
-// The row of an illegal combination.
+// The row for an illegal combination.
 SweepRow RowOf(Diagnostics faults);
 
-// Rows as bytes, for other ranks and stores. Nothing if the bytes are invalid.
+// Converts rows to bytes, for other ranks and stores. Reading returns nothing if the bytes are
+// invalid.
 std::string ToBytes(const SweepRow& row);
 std::optional<SweepRow> ToSweepRow(std::string_view bytes);
 
 // All settings of a row: its values and `added`.
 Settings SettingsOf(const SweepGrid& grid, std::int64_t index, const SweepRow& row);
 
-// Makes the row of one combination. Must be thread-safe.
+// Computes the row of one combination. Must be thread-safe.
 using RowMaker = std::function<SweepRow(const Settings&)>;
-// The same as work: items are settings (ToText), results are rows (ToBytes).
+// The same as work for a pool: items are settings (ToText), results are rows (ToBytes).
 Work WorkOf(RowMaker make_row);
 
-// Called with the number of finished rows, and how many of them came from the store. Never called
-// from two threads at once, but from different ones.
+// Called with the number of finished rows and the number of those that came from the store. Called
+// from different threads, but never from two at once.
 using Progress = std::function<void(std::int64_t done, std::int64_t known)>;
 
 struct SweepResult {
   // One entry per row of the grid, in order, for any number of threads.
   std::vector<SweepRow> rows;
-  std::int64_t known = 0;  // rows that came from the store
+  std::int64_t known = 0;  // number of rows that came from the store
 };
 
-// The pool must run WorkOf. `store` may be null. The error is a sentence: the store cannot be
-// written or read, or ranks cannot be reached.
+// The pool must run the result of WorkOf. `store` may be null. An error is a sentence: the store
+// cannot be written or read, or ranks cannot be reached.
 tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, WorkerPool& pool,
                                              ResultStore* store = nullptr,
                                              const Progress& progress = {});

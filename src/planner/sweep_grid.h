@@ -19,16 +19,17 @@ struct RangeFault {
   std::string hint;
 };
 
-// The values of a range, or its error; nothing if the text is a plain value.
+// The values of a range, or the error in it. Empty if the text is a plain value.
 //  1..64 x2            1, 2, 4, ..., 64: each is 2 times the previous one
 //  1..9 +2             1, 3, 5, 7, 9: each is 2 more than the previous one
 //  5 MiB..100 MiB x2   5 MiB, 10 MiB, ..., 80 MiB
 // Ends and steps are plain decimals, or bytes, times or bandwidths with units; factors are whole
-// numbers. The first end is always a value, the second only if a step reaches it. A text is a range
-// if a number precedes its first "..", so a path such as "../models/gpt2.yaml" is not.
+// numbers. The first end is always a value, the second end only if a step reaches it. A text is a
+// range if a number precedes the first ".." in it, so a path such as "../models/gpt2.yaml" is not a
+// range.
 std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std::string_view text);
 
-// The text without blanks and tabs at its ends.
+// The text without blanks and tabs at its start and end.
 std::string_view Trimmed(std::string_view text);
 
 // The value that removes a key from the scenario, so that its default applies.
@@ -38,13 +39,13 @@ inline constexpr const char* kDefaultValue = "null";
 struct SweepAxis {
   std::string key;
   std::vector<std::string> values;
-  bool all = false;  // every possible value, to be filled in; `values` is empty
+  bool all = false;  // use every possible value, to be filled in later; `values` is empty
 };
 
 // Parses "KEY=V1,V2,...", where a V may be a range (ReadRange), or "KEY=all". Blanks around values
-// are ignored; commas inside brackets, braces or quotes do not separate values ("[1, 2]" is one).
-// Errors: no "=", no key, no values, an empty value, a repeated value, `all` with others, an empty
-// or invalid range.
+// are ignored. Commas inside brackets, braces or quotes do not separate values ("[1, 2]" is one
+// value). Errors: no "=", no key, no values, an empty value, a repeated value, `all` together with
+// values, an empty or invalid range.
 Result<SweepAxis> ParseSweepAxis(std::string_view text);
 
 // Rows are numbered so that the first axis varies slowest.
@@ -59,8 +60,8 @@ class SweepGrid {
   std::int64_t rows() const { return rows_; }
   // The value of an axis in a row.
   const std::string& Value(std::int64_t row, std::size_t axis) const;
-  // The row at a position of an order that keeps similar rows together. Micro-batch sizes and
-  // numbers of nodes, which leave a program's instructions unchanged, vary fastest, whatever the
+  // The row at a position in an order that keeps similar rows together. Micro-batch sizes and
+  // numbers of nodes do not change a program's instructions, so they vary fastest, whatever the
   // order of axes.
   std::int64_t RowAt(std::int64_t place) const;
   // Key and value of every axis in a row.
@@ -70,7 +71,7 @@ class SweepGrid {
   SweepGrid() = default;
 
   std::vector<SweepAxis> axes_;
-  std::vector<std::int64_t> strides_;  // number of rows between two values of an axis
+  std::vector<std::int64_t> strides_;  // number of rows between successive values of an axis
   std::vector<std::size_t> places_;    // axes in RowAt's order, slowest first
   std::int64_t rows_ = 1;
 };

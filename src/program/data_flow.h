@@ -12,14 +12,14 @@
 namespace stepcast::program {
 
 // The numbers of elements that one rank of a group reads and writes in a collective
-// (EffectKind::kCollective describes their places).
+// (EffectKind::kCollective says where they are stored).
 struct CollectiveParts {
   std::int64_t sent = 0;
   std::int64_t received = 0;
   friend bool operator==(const CollectiveParts&, const CollectiveParts&) = default;
 };
 
-// `elements`: the collective's whole size. `kind`: one of kProgramCollectiveKinds.
+// `elements`: in the whole collective. `kind`: one of kProgramCollectiveKinds.
 inline CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::int64_t ranks) {
   switch (kind) {
     case CollectiveKind::kAllReduce:
@@ -37,16 +37,17 @@ inline CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::
   return {};
 }
 
-// Whether the whole consists of one equal part per rank, so that its elements must divide by the
-// ranks.
+// Whether the whole consists of one equal part per rank, so that the number of ranks must divide
+// its number of elements.
 constexpr bool HasPartForEachRank(CollectiveKind kind) {
   return kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllGather ||
          kind == CollectiveKind::kAllToAll;
 }
 
-// In an all-to-all, the n parts of a rank's source and its n - 1 received parts are ordered by
-// distance: part i goes to, and comes from, the rank at these positions of the group. All ranks of
-// a class thus have the same program. A source's last part is the rank's own and is not sent.
+// In an all-to-all, the n parts of a rank's source and the n - 1 received parts are ordered by
+// distance: part i is sent to, and received from, the rank at these positions of the group. All
+// ranks of a class therefore have the same program. The last part of a source is for the rank
+// itself and is not sent.
 constexpr int AllToAllReceiver(int position, int part, int ranks) {
   return (position + part + 1) % ranks;
 }
@@ -56,12 +57,12 @@ constexpr int AllToAllSender(int position, int part, int ranks) {
 
 // The effects of a program's operations on the values of training: parameters, gradients and
 // optimizer states, element by element. The simulator does not use them. The runtime applies them,
-// so that an executed program really trains. Values that no effect names are activations and are up
-// to the runtime.
+// so that an executed program really trains. Values in no effect are activations; the runtime
+// chooses them.
 //
 // Model elements are numbered consecutively: all elements of the first tensor (registration order),
-// then those of the second, and so on. A data flow belongs to one rank; offsets are that rank's
-// own.
+// then those of the second tensor, and so on. A data flow belongs to one rank, and its offsets are
+// that rank's.
 
 using Index = std::uint32_t;
 inline constexpr Index kNone = std::numeric_limits<Index>::max();
@@ -85,31 +86,31 @@ enum class EffectKind : std::uint8_t {
   // target_stride of the target and b source_stride of the source. One block: contiguous.
   kMove,
   // The optimizer update. `target` are the parameters, `source` their gradients. `states` are
-  // arrays, `state_stride` elements apart: the first and, for AdamW, the second moment, in the
-  // parameters' type. If parameters have 16 bits, they may be FP32 arrays, of which the first is
-  // the master copy.
+  // arrays that start `state_stride` elements apart: the first and, for AdamW, the second moment,
+  // in the parameters' type. If parameters have 16 bits, the arrays may instead be FP32, and then
+  // the first one is the master copy.
   kUpdate,
   // target, one FP32 number, = (or +=, if `add`) scale x the sum of the squares of `elements`
-  // elements of the source; zero if there are none.
+  // elements of the source; zero if there are no elements.
   kSquares,
   // target is multiplied by the factor that reduces a norm to `scale`; source is one FP32 number,
   // the square of the norm.
   kClip,
-  // target, 32 bits as one FP32 number, = a mixture of the 32 bits in source, those in `states`,
-  // and first_element. Without a source: of step, micro-batch and batch_part, the part of the batch
-  // that the rank trains on. A micro-batch's passes carry the word from stage to stage and through
-  // collectives.
+  // target, 32 bits stored as one FP32 number, = a mixture of the 32 bits in source, the 32 bits in
+  // `states`, and first_element. Without a source: a mixture of step, micro-batch and batch_part
+  // (the part of the batch that the rank trains on). A micro-batch's passes carry this check word
+  // from stage to stage and through collectives.
   kMix,
-  // A collective over the instruction's communicator. Sizes are as NCCL counts them, with
-  // `elements` of the collective's whole size:
+  // A collective over the instruction's communicator. Sizes are counted as in NCCL; `elements` is
+  // the size of the whole collective:
   //  all-reduce       elements in source -> elements in target
   //  reduce-scatter   elements in source -> elements / ranks in target
   //  all-gather       elements / ranks in source -> elements in target
   //  broadcast        elements in source of the collective's root -> elements in target
   //  all-to-all       elements / ranks x (ranks - 1) in source -> as many in target, part by part
   //                   (AllToAllReceiver); the rank's own part, the last of the source, stays
-  // In place as in NCCL: all-reduce and broadcast with source = target; the rank's own part of the
-  // whole as target (reduce-scatter) or source (all-gather). Data is sent and summed in the
+  // In place as in NCCL: all-reduce and broadcast if source = target; reduce-scatter if target, and
+  // all-gather if source, is the rank's own part of the whole. Data is sent and summed in the
   // collective's own data type. If source or target have another type, their values are converted
   // in memory that the backend allocates (only `framework: reference`, which omits copies, has such
   // collectives).
@@ -120,7 +121,7 @@ struct Effect {
   EffectKind kind = EffectKind::kMove;
   bool add = false;
   Elements target{}, source{};
-  Elements states{};              // kUpdate; kGradient, kMix: 32 bits, if it is a place
+  Elements states{};              // kUpdate; kGradient, kMix: 32 bits, if set
   std::int64_t state_stride = 0;  // kUpdate, elements
   std::int64_t elements = 0;
   std::int64_t first_element = 0;                     // kGradient, kMix
@@ -130,20 +131,20 @@ struct Effect {
   std::int64_t target_stride = 0, source_stride = 0;  // kMove, elements, between blocks
 };
 
-// Whether the first of an update's arrays is a master copy: its type is longer than that of the
-// parameters.
+// Whether the first array of an update's states is a master copy: the arrays' type is longer than
+// the parameters' type.
 constexpr bool HasMasterCopy(const Effect& update) {
   return SizeOf(update.target.type) < SizeOf(update.states.type);
 }
-// Number of consecutive arrays in the states of an update.
+// Number of consecutive arrays in an update's states.
 constexpr std::int64_t StateArrays(bool adamw, const Effect& update) {
   return (adamw ? 2 : 1) + (HasMasterCopy(update) ? 1 : 0);
 }
 
 enum class StateRole : std::uint8_t { kParameter, kMaster, kMoment };
 
-// A part of the state that this rank keeps from step to step, allocated in the prologue. Parameters
-// and master copies start with the model's initial values, moments with zeros.
+// A part of the state that this rank keeps across steps, allocated in the prologue. Initially,
+// parameters and master copies have the model's initial values, and moments are zero.
 struct StatePart {
   StateRole role = StateRole::kParameter;
   Elements place{};

@@ -6,18 +6,19 @@
 
 #include "src/program/program.h"
 
-// Checks that a program's data flow (data_flow.h) fits the program. The instruction must declare
-// every write of an effect as written, and every read as used; all must be inside buffers; and
-// collectives must move as many bytes as they state. Exchanges have no effects: sent bytes arrive
-// unchanged. Ordering is checked by the validator (validator.h) through the declared uses.
+// Checks that a program's data flow (data_flow.h) fits the program. An instruction must declare
+// every write of its effects as written, and every read as used. All ranges must be inside buffers,
+// and collectives must move as many bytes as they state. Exchanges have no effects: sent bytes
+// arrive unchanged. The validator (validator.h) checks the order of operations by their declared
+// uses.
 namespace stepcast::program {
 
-// One sentence per violation, in the order of instructions. Empty: the data flow is sound, or there
-// is none. The program itself must be sound.
+// Returns one sentence per violation, in the order of instructions. Empty: the data flow is valid,
+// or there is no data flow. The program itself must be valid.
 std::vector<std::string> ValidateDataFlow(const Program& program);
 
-// Extent of a move in the target or the source, from its first element to past its last, in
-// elements.
+// Extent of a move in the target or in the source, in elements: from its first element to the end
+// of its last.
 std::int64_t TargetExtent(const Effect& move);
 std::int64_t SourceExtent(const Effect& move);
 

@@ -7,8 +7,8 @@
 namespace stepcast::program {
 
 // An instruction as described in messages: "kernel 'mlp.up_proj' of 'layers.3' on stream
-// 'compute'", "all_gather on communicator 'data' ...", "allocate 'layers.3.full' ...". Its indices
-// must be valid.
+// 'compute'", "all_gather on communicator 'data' ...", "allocate 'layers.3.full' ...". The
+// instruction's indices must be valid.
 std::string Describe(const Program& program, const Instruction& instruction);
 
 // "send to position 3", "receive from distance -1".
@@ -38,7 +38,7 @@ inline bool RunsOnStream(Opcode opcode) {
 // The communicator of a collective or an exchange; kNone for other instructions.
 Index CommunicatorOf(const Program& program, const Instruction& instruction);
 
-// Whether it is an operation that a device runs: a kernel, copy, collective or exchange.
+// Whether a device runs the instruction: a kernel, copy, collective or exchange.
 inline bool IsLaunched(Opcode opcode) {
   return opcode == Opcode::kKernel || opcode == Opcode::kCopy || opcode == Opcode::kCollective ||
          opcode == Opcode::kExchange;

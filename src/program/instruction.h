@@ -10,8 +10,8 @@
 
 namespace stepcast::program {
 
-// Opcode, phase, stream and operand of an instruction as one number; they are adjacent in memory.
-// For keys of programs with some ten thousand instructions.
+// Opcode, phase, stream and operand of an instruction as one number (they are adjacent in memory).
+// Used in cache keys of programs with some ten thousand instructions.
 inline std::uint64_t HeadOf(const Instruction& instruction) {
   static_assert(offsetof(Instruction, stream) == 2 && offsetof(Instruction, operand) == 4 &&
                 sizeof(Index) == 4);
@@ -27,20 +27,20 @@ struct OperationId {
   friend bool operator==(const OperationId&, const OperationId&) = default;
 };
 
-// The record that a kWaitEvent or kHostWaitEvent of the step waits for: the latest record of its
-// event in host order. It is the same in every step except the first.
+// The record for which a kWaitEvent or kHostWaitEvent of the step waits: the latest record of its
+// event in host order. The record is the same in every step except the first.
 struct WaitTarget {
   Index record = kNone;  // a kRecordEvent in the step; kNone: the step does not record the event
   // `record` is later in host order, so the previous step's record counts
   bool step_before = false;
-  // A record in the prologue. It counts in the first step if `step_before`, and always if `record`
+  // A record in the prologue. It is used in the first step if `step_before`, and always if `record`
   // is kNone. kNone: nothing was recorded, and the wait is satisfied at once.
   Index prologue_record = kNone;
 
   friend bool operator==(const WaitTarget&, const WaitTarget&) = default;
 };
 
-// One entry per instruction; entries of instructions that do not wait are meaningless.
+// One entry per instruction. Entries of instructions that do not wait have no meaning.
 struct WaitTargets {
   std::vector<WaitTarget> prologue;  // only `prologue_record` is used
   std::vector<WaitTarget> step;
@@ -53,13 +53,13 @@ void FindWaitTargets(const Program& program, WaitTargets& targets);
 // micro-batch to the end of another, is repeated `more` times, each time for later micro-batches.
 struct LongerStep {
   Index begin = 0, end = 0;  // the period: its first instruction, and the one after its last
-  int micro_batches = 1;     // number in one period
+  int micro_batches = 1;     // number of micro-batches in one period
   std::int64_t more = 0;     // additional periods
-  // The program itself has the period several times in a row. The first of the periods that were
-  // compared begins at this instruction, the last one at `begin`.
+  // The program contains several successive periods. The first period that was compared begins at
+  // this instruction, the last one at `begin`.
   Index first_begin = 0;
 
-  // How often the longer step has an instruction.
+  // How many times the longer step contains an instruction of the program's step.
   std::int64_t Times(Index instruction) const {
     return instruction >= begin && instruction < end ? 1 + more : 1;
   }

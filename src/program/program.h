@@ -55,9 +55,9 @@ enum class Category : std::uint8_t {
 };
 inline constexpr int kCategories = 6;
 
-// The part of the step that an operation belongs to. Recomputation is backward. kBackwardWeight:
-// weight gradients, if a pipeline's schedule separates them from input gradients. kCheckpoint:
-// checkpoint saving that the device waits for.
+// The part of the step to which an operation belongs. Recomputation counts as backward.
+// kBackwardWeight: weight gradients, if a pipeline's schedule separates them from input gradients.
+// kCheckpoint: checkpoint saving for which the device waits.
 enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer, kCheckpoint, kBackwardWeight };
 inline constexpr int kPhases = 5;
 
@@ -77,8 +77,8 @@ enum class Opcode : std::uint8_t {
 
 enum class CopyDirection : std::uint8_t { kDeviceToDevice, kHostToDevice, kDeviceToHost };
 
-// The texts of names, by index, in one contiguous string: a program has thousands of names, and few
-// are ever read.
+// The texts of names, by index, in one contiguous string, because a program has thousands of names
+// and few are ever read.
 class Texts {
  public:
   Index Add(std::string_view text);
@@ -109,10 +109,11 @@ struct Stream {
 struct ProcessGroup {
   std::string name{};  // "data", "shard", "replica"
   std::vector<int> ranks{};
-  // The groups of all ranks, of which `ranks` is one. Empty: other groups are unknown.
+  // The layout of the groups of all ranks, of which `ranks` is one. Empty: other groups are
+  // unknown.
   parallel::GroupLayout layout{};
 
-  // The position of a rank in the group; -1: it is not a member.
+  // The position of a rank in the group; -1: the rank is not a member.
   int PositionOf(int rank) const;
 };
 
@@ -133,15 +134,15 @@ struct Collective {
   Index communicator = kNone;
   // Size as in nccl-tests. All-reduce and broadcast: the buffer of each rank. All-gather and
   // reduce-scatter: the whole (group size x the part of each rank). All-to-all: a rank's data for
-  // all ranks, itself included (group size x the part for each rank; with uneven loads the largest,
-  // because the rank that sends or receives the most determines the cost).
+  // all ranks, including itself (group size x the part for each rank; with uneven loads, the data
+  // of the rank that sends or receives the most, because that rank determines the cost).
   Bytes bytes{};
   DataType data_type = DataType::kBf16;
   bool average = false;  // the sum is divided by the number of ranks
-  // Number of multiprocessors; 0: copy engines move the bytes; none: the communication library
-  // decides.
+  // Number of multiprocessors used. 0: copy engines move the bytes. Not set: the communication
+  // library decides.
   std::optional<int> multiprocessors{};
-  int root = 0;  // broadcast: position in the group of the rank that sends
+  int root = 0;           // broadcast: position in the group of the rank that sends
   AllToAllLoads loads{};  // all-to-all
   friend bool operator==(const Collective&, const Collective&) = default;
 };
@@ -219,9 +220,9 @@ struct Program {
   std::vector<Communicator> communicators{};
   std::vector<Event> events{};
   std::vector<Buffer> buffers{};
-  std::vector<Kernel> kernels{};          // distinct entries; operations refer to them
-  std::vector<Collective> collectives{};  // distinct ones
-  std::vector<Exchange> exchanges{};      // distinct ones
+  std::vector<Kernel> kernels{};          // distinct; operations refer to them
+  std::vector<Collective> collectives{};  // distinct
+  std::vector<Exchange> exchanges{};      // distinct
   std::vector<Copy> copies{};
   std::vector<HostTask> host_tasks{};
   std::vector<BufferUse> uses{};
@@ -231,10 +232,10 @@ struct Program {
   std::vector<Instruction> prologue{};
   std::vector<Instruction> step{};
 
-  // Effects of the operations on the training's values; only if lowering was asked for it.
+  // Effects of the operations on the training's values. Only if requested from lowering.
   DataFlow data_flow{};
 
-  // The stream of the training computation, from which phases are derived. Always 0.
+  // The stream of the training computation, which determines phases. Always 0.
   static constexpr std::uint16_t kComputeStream = 0;
 
   std::string NameOf(const Buffer& buffer) const { return Text(buffer.name); }

@@ -73,7 +73,7 @@ class TestProgram {
     return {buffer, true, Bytes(begin), Bytes(end - begin)};
   }
 
-  // A new kernel, and an operation that runs it.
+  // Adds a kernel, and an operation that runs it.
   TestProgram& Kernel(int stream, const std::string& name, std::vector<BufferUse> uses = {}) {
     return Run(stream, AddKernel(name), std::move(uses));
   }

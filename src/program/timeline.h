@@ -6,7 +6,7 @@
 #include "src/program/program.h"
 
 // A record of a program's run, in virtual time or on hardware. Simulator and runtime write the same
-// form, so forecast and measurement can be compared operation by operation. A record has its
+// form, so forecast and measurement can be compared operation by operation. A record stores its
 // instruction (an index in Program::step) and the step in which it was issued; names, sizes and
 // streams are in the program.
 namespace stepcast::program {
@@ -17,14 +17,14 @@ struct OperationRecord {
   std::uint32_t step = 0;
   Time issued{};  // when the host submitted it
   // When its stream and its waits allowed it to start. From then until `start`, a collective waits
-  // for its communicator and its partners. So does an exchange: at `start` the last of its peers
-  // has reached it; messages with other peers may have moved before.
+  // for its communicator and its partners. An exchange also waits: at `start`, the last of its
+  // peers has reached it; messages with other peers may have moved earlier.
   Time ready{};
   Time start{};
   Time end{};
 };
 
-// A stream (or the host) was blocked by an unsatisfied wait from `start` to `end`.
+// A stream (or the host) was blocked from `start` to `end` by an unsatisfied wait.
 struct WaitRecord {
   Index instruction = kNone;
   std::uint32_t step = 0;
@@ -44,7 +44,7 @@ struct Timeline {
   std::vector<OperationRecord> operations{};  // in order of (end, issue)
   std::vector<WaitRecord> waits{};            // in order of (end, issue)
   std::vector<MemoryRecord> memory{};
-  // End of step s: when everything issued in it had finished. Not decreasing.
+  // [s]: when all work issued in step s has finished. Not decreasing.
   std::vector<Time> step_ends{};
 };
 

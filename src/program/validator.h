@@ -15,17 +15,17 @@ namespace stepcast::program {
 enum class ViolationKind : std::uint8_t {
   kIndex,           // a nonexistent stream, operand, use, label or byte range
   kRace,            // two conflicting uses that are not ordered
-  kUseUnallocated,  // a use of a buffer that is not allocated at that point
+  kUseUnallocated,  // use of a buffer that is not allocated at that point
   kReleaseUnallocated,
   kRecordUnallocated,  // kRecordStream of a buffer that is not allocated at that point
   kAllocatedTwice,
   kLeak,           // allocated in the step and not released when the step is issued again
-  kReleasedInUse,  // another stream may still use it when its owner's stream reuses the memory
-  // another stream's use is not ordered after the allocation: the memory may still be in use
+  kReleasedInUse,  // another stream may still use the memory when the owner's stream reuses it
+  // another stream's use is not ordered after the allocation, so earlier uses may overlap it
   kUsedBeforeAllocation,
-  kReadUnwritten,  // a read of bytes not written since the allocation
+  kReadUnwritten,  // read of bytes not written since the allocation
   // For the programs of several ranks (matching.h):
-  kMismatch,  // a message without a matching end, or with different bytes or type
+  kMismatch,  // message without a matching end, or with different bytes or type
   kDeadlock,  // ranks that wait for one another
 };
 const char* Name(ViolationKind kind);
@@ -69,20 +69,20 @@ std::string PlaceOf(bool in_prologue, Index instruction);
 // stream. Likewise, another stream's first use must come after everything that the owner's stream
 // had run, and waited for, at the allocation.
 
-// All violations, without repetition, in the order of instructions. All indices must be valid
-// (CheckIndices).
+// Returns all violations, without repetition, in the order of instructions. All indices must be
+// valid (CheckIndices).
 std::vector<Violation> CheckRaces(const Program& program);
 
-// Checks that a step program is sound before it runs: CheckIndices, then CheckRaces.
+// Checks that a step program is valid before it runs: CheckIndices, then CheckRaces.
 
-// Checks that everything that a step program refers to exists: operands, streams, uses, labels,
+// Checks that everything to which a step program refers exists: operands, streams, uses, labels,
 // names, byte ranges, groups and peers.
 
-// One violation (kIndex) per invalid reference, tables first, then instructions in order.
+// Returns one violation (kIndex) per invalid reference: tables first, then instructions in order.
 std::vector<Violation> CheckIndices(const Program& program);
 
-// All violations, without repetition, in the order of instructions; empty: the program is sound. If
-// there are invalid indices, only those are reported.
+// Returns all violations, without repetition, in the order of instructions. Empty: the program is
+// valid. If there are invalid indices, only those are reported.
 std::vector<Violation> Validate(const Program& program);
 
 }  // namespace stepcast::program

@@ -19,9 +19,9 @@ namespace stepcast::runtime {
 
 struct DeviceOptions {
   GradientRule gradients = GradientRule::kComputed;
-  Bytes memory_limit;      // limit of the program's buffers; zero: the device's memory
+  Bytes memory_limit;      // maximum for the program's buffers; zero: the device's memory
   bool pool = true;        // cuda: cudaMallocAsync instead of cudaMalloc
-  std::uint64_t seed = 1;  // of initial parameters, random inputs
+  std::uint64_t seed = 1;  // for initial parameters and random inputs
 };
 
 class Backend {
@@ -32,10 +32,10 @@ class Backend {
   // Machine, driver and library versions, for the provenance of profiles.
   virtual std::vector<std::pair<std::string, std::string>> Describe() const = 0;
 
-  // The present state of this process's first device, or nothing if the backend cannot tell.
+  // The present state of this process's first device. Empty if the backend cannot tell.
   virtual std::optional<DeviceHealth> Health() const { return std::nullopt; }
 
-  // Size of the device's last-level cache; zero if it does not matter.
+  // Size of the device's last-level cache; zero if times do not depend on it.
   virtual Bytes CacheSize() const { return Bytes(); }
   // Whether the time of a matrix product depends on the layout of its operands.
   virtual bool ProductsByLayout() const { return false; }
@@ -43,8 +43,9 @@ class Backend {
   // The number of ranks that one process may run as threads. cuda: its GPUs; host: 1024.
   virtual int MaxLocalRanks() const = 0;
 
-  // Makes this rank's device for `program`: streams, events and communicators. Parameters get their
-  // initial values when the prologue has allocated them. All ranks of the job call this together.
+  // Creates this rank's device for `program`: streams, events and communicators. Parameters get
+  // their initial values once the prologue has allocated them. All ranks of the job call this
+  // together.
   virtual Attempt<std::unique_ptr<Device>> MakeDevice(const program::Program& program, Job& job,
                                                       const DeviceOptions& options) = 0;
 };

@@ -12,27 +12,27 @@
 #include "src/program/program.h"
 #include "src/runtime/progress.h"
 
-// One rank's device, which the executor drives (executor.h). It is the part of the runtime that
-// differs between host/ and cuda/. A device is made for one program, and has its streams, events
-// and communicators. The rank's host thread calls all methods, in host order. A method returns when
-// the work is queued, unless its comment says that it waits.
+// One rank's device, used by the executor (executor.h). Only this part of the runtime differs
+// between host/ and cuda/. A device is created for one program, with its streams, events and
+// communicators. The rank's host thread calls all methods, in host order. A method returns when the
+// work is queued, unless its comment says that it waits.
 namespace stepcast::runtime {
 
 using messaging::Attempt;
 using messaging::Failure;
 using program::OperationId;
 
-// When a kernel, copy, collective, exchange or host task ran, by the device's clock.
+// The times of a kernel, copy, collective, exchange or host task, by the device's clock.
 struct OperationTimes {
   OperationId operation;
-  Time ready;  // stream and waits were done; a collective then waits for its turn until start
+  Time ready;  // earlier work and waits are done; a collective then waits for its turn
   Time start;
   Time end;
 };
 
-// A stream waited for an event that was not complete yet.
+// A wait of a stream for an event that was not complete yet.
 struct WaitTimes {
-  std::uint64_t call = 0;  // the call's number among calls of Device::Wait, from 0
+  std::uint64_t call = 0;  // number of the call among all calls of Device::Wait, from 0
   Time start;
   Time end;
 };
@@ -50,9 +50,9 @@ enum class GradientRule : std::uint8_t {
 };
 
 struct MemoryUse {
-  Bytes peak;      // most bytes that the program's buffers used at once
-  Bytes reserved;  // most bytes that the device's pool held for them
-  Bytes outside;   // context and libraries, outside the pool; zero if unknown
+  Bytes peak;      // maximum bytes that the program's buffers used at once
+  Bytes reserved;  // maximum bytes that the device's pool reserved for them
+  Bytes outside;   // CUDA context and libraries, outside the pool; zero if unknown
 };
 
 class Device {
@@ -70,7 +70,7 @@ class Device {
 
   virtual Attempt<void> Record(program::Index event, std::uint16_t stream) = 0;
   virtual Attempt<void> Wait(program::Index event, std::uint16_t stream) = 0;
-  virtual Attempt<void> HostWait(program::Index event) = 0;  // waits
+  virtual Attempt<void> HostWait(program::Index event) = 0;  // blocks the host
 
   // Work between BeginCapture and EndCapture is recorded and not run; Replay runs it once. Fails if
   // the device does not support this.
@@ -84,15 +84,16 @@ class Device {
   // The times of all operations since the last call, ordered by (end, issue). Call Synchronise
   // first.
   virtual Attempt<std::vector<OperationTimes>> TakeTimes() = 0;
-  // The waits since the last call that were not satisfied at once, if the device can tell. Call
+  // The waits since the last call that were not satisfied at once, if the device records them. Call
   // Synchronise first.
   virtual std::vector<WaitTimes> TakeWaits() { return {}; }
   // The present time of the device's clock, which OperationTimes uses.
   virtual Time Now() = 0;
 
-  // From now on the device counts the finished operations of the step in `progress`, and names a
-  // running one; null stops it. `progress` must outlive the device or the next call. Returns false
-  // if the device cannot do so; the executor then reports the operations that it issues.
+  // From now on the device stores in `progress` the number of finished operations of the step and
+  // the name of a running operation. Null stops this. `progress` must outlive the device or the
+  // next call. Returns false if the device cannot do this; the executor then reports the operations
+  // that it issues.
   virtual bool ReportTo(Progress* /*progress*/) { return false; }
 
   virtual MemoryUse Memory() const = 0;

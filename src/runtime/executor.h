@@ -10,19 +10,19 @@
 #include "src/runtime/progress.h"
 
 // Runs a step program on one rank's device: the prologue once, then warm-up steps, then measured
-// steps. It issues in host order what the simulator issues in virtual time.
+// steps. The executor issues the same instructions in the same order as the simulator.
 //
 // The host thread runs ahead of the device as far as the device's queue allows (device.h). It runs
 // the program's host tasks itself, as sleeps of their duration.
 //
-// Clocks. Records use the time of rank 0. Time zero is an instant shortly after a barrier, at which
-// all ranks start measuring. Ranks on one running machine (same boot) share CLOCK_MONOTONIC. The
-// clock of another machine is compared with rank 0's in rounds over the Job, before and after the
-// measured steps. In a round, rank 0 sends its time; the rank notes when it arrived and answers
-// with its own time; rank 0 notes when the answer arrived. A message cannot arrive before it is
-// sent, so each round bounds the offset from both sides. The middle of the tightest bounds is used;
-// its error is at most half the shortest round trip. The offset is interpolated linearly between
-// the two comparisons.
+// Clocks. Records use the time of rank 0. Time zero is shortly after a barrier, when all ranks
+// start measuring. Ranks on one machine (same boot) share CLOCK_MONOTONIC. The clock of another
+// machine is compared with rank 0's in rounds over the Job, before and after the measured steps. In
+// a round, rank 0 sends its time; the other rank notes when the message arrived and answers with
+// its own time; rank 0 notes when the answer arrived. A message cannot arrive before it is sent, so
+// each round gives a lower and an upper bound of the offset. The middle between the tightest bounds
+// is used; its error is at most half the shortest round trip. The offset is interpolated linearly
+// between the two comparisons.
 //
 // A collective starts when its last member is ready. No device knows that time, so ranks exchange
 // their ready times afterward. The record's `start` is the latest of them.
@@ -31,10 +31,10 @@ namespace stepcast::runtime {
 // CLOCK_MONOTONIC, in nanoseconds since the machine started.
 std::int64_t MonotonicNanoseconds();
 
-// How far this rank's CLOCK_MONOTONIC was ahead of rank 0's, and when by this rank's clock.
+// How far this rank's CLOCK_MONOTONIC was ahead of rank 0's at time `at` of this rank's clock.
 struct ClockOffset {
   std::int64_t ahead = 0;      // ns
-  std::int64_t uncertain = 0;  // ns; the offset is at most this far off
+  std::int64_t uncertain = 0;  // ns; the maximum error of `ahead`
   std::int64_t at = 0;         // ns
 };
 
@@ -48,7 +48,7 @@ double Drift(const ClockOffset& before, const ClockOffset& after);
 struct ExecuteOptions {
   int warmup_steps = 2;
   int measured_steps = 5;
-  // Every rank waits for all others between steps, so that each step is measured separately
+  // All ranks wait for one another between steps, so that each step is measured separately
   // (training.step_barrier). Otherwise steps follow one another as in training.
   bool barrier = false;
   // Captures the step once and replays it. Fails if the device cannot do so, or if the host takes
@@ -63,9 +63,9 @@ struct Measurement {
   MemoryUse memory;
 };
 
-// All ranks call this together. `program` is this rank's program, for which the device was made. A
-// Failure names the rank, the operation and the step, which counts from 1 and includes the warm-up.
-// After a failure, partners in collectives may be stuck: end the run and the process.
+// All ranks call this together. `program` is this rank's program, for which the device was created.
+// A Failure names the rank, the operation and the step, counted from 1 with warm-up steps. After a
+// failure, partners in collectives may be stuck: end the run and the process.
 Attempt<Measurement> Execute(const program::Program& program, Device& device, Job& job,
                              const ExecuteOptions& options, Progress& progress);
 

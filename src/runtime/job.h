@@ -27,9 +27,9 @@ class Job {
 
   // All ranks call these methods in the same order. If a rank is gone, they fail and name it.
   virtual Attempt<void> Barrier() = 0;
-  // At rank 0, the bytes of every rank, by rank; empty elsewhere.
+  // Returns at rank 0 the bytes of every rank, by rank; at other ranks nothing.
   virtual Attempt<std::vector<std::string>> Gather(std::string bytes) = 0;
-  // The bytes of rank 0; the argument of other ranks is ignored.
+  // Returns the bytes of rank 0. The argument of other ranks is ignored.
   virtual Attempt<std::string> Broadcast(std::string bytes) = 0;
 };
 

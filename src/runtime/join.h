@@ -12,9 +12,9 @@
 // How a process started by a launcher joins the other ranks of its job.
 namespace stepcast::runtime {
 
-// Ends the process with status 1 and a sentence on stderr, unless the object is destroyed in time.
-// MPI waits forever for a missing rank, and no watch runs before ranks have joined (watch.h). Rank
-// 0 has the shortest limit, so usually only it prints.
+// Ends the process with status 1 and a sentence on stderr, unless the object is destroyed before
+// the limit. MPI waits forever for a missing rank, and no watch runs before ranks have joined
+// (watch.h). Rank 0 has the shortest limit, so usually only rank 0 prints.
 class StartLimit {
  public:
   static constexpr std::chrono::milliseconds kDefault = std::chrono::seconds(120);

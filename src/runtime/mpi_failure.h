@@ -6,7 +6,7 @@
 
 namespace stepcast::runtime {
 
-// Converts an MPI return code to a failure: "MPI cannot <doing>: <MPI's words>".
+// Converts an MPI return code to a failure: "MPI cannot <doing>: <MPI's message>".
 Attempt<void> CheckMpi(int code, std::string_view doing);
 
 }  // namespace stepcast::runtime

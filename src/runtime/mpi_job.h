@@ -7,8 +7,8 @@
 namespace stepcast::runtime {
 
 // The job of the processes started by mpirun, or by srun with PMI. Starts MPI (mpi_session.h), and
-// uses a communicator of its own. All ranks call this, once per process. Fails if stepcast was
-// built without MPI.
+// creates its own communicator. All ranks call this, once per process. Fails if stepcast was built
+// without MPI.
 Attempt<std::unique_ptr<Job>> JoinMpi();
 
 }  // namespace stepcast::runtime

@@ -4,7 +4,7 @@
 
 #include "src/runtime/device.h"
 
-// The process's MPI library: the first caller starts it, and it is ended once.
+// The process's MPI library: the first call of Start initializes it, and Finish ends it, once.
 namespace stepcast::runtime {
 
 class MpiSession {
@@ -14,7 +14,7 @@ class MpiSession {
   // or if MPI was ended before. A process without a launcher is a job of one rank. A launcher that
   // does not find its other ranks ends the process.
   //
-  // While they wait, MPI's calls yield the core to other threads (mpi_yield_when_idle), unless the
+  // MPI's calls yield the core to other threads while they wait (mpi_yield_when_idle), unless the
   // environment says otherwise. MPI's errors are returned and do not end the process.
   static Attempt<MpiSession*> Start();
 
@@ -30,7 +30,7 @@ class MpiSession {
   // The library's own description on one line: "Open MPI v4.1.4, ...".
   std::string LibraryVersion() const;
 
-  // Ends MPI. All ranks call this, after freeing their communicators and with nothing in flight.
+  // Ends MPI. All ranks call this after freeing their communicators, when nothing is in flight.
   // mpirun reports a rank that exits without this call as failed.
   void Finish();
 

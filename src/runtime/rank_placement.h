@@ -7,7 +7,7 @@
 
 namespace stepcast::runtime {
 
-// A rank's knowledge of its placement before it is connected to the other ranks.
+// What a rank knows about its placement before it is connected to the other ranks.
 struct RankPlacement {
   std::string host;
   int local_rank = -1;  // from its launcher; -1: unknown
@@ -16,9 +16,9 @@ struct RankPlacement {
 // This machine's host name.
 std::string HostName();
 
-// The places of all ranks, by rank. Ranks on one host share a node. Local ranks from the launcher
-// are kept. Two ranks of one host with the same local rank are on two nodes, since containers may
-// share a host name.
+// The places of all ranks, by rank. Ranks on one host share a node. Local ranks given by the
+// launcher are kept. Two ranks on one host with the same local rank are assigned to two nodes,
+// because containers may share a host name.
 std::vector<Place> PlacesOf(const std::vector<RankPlacement>& ranks);
 
 }  // namespace stepcast::runtime

@@ -15,23 +15,24 @@
 #include "src/runtime/job.h"
 
 // Watches a run from a separate thread. If a rank dies, hangs, fails or is interrupted, the run
-// ends on all ranks with one sentence that says why.
+// ends on all ranks with one sentence that states the reason.
 //
-// Ranks in separate processes use a mailbox that nothing else uses. Several times a second each
-// sends a heartbeat with its progress; rank 0 answers. The watch finds:
+// Ranks in separate processes use a mailbox with no other user. Several times a second, each rank
+// sends a heartbeat with its progress, and rank 0 answers. The watch detects:
 //   a dead rank            its launcher ends all ranks; only the dead rank sends no last message
 //   a stopped rank or link it sends no heartbeats any more
 //   a hang                 no rank finishes an operation for `timeout`
 //   a failed rank          it tells rank 0
 //   the end of rank 0      rank 1 notices and reports it
-// Rank 0 waits a moment before it decides, because one cause has many effects: a death has priority
-// over later failures. Then it prints the sentence, tells the other ranks to end, and ends itself.
-// Ranks that are threads of one process are watched in memory.
+// Rank 0 waits a moment before it decides, because one cause has many effects: a death takes
+// priority over failures reported later. Rank 0 then prints the sentence, tells the other ranks to
+// end, and exits. If ranks are threads of one process, the watch observes them in memory.
 //
-// Statuses, ranks and operations from other ranks are checked, and their text is made printable.
+// Statuses, ranks and operations received from other ranks are checked, and their text is made
+// printable.
 namespace stepcast::runtime {
 
-// A rank's phase. Operations are named only in kRunning.
+// A rank's phase. Operations are named only in phase kRunning.
 enum class Stage : std::uint8_t { kSettingUp, kRunning, kReporting, kForecasting };
 
 struct WatchOptions {
@@ -40,13 +41,13 @@ struct WatchOptions {
 
 class Watch {
  public:
-  // Called just before the process exits with `status`. Prints the sentence (empty: another rank
+  // Called just before the process exits with `status`. Prints the sentence (if empty, another rank
   // prints it) and removes unfinished files. A status above 128 is 128 + the signal that
   // interrupted the run. Called once, from the watch's thread; no destructors run after it.
   using End = std::function<void(int status, const std::string& sentence)>;
 
-  // For one rank of several processes. All ranks of the job call this. `places` are those of all
-  // ranks; `mailbox` has no other user.
+  // For one rank of several processes. All ranks of the job call this. `places`: those of all
+  // ranks. `mailbox` must have no other user.
   static std::unique_ptr<Watch> OverProcesses(const std::vector<Place>& places, int rank,
                                               std::unique_ptr<messaging::Mailbox> mailbox,
                                               const WatchOptions& options, End end);
@@ -54,29 +55,31 @@ class Watch {
   static std::unique_ptr<Watch> OverThreads(const std::vector<Place>& places,
                                             const WatchOptions& options, End end);
 
-  // Destruction without Finish means that the rank failed: the others end as if it had died.
+  // Destroying a watch without Finish means that the rank failed: the others end as if it had died.
   virtual ~Watch() = default;
 
-  // Progress of a rank of this process; the device writes it.
+  // Progress of a rank of this process. The device writes it.
   virtual Progress& progress(int rank) = 0;
   virtual void SetStage(int rank, Stage stage) = 0;
-  // The programs of ranks, by rank, for naming operations. They must outlive the watch, and indices
-  // in Progress must be valid for them. Call once.
+  // Sets the programs of ranks, by rank, which are used to name operations. They must outlive the
+  // watch, and indices in Progress must be valid for them. Call once.
   virtual void SetPrograms(std::vector<const program::Program*> programs) = 0;
 
   // Ends the run because this rank cannot continue. Thread-safe; does not return.
   [[noreturn]] void Fail(int rank, const Failure& failure);
 
-  // Call when the run succeeded on all ranks (after a barrier): nothing is a failure any more.
+  // Call when the run succeeded on all ranks (after a barrier). From then on nothing counts as a
+  // failure.
   virtual void Finish() = 0;
 
-  // For signal handlers: the process's watch ends the run with status 128 + signal. It first waits
-  // a moment for the signal's cause (mpirun terminates all ranks if one dies). Returns false if
-  // there is no watch, or if an earlier signal has not ended the process within seconds.
+  // For signal handlers: makes the process's watch end the run with status 128 + signal. The watch
+  // first waits a moment for the cause of the signal (mpirun terminates all ranks if one dies).
+  // Returns false if there is no watch, or if an earlier signal has not ended the process within
+  // seconds.
   static bool TakeSignal(int signal);
 
  private:
-  virtual void Tell(int rank, const Failure& failure) = 0;  // from the watch's thread
+  virtual void Tell(int rank, const Failure& failure) = 0;  // called in the watch's thread
 };
 
 }  // namespace stepcast::runtime

@@ -17,12 +17,12 @@
 
 namespace stepcast::runtime::watching {
 
-// Why a run ends: the causes that ranks report, and the one that decides.
+// Why a run ends: the causes reported by ranks, and the cause that decides.
 
 using Deadline = std::chrono::steady_clock::time_point;
 inline constexpr Deadline kNever = Deadline::max();
 
-// Causes, in order of priority: the first in this list decides.
+// Causes, in order of priority: the first one in this list decides.
 enum class Kind : std::uint8_t { kOutOfMemory, kDied, kFailed, kSilent, kHangs, kInterrupted };
 
 struct Cause {
@@ -44,7 +44,7 @@ class Verdict {
   const Cause& cause() const { return *cause_; }
 
  private:
-  // Open MPI ends a dead rank's neighbors at the same moment, so which died first is unknown.
+  // Open MPI ends a dead rank's neighbors at the same time, so it is unknown which rank died first.
   void AlsoDied(Cause cause);
 
   std::optional<Cause> cause_;
@@ -53,7 +53,7 @@ class Verdict {
 };
 
 // The messages between the watches of ranks in separate processes. Received data is not trusted:
-// kinds and statuses are brought into their ranges, and text is made printable.
+// kinds and statuses are clamped to their ranges, and text is made printable.
 
 enum class MessageKind : std::uint8_t { kHeartbeat, kFailed, kInterrupted, kEnd, kBye };
 
@@ -70,7 +70,7 @@ std::string ToBytes(MessageKind kind);
 std::string ToBytes(const Heartbeat& heartbeat);
 Heartbeat ReadHeartbeat(messaging::ByteReader& reader);
 std::string ToBytes(const Cause& cause);
-// The exit status for a run ended by another rank: always a failure, whatever status that rank
+// The exit status for a run that another rank ended: always a failure, whatever status that rank
 // sends.
 int FailureStatus(std::uint64_t status);
 Cause ReadCause(messaging::ByteReader& reader, int rank);
@@ -95,7 +95,7 @@ struct LocalRank {
   }
 };
 
-// The common part of all watches: the thread, local ranks, causes and the end.
+// The part shared by all watches: the thread, local ranks, causes, and ending the run.
 class WatchThread : public Watch {
  public:
   WatchThread(std::vector<Place> places, const std::vector<int>& local, const WatchOptions& options,
@@ -110,16 +110,16 @@ class WatchThread : public Watch {
   static bool Notice(int signal);  // Watch::TakeSignal
 
  protected:
-  // A derived class calls Begin at the end of its constructor and Stop in its destructor, since the
-  // thread calls its methods.
+  // A derived class must call Begin at the end of its constructor and Stop in its destructor,
+  // because the thread calls its methods.
   void Begin();
   void Stop();
 
-  // The differences between watches. All are called in the watch's thread.
+  // Implemented by each kind of watch. All are called in the watch's thread.
   virtual void ReceiveMessages() = 0;
-  virtual void SendHeartbeats() = 0;  // once an interval
+  virtual void SendHeartbeats() = 0;  // once per interval
   virtual void Consider(Cause cause) = 0;
-  virtual void Leave() = 0;                 // the run went well
+  virtual void Leave() = 0;                 // the run succeeded
   virtual void BeforeExit(int status) = 0;  // after the sentence is printed
   virtual Deadline NextDecision() const = 0;
   virtual void Decide() = 0;
@@ -145,7 +145,7 @@ class WatchThread : public Watch {
   void CheckForHang();
 
   // Whether this process was stopped (SIGSTOP) and has just continued. Missing heartbeats of other
-  // ranks are then its own doing, and those ranks have reported it.
+  // ranks are then caused by this process, and those ranks have reported it.
   bool WasStopped() const { return steady_clock::now() < woken_ + kDecisionTimeout; }
   // How long other ranks wait for this rank's heartbeat before they end.
   virtual milliseconds Silence() const = 0;
@@ -163,8 +163,8 @@ class WatchThread : public Watch {
   const WatchOptions options_;
   const milliseconds interval_;
   const End end_;
-  std::map<int, LocalRank> local_;                 // by rank; its keys never change
-  std::vector<const program::Program*> programs_;  // by rank; not to be read before it is known
+  std::map<int, LocalRank> local_;                 // by rank; no keys are added or removed
+  std::vector<const program::Program*> programs_;  // by rank; read only once set
   std::atomic<bool> programs_known_ = false;
   int wake_read_ = -1;
   int wake_write_ = -1;

@@ -18,35 +18,35 @@
 
 namespace stepcast::simulate {
 
-// The first of several steps may start late: its first part counts as finished, and only the rest
-// runs. If the rest leaves the same state as a whole step (Repetition), which is checked, the later
-// steps are the same.
+// The first of several steps may start late: an initial part of the step counts as finished, and
+// only the rest runs. If the rest leaves the same state as a whole step (checked: Repetition), the
+// later steps do not depend on the late start.
 //
-// The finished part is closed under these rules. With an item of a stream it contains all earlier
-// items of the stream. With a wait it contains the record that it waits for. With a collective or
-// message it contains its other ends, and all earlier ones on its communicator. Initially it
-// consists, for each class, of all items of the earlier instructions. Streams with messages are an
-// exception: only the items that others need are included, since messages issued early wait there
-// for their peers.
+// The finished part is closed under these rules. If it contains an item of a stream, it contains
+// all earlier items of the stream. If it contains a wait, it contains the record for which the wait
+// waits. If it contains a collective or message, it contains the peers' parts of that operation,
+// and all earlier operations on its communicator. Initially, the part contains, for each class, all
+// items of the earlier instructions. On streams with messages, only the items that others need are
+// included, because messages issued early wait there for their peers.
 
 // The position at which a class starts its first step.
 struct StepPosition {
-  std::vector<std::uint32_t> items;        // by stream: the first that is not finished
+  std::vector<std::uint32_t> items;        // by stream: the first unfinished item
   std::vector<std::uint32_t> collectives;  // by communicator: number finished in the step
-  std::vector<std::uint32_t> messages;     // by endpoint: likewise
+  std::vector<std::uint32_t> messages;     // by endpoint: number finished in the step
   // The host issues the first unfinished instruction in this span of the step, `issued` after the
-  // span's beginning.
+  // beginning of the span.
   std::uint32_t span = 0;
   Time issued;
 };
 
 // One class of ranks in a run: its host, streams, event records, its own communicators, and its
-// operations in flight. simulate.h defines the rules.
+// operations in flight. simulate.h defines the simulated behavior.
 //
 // A class has few operations in flight, so its next event is found by comparing all of them. A
-// stream processes uninterrupted kernels without events. A class that nothing ties to other classes
-// runs by itself (detached). It is attached from the time it reaches a collective with other
-// classes until that collective ends. Meanwhile the simulation controls its progress.
+// stream processes uninterrupted kernels without events. A class with no pending collective with
+// other classes runs by itself (detached). From the time it reaches such a collective until the
+// collective ends, the class is attached, and the simulation controls its progress.
 
 class ClassRun;
 
@@ -58,7 +58,7 @@ class Couplings {
   virtual void Arrive(std::uint32_t rendezvous, ClassRun& rank_class) = 0;
   // `rank_class` has reached an exchange on one of its communicators.
   virtual void ArriveAtExchange(std::uint32_t communicator, ClassRun& rank_class) = 0;
-  // The solver for operations of classes that a collective joins.
+  // The solver for the operations of classes in the same collective.
   virtual engine::SharedResources& joint_resources() = 0;
 };
 
@@ -67,8 +67,8 @@ using Runner = std::uint32_t;
 
 enum class StreamState : std::uint8_t {
   kReady,         // in the ready queue
-  kInFlight,      // runs an operation or collective, or waits for its next issue
-  kAwaitsHost,    // the issue time of its next item is unknown, as the host waits
+  kInFlight,      // runs an operation or collective, or its next item has a known issue time
+  kAwaitsHost,    // the issue time of its next item is unknown, because the host waits
   kAwaitsRecord,  // waits for an event's record
   kAtCollective,  // waits for its communicator, or for partners
   kDone,
@@ -77,71 +77,74 @@ enum class StreamState : std::uint8_t {
 class ClassRun {
  public:
   struct Communicator {
-    std::uint32_t rendezvous = kNone;  // with other classes; kNone: used by this class only
+    std::uint32_t rendezvous = kNone;  // with other classes; kNone: only this class uses it
     std::uint32_t current = 0;         // number of finished collectives and exchanges
     std::uint32_t arrived = kNone;     // the stream that has reached the current collective
-    std::uint32_t early = kNone;       // streams that have reached later ones
-    std::uint32_t held = 0;            // fraction of multiprocessors held while it waits
+    std::uint32_t early = kNone;       // streams that have reached later collectives
+    std::uint32_t held = 0;            // fraction of multiprocessors held while waiting
   };
   struct Stream {
     std::uint32_t item = 0;
-    std::uint32_t end = 0;   // the item at which its pass ends
+    std::uint32_t end = 0;   // the item at which the present pass ends
     std::uint32_t pass = 0;  // 0: the prologue; s + 1: step s
     StreamState state = StreamState::kReady;
     bool queued = false;   // in the ready queue
-    bool yielded = false;  // yielded to others in the queue
+    bool yielded = false;  // yielded to others in the ready queue
     Time issued;           // of the operation in flight or at its communicator
     Time ready;            // when that operation was ready, or when a wait was reached
     Time start;
     WaitFor wait_for;                    // kAtCollective: communicator, number
-    std::uint32_t next_waiting = kNone;  // next stream in the list of those with the same wait
+    std::uint32_t next_waiting = kNone;  // next stream that waits for the same record
   };
 
-  // `index`: of the class in the run. `first_activity`: of its operations in the joint solver.
-  // `rendezvous`: by communicator. `late_start`: where the first step starts; null: with the
-  // prologue.
+  // `index`: of the class in the run. `first_activity`: index of the class's first operation in the
+  // joint solver. `rendezvous`: by communicator. `late_start`: where the first step starts; null:
+  // the run starts with the prologue.
   void Reset(const RankClass& rank_class, std::uint32_t index, const CompiledProgram& compiled,
              ConcurrentSets& sets, const Options& options, std::uint32_t first_activity,
              std::span<const std::uint32_t> rendezvous, const StepPosition* late_start,
              Couplings& couplings, program::Timeline& timeline);
 
-  // The time of its next event if nothing else happens before; Max: never.
+  // The time of the class's next event, if no other class acts before. Max: no event.
   Time next() const;
   Time now() const { return now_; }
   // See HostInfluence.
   const HostInfluence& host_influence() const { return host_influence_; }
-  // Advances from `at`, but not to `until`. It returns at the end of an instant that concerns other
-  // classes: it reaches a collective with them, one of its operations in the joint solver starts or
-  // ends, or it ends a pass while passes are watched. next() is then the next event.
+  // Advances from `at` to before `until`. Returns earlier, at the end of an instant that affects
+  // other classes: the class reaches a collective with them, one of its operations in the joint
+  // solver starts or ends, or it ends a pass while passes are watched. next() is then the next
+  // event.
   Time Run(Time at, Time until);
 
-  // For the collective or exchange that it has reached on a communicator.
-  void BeginCollective(std::uint32_t communicator, Time now);  // it starts
+  // For the collective or exchange that the class has reached on a communicator.
+  void BeginCollective(std::uint32_t communicator, Time now);  // the operation starts
   void EndCollective(std::uint32_t communicator, Time now);
   // Join moves the class's operations into the joint solver when a collective with other classes
   // uses resources. Leave moves them back after the last such collective.
   void Join(Time now);
   void Leave(Time now);
-  // The reached operation on a communicator waits for others, and holds this fraction of the
-  // multiprocessors until BeginCollective. Among the same ranks only the one with the largest
-  // fraction holds, since PyTorch gives a group of ranks one communicator and one stream.
+  // The operation reached on a communicator waits for other ranks, and holds this fraction of the
+  // multiprocessors until BeginCollective. Of the operations among the same ranks, only the one
+  // with the largest fraction holds: PyTorch gives a group of ranks one communicator and one
+  // stream.
   void Hold(std::uint32_t communicator, std::uint32_t share, Time now);
   // The joint solver has moved the end of a stream's or communicator's operation. Returns false if
-  // it has none.
+  // no operation is in flight there.
   bool MoveEnd(Runner runner, Time end) {
     if (in_flight_[runner].activity == Activity::kHolds) return false;
     next_[runner] = end;
     return true;
   }
 
-  // The number of passes ended by all its streams and its host.
+  // The number of passes that all streams and the host have ended.
   std::uint32_t ended() const { return ended_; }
   Time EndOfPass(std::uint32_t pass) const {
     return pass == 0 ? prologue_end_ : timeline_->step_ends[pass - 1];
   }
   // With a barrier: the next pass may be issued from `begin` on.
   void OpenBarrier(Time begin);
-  // Advances the host to its end, after everything else. Returns false if it waits forever.
+  // Advances the host to the end of its instructions, after everything else. Returns false if the
+  // host waits forever.
   bool Finish();
 
   bool attached() const { return attachments_ > 0; }
@@ -158,7 +161,7 @@ class ClassRun {
     const auto& groups = rank_class_->groups != nullptr ? *rank_class_->groups : program().groups;
     return groups[program().communicators[communicator].group].ranks;
   }
-  // The collective or exchange that was reached on a communicator.
+  // The collective or exchange that the class has reached on a communicator.
   const program::Collective& CollectiveAt(std::uint32_t communicator) const {
     return program().collectives[TargetAt(communicator)];
   }
@@ -185,7 +188,7 @@ class ClassRun {
   // Completes the timeline with host tasks, whose times are known early. With `cut`, operations in
   // flight are recorded as endless.
   void FinishTimeline(bool cut);
-  // Why it cannot continue, a sentence for each host and stream.
+  // Explains why the class cannot continue, in one sentence for each host and stream.
   void ExplainHost(std::vector<std::string>& blocked) const;
   std::string DescribeItem(const Stream& stream) const;
   std::string DescribeRecord(WaitFor wait_for) const;
@@ -193,34 +196,35 @@ class ClassRun {
  private:
   using SharedWork = engine::SharedResources::Work;
 
-  // The meaning of next_[runner], `next`.
+  // What happens at next_[runner], called `next` below.
   enum class Activity : std::uint8_t {
     kNone,
-    kAwaitsIssue,  // a stream: its next item will have been issued at `next`
+    kAwaitsIssue,  // a stream: the host issues the next item at `next`
     kLatency,      // starts to share resources at `next`
     kShares,       // ends at `next` if nothing else starts or finishes
     kFixed,        // uses no resources, and ends at `next`
-    kHolds,        // of a communicator: holds until others arrive; `next` is Max
+    kHolds,        // a communicator: holds multiprocessors until others arrive; `next` is Max
   };
   struct InFlight {
     Activity activity = Activity::kNone;
-    bool settled = false;  // kShares: `rate` and what follows are known
+    bool settled = false;  // kShares: `rate` and the members below are known
     ConcurrentSets::Profile profile = 0;
     Time work;
     std::uint64_t rate = 0;
-    SharedWork left = 0;  // at `since`
+    SharedWork left = 0;  // remaining at `since`
     Time since;
   };
   struct RecordState {
-    std::uint32_t reached = 0;      // how often it was reached
-    std::uint32_t waiting = kNone;  // the first stream that waits for it
-    Time reached_at;                // the last time
+    std::uint32_t reached = 0;      // number of times reached
+    std::uint32_t waiting = kNone;  // first stream that waits for the record
+    Time reached_at;                // time last reached
   };
-  // A cached result for an operation that joins the sharing set, since layers repeat.
+  // A cached result for an operation that joins the sharing set. Layers repeat, so the same sets
+  // do.
   struct Beside {
     ConcurrentSets::Set others = kNone;
     ConcurrentSets::Set set = ConcurrentSets::kEmpty;  // the set including it
-    Time work;                                         // at its rate in that set
+    Time work;                                         // time for its work at its rate in that set
   };
 
   Runner NextRunner() const {
@@ -235,11 +239,11 @@ class ClassRun {
     return next;
   }
   void OnEvent(Runner runner);
-  // The class stops at the end of this instant.
+  // Makes the class stop at the end of this instant.
   void Yield() { until_ = std::min(until_, now_); }
 
-  // The host, which is advanced only as far as a stream needs it. A span's beginning depends only
-  // on records, and a record is reached again only after the host has passed the wait for it.
+  // The host is advanced only as far as a stream needs it. A span's beginning depends only on
+  // records, and a record is reached again only after the host has passed the wait for it.
   bool KnowsSpan(std::uint32_t span) { return span < span_begins_.size() || ReachSpan(span); }
   bool ReachSpan(std::uint32_t span);
   std::uint32_t SpanOf(const Item& item, std::uint32_t pass) const {
@@ -256,8 +260,8 @@ class ClassRun {
   void ClearHost();
   void ClearStreams(std::span<const std::uint32_t> rendezvous);
   void ClearTimeline();
-  // Each writes one part of a State. `first_span` is the earliest host span that a stream may still
-  // need.
+  // Each function writes one part of a State. `first_span` is the earliest host span that a stream
+  // may still need.
   void AddInFlight(Time now, std::vector<std::int64_t>& device) const;
   void AddCommunicators(std::uint32_t passes_ended, std::vector<std::int64_t>& device) const;
   void TakeHostState(Time now, std::uint32_t passes_ended, std::size_t first_span,
@@ -295,15 +299,15 @@ class ClassRun {
   }
   void NextPass(std::uint32_t stream);
   void Record(const Stream& stream, Time end);
-  // A stream waits at the item until its host has issued it.
+  // The stream waits at the item until the host has issued it.
   void HoldUp(std::uint32_t pass, const Item& item, Time issued);
-  // Whether the host's lead affects the instruction's issue.
+  // Whether the host's lead over the device affects when the instruction starts.
   bool HostMatters(std::uint32_t pass, Index instruction) const;
   void ReachCommunicator(std::uint32_t stream, const Item& item);
   void TakeTurn(std::uint32_t communicator);
   std::uint32_t NumberOf(const Item& item, std::uint32_t pass) const;
 
-  // Starts work. Returns true if it takes no time and has ended.
+  // Starts work. Returns true if the work takes no time and has ended.
   bool Start(Runner runner, Time start, const Cost& cost);
   void BeginSharing(Runner runner);
   void StopSharing(Runner runner);
@@ -315,7 +319,7 @@ class ClassRun {
     const SharedWork done = engine::SharedResources::Done(now - work.since, work.rate);
     return work.left - std::min(done, work.left);
   }
-  // An operation of this cost together with the present sharing set.
+  // The result for an operation of this cost that joins the present sharing set.
   const Beside& BesideSharers(std::uint32_t cost) {
     const Beside& known = beside_[cost];
     return known.others == set_ ? known : PutBesideSharers(cost);
@@ -335,27 +339,28 @@ class ClassRun {
   Couplings* couplings_ = nullptr;
   program::Timeline* timeline_ = nullptr;
   std::uint32_t index_ = 0, first_activity_ = 0;
-  std::uint32_t passes_ = 0;  // the prologue and the steps
+  std::uint32_t passes_ = 0;  // number of passes: the prologue and the steps
   std::uint32_t first_recorded_pass_ = 1;
   bool barrier_ = false, watch_passes_ = false;
   bool record_all_ = false;
   const std::vector<bool>* marked_ = nullptr;
-  bool records_operations_ = false;  // all or marked operations, and memory changes
+  bool records_operations_ = false;  // all operations or the marked ones, and memory changes
 
   Time now_;
   Time until_;
-  std::uint32_t attachments_ = 0;  // number of collectives with other classes that it has reached
-  std::uint32_t joined_ = 0;       // number of those that use resources now
+  std::uint32_t attachments_ = 0;  // number of collectives with other classes that the class has
+                                   // reached
+  std::uint32_t joined_ = 0;       // number of such collectives that use resources now
 
   // State of the host.
   bool host_waits_ = false;
   std::uint32_t open_passes_ = 0;  // number of passes that may be issued
   std::uint32_t host_pass_ = 0;
-  std::uint32_t host_span_ = 0;  // the next one to begin
+  std::uint32_t host_span_ = 0;  // the next span to begin
   Time host_clock_;
   WaitFor host_wait_for_;
   std::uint32_t step_spans_ = 0;
-  std::vector<Time> span_begins_;  // those known: the prologue's, then step by step
+  std::vector<Time> span_begins_;  // of known spans: the prologue's, then step by step
   std::vector<program::OperationRecord> tasks_;
   std::vector<program::WaitRecord> host_waits_recorded_;
 
@@ -364,7 +369,7 @@ class ClassRun {
   std::vector<InFlight> in_flight_;             // by runner
   std::vector<Time> next_;                      // by runner: time of its next event
   std::vector<RecordState> records_;            // by slot
-  std::vector<std::vector<Time>> launch_ends_;  // by record of launches: each time it was reached
+  std::vector<std::vector<Time>> launch_ends_;  // by launch record: each time it was reached
   std::vector<std::uint32_t> ready_;            // ready queue
   std::size_t drained_ = 0;                     // number of drained entries of `ready_`
 
@@ -373,13 +378,13 @@ class ClassRun {
   bool unsettled_ = false;
   std::vector<Beside> beside_;  // by cost
 
-  std::vector<std::uint32_t> streams_in_pass_;  // by pass: the number that have not ended it
+  std::vector<std::uint32_t> streams_in_pass_;  // by pass: number of streams that have not ended it
   std::uint32_t ended_ = 0;
   Time prologue_end_;
   Time held_up_by_issue_;
   HostInfluence host_influence_;
-  // By pass: the first event after the examined part that the host waited for; kNone if none so
-  // far.
+  // By pass: the first event, after the examined part, for which the host waited; kNone if none
+  // yet.
   std::vector<Index> set_back_;
 };
 

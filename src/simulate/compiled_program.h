@@ -11,8 +11,8 @@
 #include "src/program/program.h"
 #include "src/simulate/concurrent_sets.h"
 
-// A program with its prices, compiled for the simulator. Everything that is known in advance is
-// computed once, so the run reads plain arrays.
+// A program with its prices, compiled for the simulator: everything known in advance is computed
+// once, so that the simulation only reads arrays.
 namespace stepcast::simulate {
 
 using program::Index;
@@ -22,23 +22,24 @@ using program::kNone;
 struct Cost {
   Time latency;
   Time work;
-  ConcurrentSets::Profile profile = ConcurrentSets::kUsesNothing;  // no resource can slow it
+  ConcurrentSets::Profile profile = ConcurrentSets::kUsesNothing;  // cannot be slowed by any
+                                                                   // resource
 };
 
 // One entry of a stream's queue.
 struct Item {
   enum class Kind : std::uint8_t { kOperation, kCollective, kExchange, kRecord, kWait };
 
-  Time issued;            // relative to the beginning of its host span
+  Time issued;            // relative to the beginning of the item's host span
   Index instruction = 0;  // index in the step or in the prologue
   std::uint32_t span = 0;
-  // kOperation: index in costs. kCollective, kExchange: index in the program's table. kRecord: its
-  // slot. kWait: the record's slot in the step, or kNone.
+  // kOperation: index in costs. kCollective, kExchange: index in the program's table. kRecord: slot
+  // of the record. kWait: the record's slot in the step, or kNone.
   std::uint32_t target = 0;
-  // kCollective, kExchange: its number on its communicator in this prologue or step. kWait: the
-  // record's slot in the prologue, or kNone.
+  // kCollective, kExchange: the operation's number on its communicator, counted within this
+  // prologue or step. kWait: the record's slot in the prologue, or kNone.
   std::uint32_t other = 0;
-  // kOperation: the item after the following operations that are issued in the same span.
+  // kOperation: the first item after the operations that follow in the same span.
   std::uint32_t run_end = 0;
   Kind kind = Kind::kOperation;
   std::uint8_t steps_before = 0;  // kWait: `target` is in the step this many steps earlier
@@ -50,44 +51,45 @@ inline Index CommunicatorOf(const program::Program& program, const Item& item) {
                                             : program.collectives[item.target].communicator;
 }
 
-// Consecutive operations on a stream that are issued in one span, starting at an item. Only the
-// last may be recorded.
+// Consecutive operations on a stream, starting at a given item and issued in one span. Only the
+// last of them may be recorded.
 struct Stretch {
   Time rest;                // total time if nothing interrupts them
-  Time latest;              // maximum of: an issue time plus the time from there to the end
+  Time latest;              // maximum over operations: issue time plus time from there to the end
   std::uint32_t end = 0;    // the item after the last one
-  std::uint32_t build = 0;  // the build for which it is valid
+  std::uint32_t build = 0;  // the build for which the values are valid
 };
 
-// Items [begin, step) are the prologue's; [step, end) are the step's.
+// Items [begin, step) belong to the prologue, [step, end) to the step.
 struct StreamRange {
   std::uint32_t begin = 0;
   std::uint32_t step = 0;
   std::uint32_t end = 0;
 };
 
-// The number of launches in a stream's queue at which the host waits for room, as with CUDA. It is
-// measured by users and not documented: about 1,000 launches pass without a wait, on each of
-// several streams (forums.developer.nvidia.com/t/68937). The queue is checked once per block of
+// The number of launches in a stream's queue at which the host must wait, as with CUDA. Users have
+// measured the number, which is not documented: about 1,000 launches pass without a wait, on each
+// of several streams (forums.developer.nvidia.com/t/68937). The queue is checked once per block of
 // launches.
 inline constexpr std::uint32_t kLaunchQueue = 1024;
 inline constexpr std::uint32_t kLaunchBlock = 128;
 
-// A host operation: a host task, or a change of memory (without duration).
+// A host operation: a host task, or a change of memory (which takes no time).
 struct HostItem {
-  Time begin;  // relative to the beginning of its span
+  Time begin;  // relative to the beginning of the span
   Time duration;
   Index instruction = 0;
   bool is_task = false;
 };
 
 // The host's work between two waits. Within a span only issue costs and host tasks take time, so
-// all its times follow from its beginning.
+// the beginning of the span determines all times in it.
 struct HostSpan {
   Time length;
   std::uint32_t first_item = 0;  // index in CompiledProgram::host_items
   std::uint32_t item_count = 0;
-  // Its end: a kHostWaitEvent, a full launch queue (kNone), or the end of the prologue or step.
+  // What ends the span: a kHostWaitEvent, a full launch queue (kNone), or the end of prologue or
+  // step.
   Index wait = program::kNone;
   bool ends_pass = false;
   Index first_instruction = 0;
@@ -103,7 +105,8 @@ struct EventRecord {
   std::uint32_t item = 0;
 };
 
-// One end of all messages that a rank exchanges with one peer in one direction on a communicator.
+// One rank's end of all messages that it exchanges with one peer in one direction on a
+// communicator.
 struct Endpoint {
   std::uint32_t communicator = 0;
   program::MessageDirection direction = program::MessageDirection::kSend;
@@ -113,14 +116,14 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-// Records are numbered consecutively, prologue first; these numbers are slots. A wait is satisfied
-// when the record in `slot` has been reached `count` times; with count 0, at once.
+// Records are numbered consecutively, prologue first; these numbers are called slots. A wait ends
+// when the record in `slot` has been reached `count` times; if `count` is 0, at once.
 struct WaitFor {
   std::uint32_t slot = program::kNone;
   std::uint32_t count = 0;
 };
 
-// The record that a wait of a stream or the host waits for in `pass`: 0 is the prologue, s + 1 is
+// The record for which a stream or the host waits in `pass`. Pass 0 is the prologue, pass s + 1 is
 // step s.
 inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, std::uint8_t steps_before,
                        std::uint32_t pass) {
@@ -128,8 +131,8 @@ inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, std::uint8_t s
   return {other, other == program::kNone ? 0u : 1u};
 }
 
-// A 128-bit digest of the words that determine the queues; collisions are improbable. It replaces
-// the words, which take as much memory as the queues.
+// A 128-bit digest of the data that determines the queues; collisions are improbable. It replaces
+// that data, which takes as much memory as the queues.
 class QueueKey {
  public:
   void Add(std::uint64_t word) {
@@ -150,9 +153,9 @@ struct BuildRoom {
   std::vector<std::uint32_t> prologue_slots;  // by instruction
   std::vector<std::uint32_t> step_slots;
   std::vector<std::uint32_t> next_item;  // by stream
-  // By stream: the first slot of its blocks of launches, and one more at the end.
+  // By stream: the first slot of the stream's blocks of launches. One more entry marks the end.
   std::vector<std::uint32_t> prologue_blocks, step_blocks;
-  std::vector<std::uint32_t> launches;  // by stream, so far
+  std::vector<std::uint32_t> launches;  // by stream: number so far
 };
 
 struct CompiledProgram {
@@ -160,27 +163,28 @@ struct CompiledProgram {
   std::vector<Item> items;
   std::vector<HostSpan> spans;  // of the prologue, then of the step
   std::uint32_t prologue_spans = 0;
-  std::vector<HostItem> host_items;  // if they are recorded
+  std::vector<HostItem> host_items;  // if host items are recorded
   std::vector<Cost> costs;           // of kernels, then of copies
   std::vector<Cost> collective_costs;
-  // Messages are numbered consecutively over exchanges: [exchange], and one more at the end.
+  // By exchange: number of its first message, consecutive over exchanges. One more entry marks the
+  // end.
   std::vector<std::uint32_t> first_message;
   std::vector<Cost> message_costs;
-  // By communicator: the next one among the same ranks, in a circular list.
+  // By communicator: the next communicator of the same ranks, in a circular list.
   std::vector<std::uint32_t> next_among_ranks;
-  // The fraction of the multiprocessors that each holds from the time it is reached.
+  // The fraction of the multiprocessors that each operation holds from the time it is reached.
   std::vector<std::uint32_t> collective_holds, message_holds;
   std::vector<std::uint32_t> message_endpoints;
   std::vector<Endpoint> endpoints;
-  // By communicator: the number of messages of its largest exchange.
+  // By communicator: the number of messages in its largest exchange.
   std::vector<std::uint32_t> most_messages;
   std::vector<EventRecord> records;  // by slot
   std::uint32_t prologue_records = 0;
-  // The slots of blocks of launches: those of the prologue are just before the step's slots, and
-  // those of the step are the last.
+  // The number of launch-block slots. Those of the prologue are just before the step's slots; those
+  // of the step come last.
   std::uint32_t prologue_launches = 0, step_launches = 0;
-  bool host_waits = false;  // for events, in the step
-  // The number of a communicator's collectives and exchanges in the prologue and in a step.
+  bool host_waits = false;  // the host waits for events in the step
+  // By communicator: the number of its collectives and exchanges, in the prologue and in a step.
   std::vector<std::uint32_t> prologue_collectives;
   std::vector<std::uint32_t> step_collectives;
 
@@ -188,17 +192,17 @@ struct CompiledProgram {
     return static_cast<std::uint32_t>(spans.size()) - prologue_spans;
   }
 
-  // Builds a new program in this object. Cost profiles belong to `sets`. `links`: whether
+  // Builds a new program in this object. `sets` owns the cost profiles. `links`: whether
   // collectives use the rank's shares of links. Programs that differ only in sizes and times of
-  // operations, like rows of a sweep, have the same queues and spans, which are then kept.
-  // `marked`: by instruction of the step, the operations to record if not all are; null: none. It
-  // is read until the next call. `records_host`: whether to keep host items.
+  // operations, such as rows of a sweep, have the same queues and spans, which are then reused.
+  // `marked`: by instruction of the step, the operations to record if not all are recorded; null:
+  // none. It is read until the next call. `records_host`: whether to keep host items.
   void Build(const program::Program& program, const cost::Prices& prices,
              const std::vector<bool>* marked, bool links, bool records_host, ConcurrentSets& sets,
              BuildRoom& room);
 
-  // Records of blocks of launches have separate numbers. These functions return their count,
-  // whether a slot is one, and its number.
+  // Records of blocks of launches are also numbered separately. These functions return the number
+  // of such records, whether a slot is one, and the record's separate number.
   std::uint32_t launch_records() const {
     return prologue_records - prologue_launches + static_cast<std::uint32_t>(records.size()) -
            step_launches;
@@ -211,10 +215,10 @@ struct CompiledProgram {
                                    : prologue_records - prologue_launches + slot - step_launches;
   }
 
-  // Call this before StretchFrom, which needs it unless everything is recorded.
+  // Call before StretchFrom, unless everything is recorded.
   void MakeRoomForStretches() { stretches_.resize(items.size()); }
-  // The stretch that starts at an item, which must be an operation. Computed on first use, since it
-  // is not needed while other operations run.
+  // The stretch that starts at an item, which must be an operation. Computed on first use, because
+  // no stretch is needed while other operations run.
   const Stretch& StretchFrom(std::uint32_t item) const {
     if (stretches_[item].build != build_) FindStretch(item);
     return stretches_[item];
@@ -235,7 +239,7 @@ struct CompiledProgram {
 
   QueueKey queues_of_;                // digest of everything that determines queues and spans
   std::vector<cost::Demand> priced_;  // the demands behind `costs`
-  std::uint32_t profiles_of_ = 0;     // ConcurrentSets::cleared()
+  std::uint32_t profiles_of_ = 0;     // ConcurrentSets::cleared() when they were interned
   const std::vector<bool>* marked_ = nullptr;
   mutable std::vector<Stretch> stretches_;  // by item; only for operations
   std::uint32_t build_ = 0;

@@ -26,9 +26,9 @@ class ConcurrentSets {
 
   ConcurrentSets() { Clear(); }
 
-  // `uses` counts the rank's resources from 0; each may occur once.
+  // `uses`: numbers the rank's resources from 0; each resource may occur once.
   Profile Intern(std::span<const Use> uses);
-  // The span stays valid when others are interned.
+  // The returned span stays valid when other profiles are interned.
   std::span<const Use> UsesOf(Profile profile) const { return uses_[profile]; }
 
   Set With(Set set, Profile profile) { return Step(set, profile, true); }
@@ -42,10 +42,10 @@ class ConcurrentSets {
     return member->rate;
   }
 
-  // Clears everything if there are more than a few thousand sets; earlier profiles and sets then
-  // become invalid. For owners that simulate program after program.
+  // If there are more than a few thousand sets, clears everything; earlier profiles and sets then
+  // become invalid. For owners that simulate many programs.
   void Trim();
-  // How often it was cleared.
+  // The number of times that everything was cleared.
   std::uint32_t cleared() const { return cleared_; }
 
  private:
@@ -79,7 +79,7 @@ class ConcurrentSets {
   std::deque<std::vector<Use>> uses_;  // by profile
   std::map<std::vector<std::uint64_t>, Profile> profiles_;
   std::vector<Member> members_;
-  std::vector<std::uint32_t> first_member_;   // by set, and one more
+  std::vector<std::uint32_t> first_member_;   // by set; one more entry marks the end
   std::map<std::vector<Profile>, Set> sets_;  // profiles ascending
   std::vector<Edge> edges_;                   // open addressing
   std::size_t edge_count_ = 0;

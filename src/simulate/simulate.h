@@ -12,57 +12,58 @@
 #include "src/program/timeline.h"
 #include "tl/expected.hpp"
 
-// Runs step programs on a modelled cluster in virtual time.
+// Runs step programs on a modeled cluster in virtual time.
 //
 // The model
 //   Host      Issues the instructions in host order: the prologue once, then the step repeatedly
 //             without a pause. An issue takes the host time of its price, and a host task its
-//             duration; events and memory take none. The host runs ahead of the device by as many
-//             launches as a stream's queue holds (compiled_program.h), if launches take time;
-//             kHostWaitEvent makes it wait.
+//             duration; events and memory take no time. kHostWaitEvent makes the host wait. If
+//             launches take time, the host runs at most as many launches ahead of the device as
+//             fit into a stream's queue (compiled_program.h).
 //   Stream    Runs its operations in order, one at a time, each after its issue.
 //   Operation A kernel or copy starts when it is first on its stream. Its latency passes first and
-//             uses no resources. Then its work proceeds at the available rate, as operations of
-//             the same rank share compute, memory and links (engine/shared_resources.h).
-//             Uncontended, it takes exactly latency + work.
+//             uses no resources. Then its work proceeds at the available rate, because operations
+//             of the same rank share compute, memory and links (engine/shared_resources.h).
+//             An uncontended operation takes exactly latency + work.
 //   Collective  Starts when its communicator has finished the earlier ones in host order and every
 //             member has reached it. All members proceed at one rate, the slowest member's, and
 //             end at the same time. If members' prices differ, the longest latency and the longest
-//             work count.
+//             work are used.
 //             With Options::traffic, collectives of different ranks also share the cluster's
-//             links. As flows they share links like all other resources. Message by message, a
-//             network of messages (network/message.h) carries them: a rank's shares of links are
-//             then ignored, and those of compute and memory still count. The collective ends when
-//             its work is done and its last message has arrived.
+//             links. Flows share links like all other resources. If messages are simulated one by
+//             one, a network of messages (network/message.h) transfers the data: a rank's shares
+//             of links are then ignored, and its shares of compute and memory still apply. The
+//             collective ends when its work is done and its last message has arrived.
 //   Exchange  Takes its turn on its communicator like a collective. Each of its messages starts
 //             when the exchange of the other end has also been reached; the k-th receive matches
-//             the k-th send. It proceeds at one rate for both ends, with the longer of their
-//             latencies and works. The exchange's record starts with its last message, and ends
-//             when all have ended.
-//   Waiting   A collective or exchange that waits for others holds the multiprocessors that it
-//             will run on: NCCL's kernels spin until their peers arrive. Among the same ranks only
-//             one holds at a time. Like a message, it shares them with kernels whose blocks take
-//             turns (cost::Occupancy); a running collective does not share.
-//   Step end  When everything issued in the step has finished, including the host's part.
+//             the k-th send. A message proceeds at one rate for both ends, with the longer of
+//             their latencies and works. The exchange's record starts with its last message, and
+//             ends when all its messages have ended.
+//   Waiting   A collective or exchange that waits for peers holds the multiprocessors on which it
+//             will run, because NCCL's kernels spin until their peers arrive. Among the same ranks
+//             only one operation holds at a time. A waiting operation, like a message, shares its
+//             multiprocessors with kernels whose blocks take turns (cost::Occupancy); a running
+//             collective does not share.
+//   Step end  The time when everything issued in the step has finished, including host tasks.
 //
 // Detached and attached
-//   A class of ranks that no collective currently ties to another class runs ahead by itself until
-//   it reaches one (class_run.h). Tied classes advance together, in the order of time
-//   (simulation.h). Results do not depend on how far a class runs ahead.
+//   A class of ranks without a pending collective with another class runs ahead by itself
+//   (detached) until it reaches such a collective (class_run.h). Attached classes advance together,
+//   in the order of time (simulation.h). Results do not depend on how far a class runs ahead.
 namespace stepcast::simulate {
 
-// Ranks that run the same program in equivalent surroundings; they are simulated once.
+// Ranks that run the same program and have equivalent peers. They are simulated once.
 struct RankClass {
   const program::Program* program = nullptr;
   const cost::Prices* prices = nullptr;
-  int representative = 0;  // its lowest global rank
-  // All its ranks, ascending; they determine the classes of peers of exchanges. Empty: the
-  // representative, and those peers of its exchanges that are in no class.
+  int representative = 0;  // the class's lowest global rank
+  // All ranks of the class, ascending. They determine the classes of the peers of exchanges. Empty:
+  // the representative, and peers of its exchanges that are in no class.
   std::span<const int> ranks{};
-  // Its process groups, if they differ from the program's.
+  // The class's process groups, if they differ from the program's.
   const std::vector<program::ProcessGroup>* groups = nullptr;
-  bool records = true;  // false: its timeline has only step ends
-  // Recording::kMarked: the operations to be recorded, by instruction of the step.
+  bool records = true;  // false: the timeline contains only step ends
+  // Recording::kMarked: the operations to record, by instruction of the step.
   const std::vector<bool>* marked = nullptr;
   // Instructions [begin, end) of the step: HostInfluence covers the instructions issued after
   // `begin`. By default, all instructions.
@@ -71,7 +72,7 @@ struct RankClass {
   } looked_at{};
 };
 
-// The contents of timelines besides step ends.
+// What timelines contain in addition to step ends.
 enum class Recording : std::uint8_t {
   kAll,
   kMarked,  // marked operations, and memory changes
@@ -79,62 +80,62 @@ enum class Recording : std::uint8_t {
 };
 
 struct Options {
-  int steps = 1;         // times that Program::step is issued after the prologue
-  bool barrier = false;  // ranks wait for all work of a step before the next is issued
+  int steps = 1;         // number of times that Program::step is issued after the prologue
+  bool barrier = false;  // all ranks finish a step before the next is issued
   Recording recording = Recording::kAll;
-  int first_recorded = 0;  // of earlier steps only the ends are recorded
+  int first_recorded = 0;  // of earlier steps only the end is recorded
   // Ends the run when a step ends in the same state as the step before it (Repetition), since the
-  // rest is then known. The ends of later steps are filled in. Operations still in flight that
-  // would have been recorded are recorded as endless: their end, and the start of a waiting
-  // collective, are Time::Max(). Ignored with a barrier, or message by message.
+  // rest is then known. The ends of later steps are filled in. Operations in flight that would have
+  // been recorded are recorded as endless: their end, and the start of a waiting collective, are
+  // Time::Max(). Ignored with a barrier, or if messages are simulated one by one.
   bool until_repetition = false;
-  // Runs only the last part of the first step, as if the rest had finished (class_run.h). That
-  // suffices to find the state that a step leaves. Only the end of the first step is recorded.
-  // Ignored without `until_repetition`, or if no such part is found.
+  // Runs only the last part of the first step, as if the earlier part had finished (class_run.h).
+  // The last part determines the state at the end of the step. Only the end of the first step is
+  // recorded. Ignored without `until_repetition`, or if no such part is found.
   bool late_start = false;
   // The routes of collectives on links between ranks; null: collectives use only their ranks' own
   // resources.
   const network::CollectiveTraffic* traffic = nullptr;
-  // Whether detached classes run ahead. For tests: it affects only speed.
+  // Whether detached classes run ahead. Affects only speed; for tests.
   bool run_ahead = true;
 };
 
-// All steps after `step` repeat it: their operations and waits have the same distances from the
-// step's end.
+// All steps after `step` repeat it: the times of their operations and waits, relative to the end of
+// their step, are the same.
 struct Repetition {
   int step = 0;
-  Time start;  // start of its interval: the end of the previous step or of the prologue
-  // Host activity and memory changes repeat too. Otherwise a host runs further ahead in each step,
-  // which the device never notices.
+  Time start;  // start of the step's interval: the end of the previous step or of the prologue
+  // Whether host activity and memory changes also repeat. If not, the host runs further ahead in
+  // each step, which never affects the device.
   bool host = true;
 };
 
-// Until when the host's lead over its device mattered in a run, after the examined part of a step
-// (RankClass::looked_at). If the host waits for an event after that part, in the same step, its
-// lead is reset. Instructions issued from there to the examined part of the next step are then
-// ignored.
+// The last times in a run at which the host's lead over its device mattered, after the examined
+// part of a step (RankClass::looked_at). If the host waits for an event after that part, in the
+// same step, its lead is reset. Instructions issued from there to the examined part of the next
+// step are then ignored.
 struct HostInfluence {
   Time held_up_by_issue;  // last time at which an operation on the device waited for its issue
-  // The last time at which the host waited for room in a stream's queue, which it checks before
-  // each block of launches (compiled_program.h).
+  // The last time at which the host waited because a stream's queue was full, which it checks
+  // before each block of launches (compiled_program.h).
   Time waited_for_room;
 };
 
-// The run stopped with operations left. One sentence for each blocked stream or host names the
-// rank, the operation and what it waits for.
+// The run stopped with unfinished operations. One sentence for each blocked stream or host names
+// the rank, the operation, and the event or peer that it waits for.
 struct Deadlock {
   std::vector<std::string> blocked;
 };
 
-// Classes share the communicators with equal names and rank lists. The k-th collective of each
-// member is the same one and starts when all have reached it. If members disagree about it (kind,
-// bytes, type), that is a deadlock that names both. A class whose representative is in the rank
-// list but has no such communicator never arrives. Messages travel between the classes of the two
-// ranks, on communicators of one name. Positions are those in the representative's own group (the
-// layout's, if there is one). If a class stands for several positions of a group that peers
-// address, one message of each class is shared with the peer, and the others have its rate. Times
-// are exact and deterministic. Programs must have valid indices (Validate), and prices must cover
-// every entry of their program's tables.
+// Classes share the communicators with equal names and rank lists. The k-th collectives of all
+// members are one collective, which starts when all members have reached it. If members disagree
+// about it (kind, bytes, type), the result is a deadlock that names both. A class whose
+// representative is in the rank list but does not have the communicator never arrives. A message
+// connects the classes of its two ranks, on communicators of one name. Positions refer to the
+// representative's own group (to the layout's, if there is one). If a class stands for several
+// positions of a group that peers address, one message of each class is shared with the peer, and
+// the others proceed at the same rate. Times are exact and deterministic. Programs must have valid
+// indices (Validate), and prices must cover every entry of their program's tables.
 //
 // Returns one timeline per class, in order. The prologue takes time but leaves no records.
 tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const RankClass> classes,
@@ -142,7 +143,7 @@ tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const 
 
 class Simulation;
 
-// The same for many runs in the same memory. Not thread-safe.
+// Like Simulate, for many runs that reuse the same memory. Not thread-safe.
 class Simulator {
  public:
   Simulator();
@@ -153,12 +154,12 @@ class Simulator {
   // The timelines stay valid until the next run.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
-  // Repeats the last run's classes, whose programs and prices must be unchanged. Other classes may
-  // record.
+  // Repeats the last run with the same classes. Programs and prices must be unchanged. The set of
+  // recorded classes may differ.
   tl::expected<std::span<const program::Timeline>, Deadlock> RunAgain(const Options& options);
   // Moves out the timelines of the last run.
   std::vector<program::Timeline> Take();
-  // How the last run ended early; null if it did not.
+  // How the last run ended early; null if the run did not end early.
   const Repetition* repetition() const;
   // How the host influenced a class in the last run.
   HostInfluence host_influence(std::size_t rank_class) const;

@@ -18,10 +18,10 @@
 #include "src/simulate/concurrent_sets.h"
 #include "src/simulate/simulate.h"
 
-// A run of several classes of ranks: the interactions between them. Detached classes go first, each
-// as far as it can by itself. Then comes the earliest event of attached classes, of collectives and
-// transfers between them, and of messages on the network. One solver determines the rates of all
-// operations of classes that a collective or transfer joins.
+// A run of several classes of ranks, including the interactions between them. Detached classes run
+// first, each as far as it can by itself. Then the earliest event is processed: of attached
+// classes, of collectives and transfers between them, or of messages on the network. One solver
+// determines the rates of all operations of classes in a joint collective or transfer.
 namespace stepcast::simulate {
 
 class Simulation final : public Couplings {
@@ -58,46 +58,48 @@ class Simulation final : public Couplings {
   // A class's membership in a communicator.
   struct Member {
     std::uint32_t rank_class = 0;
-    std::uint32_t communicator = 0;  // in its program
+    std::uint32_t communicator = 0;  // index in the class's program
   };
   struct Rendezvous {
     std::vector<Member> members;
-    std::vector<std::uint32_t> absent;  // classes that should be members and are not
+    std::vector<std::uint32_t> absent;  // classes that should be members but lack the communicator
     std::uint32_t arrived = 0;
     Time last_arrival;
   };
 
-  // A class's end of the messages with a peer in one direction; the compiled program's endpoint.
+  // A class's end of the messages with a peer in one direction (an endpoint of the compiled
+  // program).
   struct EndpointState {
     std::uint32_t rank_class = 0;
-    // The peer's end in its class; kNone if it has none.
+    // The peer's endpoint in the peer's class; kNone if there is none.
     std::uint32_t partner = kNone;
-    bool mutual = false;  // this end is also its partner's partner
+    bool mutual = false;  // the partner's partner is this endpoint
     int peer = 0;         // global rank
-    // Endpoints whose partner this is, except a mutual one: they stand for other ranks.
+    // Endpoints that have this one as partner, except a mutual one. They stand for other ranks.
     std::vector<std::uint32_t> followers;
     std::uint32_t reached = 0;           // number of messages
     std::vector<Time> reached_at;        // if there are followers
-    std::vector<std::uint32_t> waiting;  // places of messages whose partner was not reached yet
+    std::vector<std::uint32_t> waiting;  // places of messages whose partner has not been reached
+                                         // yet
   };
   // A class's communicator and its present exchange.
   struct ExchangeState {
     std::uint32_t first_place = 0;
     Time arrival{};
-    std::uint32_t waiting = 0;  // messages that have not started
-    std::uint32_t open = 0;     // messages that have not ended
-    std::uint32_t held = 0;     // held by waiting messages
+    std::uint32_t waiting = 0;  // number of messages that have not started
+    std::uint32_t open = 0;     // number of messages that have not ended
+    std::uint32_t held = 0;     // fraction held by waiting messages
   };
   // The state of the i-th message of an exchange on a class's communicator.
   struct Place {
     std::uint32_t rank_class = 0;
     std::uint32_t communicator = 0;
     std::uint32_t message = 0;         // in the compiled program
-    std::uint32_t mismatched = kNone;  // place of the other end, if it disagrees
+    std::uint32_t mismatched = kNone;  // place of the other end, if the two ends disagree
   };
 
-  // Joint operations of several classes: first the current collective of each rendezvous, then, by
-  // the sender's place, the messages between two.
+  // Joint operations of several classes. First the current collective of each rendezvous; then the
+  // messages between two classes, by the place of the sender.
   enum class Stage : std::uint8_t { kArriving, kComplete, kLatency, kShares, kFixed };
   struct Part {
     std::uint32_t rank_class = 0;
@@ -105,19 +107,19 @@ class Simulation final : public Couplings {
   };
   struct Joint {
     Stage stage = Stage::kArriving;
-    Time next = Time::Max();  // kComplete: when it starts; otherwise as for an operation
+    Time next = Time::Max();  // kComplete: start time; otherwise as for an operation
     Time work;
-    std::vector<Part> parts;          // in flight: its participants
+    std::vector<Part> parts;          // in flight: the participants
     std::vector<std::uint32_t> ends;  // of a message: one or two places
     std::vector<engine::SharedResources::Use> uses;
-    // Message by message: their numbers in the traffic, ascending.
+    // If messages are simulated one by one: their numbers in the traffic, ascending.
     std::vector<std::uint32_t> calls;
-    // The number of the current one's unfinished parts: its work, its messages.
+    // The number of unfinished parts of the current call: its work and its messages.
     std::uint32_t open = 0;
   };
   // Everything that determines the future, at the end of a pass.
   struct State {
-    std::uint32_t ended = 0;  // number of passes; 0: invalid
+    std::uint32_t ended = 0;  // number of passes ended; 0: the state is invalid
     Time time;
     Time end;  // of the pass
     std::vector<ClassRun::State> classes;
@@ -132,7 +134,7 @@ class Simulation final : public Couplings {
   void LinkEndpoints();
   void SetUpMessages();
 
-  // Continues a class: by itself, or in the order of time.
+  // Continues a class, either by itself or in the order of time.
   void Follow(std::uint32_t c) { Follow(c, classes_[c].next()); }
   void Follow(std::uint32_t c, Time next);
   void QueueClass(std::uint32_t c, Time next);
@@ -156,10 +158,10 @@ class Simulation final : public Couplings {
   }
   void QueueJoint(std::uint32_t joint);
   void OnJoint(std::uint32_t joint);
-  // Starts the joint operation; its parts and its number in the traffic are known.
+  // Starts the joint operation, whose parts and number in the traffic are known.
   void Start(std::uint32_t joint, std::uint32_t number);
   void BeginWork(std::uint32_t joint);
-  // The work is done, or the messages have arrived.
+  // Called when the work is done, or when the messages have arrived.
   void PartEnds(std::uint32_t joint);
   void End(std::uint32_t joint);
   void StartCollective(std::uint32_t r);
@@ -186,13 +188,13 @@ class Simulation final : public Couplings {
   void ExplainExchange(const ClassRun& run, std::uint32_t communicator, const std::string& subject,
                        Deadlock& deadlock) const;
 
-  // The number in the traffic of the collective that the member has reached.
+  // The number that the traffic gives to the collective that the member has reached.
   std::uint32_t TrafficNumberOf(const Member& member) const;
   void SendMessages(std::uint32_t joint, std::uint32_t number);
   void AwaitMessages();
   void OnMessages();
 
-  // Finds where each class starts late. Returns false if some class has nothing left there.
+  // Finds where each class starts late. Returns false if nothing is left of the step in some class.
   bool FindLateStart();
   void ReachLateStart();  // through messages
 
@@ -207,20 +209,20 @@ class Simulation final : public Couplings {
   bool watch_passes_ = false;
   bool starts_late_ = false;
   std::uint32_t passes_ = 0;   // the prologue and the steps
-  std::uint32_t watched_ = 0;  // number of pass ends handled
-  std::uint32_t last_ = 0;     // a class that had not ended the watched pass
+  std::uint32_t watched_ = 0;  // number of pass ends that have been handled
+  std::uint32_t last_ = 0;     // a class that had not ended the pass when last checked
   Time now_;
 
   ConcurrentSets sets_;
-  // One for all classes with the same program and prices, so that hundreds of ranks share its cache
-  // lines.
+  // One for all classes with the same program and prices, so that hundreds of ranks share the
+  // cached data.
   std::deque<CompiledProgram> compiled_;
   BuildRoom build_room_;
-  bool compiled_host_ = false;              // includes host items, for records
+  bool compiled_host_ = false;              // includes host items, to be recorded
   std::vector<std::uint32_t> compiled_of_;  // by class
   std::deque<ClassRun> classes_;
   std::vector<program::Timeline> timelines_;
-  std::vector<std::uint32_t> detached_;  // those that have not run yet
+  std::vector<std::uint32_t> detached_;  // classes that have not run yet
   std::vector<bool> is_detached_;        // by class: whether it is in detached_
   std::vector<Time> queued_;             // by class: time of its earliest valid event
 
@@ -229,7 +231,8 @@ class Simulation final : public Couplings {
   std::vector<std::uint32_t> class_of_activity_;
   std::vector<Rendezvous> rendezvous_;
   std::size_t rendezvous_count_ = 0;
-  std::vector<std::uint32_t> first_communicator_;  // by class: where arrays by both begin
+  std::vector<std::uint32_t> first_communicator_;  // by class: index of its first communicator in
+                                                   // the arrays below
   std::vector<std::uint32_t> rendezvous_of_;       // by class and communicator
   std::vector<ExchangeState> exchanges_;           // by class and communicator
   std::vector<std::uint32_t> first_endpoint_;      // by class
@@ -239,8 +242,9 @@ class Simulation final : public Couplings {
   std::vector<Place> places_;
   std::vector<Joint> joints_;
   std::size_t joint_count_ = 0;
-  std::unique_ptr<network::MessageNetwork> messages_;  // null unless message by message
-  Time messages_awaited_;                              // time of their earliest valid event
+  std::unique_ptr<network::MessageNetwork> messages_;  // null unless messages are simulated one by
+                                                       // one
+  Time messages_awaited_;                              // time of the network's earliest valid event
   std::vector<std::uint32_t> arrived_;                 // joints whose messages have arrived
 
   State state_, state_before_;

@@ -12,24 +12,25 @@
 
 namespace stepcast::topology {
 
-// Slowdown from hash collisions: a hash spreads connections over the uplinks of leaves
+// Slowdown from hash collisions: a hash distributes connections over the uplinks of leaves
 // (RouteChoice::kEcmp). Several connections may share one uplink while others stay empty, and a
 // ring runs at the rate of its slowest connection. With a hash that distinguishes more queue pairs,
 // Meta's all-reduces became up to 40 % faster (Gangidi et al. 2024, "RDMA over Ethernet for
 // Distributed AI Training at Meta Scale"). ByteDance gives each uplink twice the rate of a
-// downlink, so that two connections may share it (Jiang et al. 2024, MegaScale, arXiv 2402.15627).
+// downlink, so that two connections may share an uplink (Jiang et al. 2024, MegaScale, arXiv
+// 2402.15627).
 
-// Identical leaves, one direction of their uplinks.
+// Identical leaf switches, and one direction of their uplinks.
 struct HashedLeaves {
   std::int64_t leaves = 0;
-  std::int64_t connections = 0;  // leaving each leaf at the same time
+  std::int64_t connections = 0;  // number that leave each leaf at the same time
 };
 
-// Expected duration of a transfer that waits for its slowest connection, relative to one without
-// collisions: E[max(1, m part)]. Here m is the largest number of connections on any uplink of any
-// leaf, and `part` is the fraction of an uplink's bandwidth that a lone connection uses. Each
-// connection picks each of the leaf's `uplinks` with the same probability. Exact up to 4096
-// connections x uplinks of a leaf. Beyond that, the counts on different uplinks are treated as
+// Expected duration of a transfer that waits for its slowest connection, relative to a transfer
+// without collisions: E[max(1, m part)]. Here m is the largest number of connections on any uplink
+// of any leaf, and `part` is the fraction of an uplink's bandwidth that a single connection uses.
+// Each connection uses each of the leaf's `uplinks` with the same probability. Exact up to 4096
+// connections x uplinks per leaf. Beyond that, the counts on different uplinks are treated as
 // independent: up to 1.5 % too low for one leaf and 0.1 % for sixteen (128 connections over 16 and
 // 32 uplinks, 64 over 64). Requires uplinks >= 1 and part > 0.
 double ExpectedSlowdown(std::span<const HashedLeaves> leaves, std::int64_t uplinks, double part);
@@ -43,7 +44,7 @@ class Cluster {
  public:
   class Implementation;  // cluster.cc
 
-  // `nodes` nodes of one type. `fabric` joins them; a single node needs none. Ranks occupy the
+  // `nodes` nodes of one type, connected by `fabric`; a single node needs no fabric. Ranks use the
   // first `gpus_per_node` GPUs of each node, by default all. The description must have no faults
   // (faults.h).
   Cluster(NodeType node_type, std::optional<Fabric> fabric, int nodes,
@@ -54,23 +55,23 @@ class Cluster {
   Cluster(Cluster&&) noexcept;
   Cluster& operator=(Cluster&&) noexcept;
 
-  int devices() const;  // with ranks: nodes() x gpus_per_node()
+  int devices() const;  // number with ranks: nodes() x gpus_per_node()
   int nodes() const;
-  int gpus_per_node() const;  // with ranks; the node type may have more
+  int gpus_per_node() const;  // number with ranks; the node type may have more
   bool flat() const;
   const std::string& gpu() const;  // the GPU type's name; empty on a flat cluster without one
   Bytes device_memory() const;
 
-  // The description. node_type() and fabric() are null on a flat cluster; flat_cluster() is null on
-  // any other.
+  // The description. node_type() and fabric() return null on a flat cluster; flat_cluster() returns
+  // null on any other cluster.
   const NodeType* node_type() const;
   double host_speed() const;     // NodeType::host_speed; 1 on a flat cluster
   const Fabric* fabric() const;  // also null for a single node
   const FlatCluster* flat_cluster() const;
 
-  // The path between the members of a group. `ranks` are distinct, in group order, at least one.
-  // The result is deterministic. It depends on which GPUs of which nodes take part and on the order
-  // in which nodes first appear in the group, but not on the order inside a node.
+  // The path between the members of a group. `ranks`: at least one, distinct, in group order. The
+  // result is deterministic. It depends on which GPUs of which nodes take part and on the order in
+  // which nodes first appear in the group, but not on the order inside a node.
   //
   // Inside one node, see rings.h. Across nodes, the group has as many ring channels as its members
   // have NICs, and each channel enters and leaves every node by its rail. Links are divided among

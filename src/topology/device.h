@@ -12,8 +12,8 @@
 
 namespace stepcast::topology {
 
-// Data sheet of a GPU: peak figures, not achieved ones (those belong to calibration). Read from
-// topologies/gpus/*.yaml.
+// Data sheet of a GPU: peak values, not achieved ones (which are in calibration profiles). Read
+// from topologies/gpus/*.yaml.
 struct Gpu {
   std::string name;  // "h100-sxm"; also names its default calibration profile
   Bytes memory;
@@ -22,7 +22,7 @@ struct Gpu {
       peak;  // dense, indexed by DataType; zero if the device does not support the type
   int multiprocessors = 0;
   int power_limit = 0;         // watts that the board may draw; 0: not stated
-  int compute_capability = 0;  // CUDA's, 90 is 9.0; 0: not a CUDA device
+  int compute_capability = 0;  // CUDA's; 90 means 9.0; 0: not a CUDA device
 
   FlopRate PeakOf(DataType type) const { return peak[static_cast<std::size_t>(type)]; }
   friend bool operator==(const Gpu&, const Gpu&) = default;
@@ -43,7 +43,7 @@ inline constexpr int kNodeDeviceKinds = 5;
 
 enum class LinkKind : std::uint8_t { kNvLink, kPcie, kCpuInterconnect, kNetwork };
 
-// Whether routes may pass through the device. GPUs and NICs only end routes.
+// Whether routes may pass through the device. Routes only start and end at GPUs and NICs.
 constexpr bool Forwards(DeviceKind kind) {
   return kind != DeviceKind::kGpu && kind != DeviceKind::kNic;
 }
@@ -84,7 +84,7 @@ constexpr std::string_view Name(LinkKind kind) {
   return "";
 }
 
-// Parse the names that a node description may use; nullopt for any other name.
+// Parses a name that a node description may use; nullopt for any other name.
 constexpr std::optional<DeviceKind> NodeDeviceKindFromName(std::string_view name) {
   for (int i = 0; i < kNodeDeviceKinds; ++i) {
     if (Name(static_cast<DeviceKind>(i)) == name) return static_cast<DeviceKind>(i);

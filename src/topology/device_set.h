@@ -17,8 +17,8 @@ struct DeviceSetError {
   std::string hint;
 };
 
-// Parses `text` for a node that has `devices` of each kind. Fails on a device that does not exist
-// or appears twice.
+// Parses `text` for a node with `devices` devices of each kind. Fails on a device that does not
+// exist or appears twice.
 tl::expected<DeviceSet, DeviceSetError> ParseDeviceSet(
     std::string_view text, const std::array<int, kNodeDeviceKinds>& devices);
 

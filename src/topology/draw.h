@@ -7,9 +7,8 @@
 // Drawings of a cluster, for `topology show`.
 namespace stepcast::topology {
 
-// Plain text for people: the devices of a node and how they are connected, the fabric, each kind of
-// link with latency and bandwidth (one direction), and the bandwidth of rings over the whole
-// cluster.
+// Plain text for people: the devices of a node and their connections, the fabric, each kind of link
+// with latency and bandwidth (one direction), and the bandwidth of rings over the whole cluster.
 std::string DrawText(const Cluster& cluster);
 
 // Graphviz: every device of every node, every switch, and one undirected edge per linked pair of

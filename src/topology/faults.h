@@ -8,7 +8,7 @@
 
 namespace stepcast::topology {
 
-// One thing wrong with a description. `field` is the dotted path used in topology files
+// One mistake in a description. `field` is the dotted path used in topology files
 // ("node.links[3].bandwidth", "fabric.spines", "nodes").
 struct Fault {
   std::string field;
@@ -16,8 +16,8 @@ struct Fault {
   std::string hint;
 };
 
-// Limits that keep a description buildable and its sums within 64 bits.
-inline constexpr int kMostNodeDevices = 1024;  // of one kind in a node
+// Limits that ensure that a graph can be built and its sums fit into 64 bits.
+inline constexpr int kMostNodeDevices = 1024;  // per kind and node
 inline constexpr int kMostNodeLinks = 20'000;  // linked pairs in a node
 inline constexpr int kMostParallelLinks = 1024;
 inline constexpr int kMostDevices = 1'000'000;  // in a cluster
@@ -26,8 +26,9 @@ inline constexpr int kMostSpines = 1024;
 constexpr Time kMostLatency = Seconds(1);
 constexpr Bandwidth kMostBandwidth = Bandwidth::GigabytesPerSecond(1'000'000);
 
-// All faults of `nodes` nodes of this type on this fabric. A Cluster may be constructed only from a
-// description without faults. The GPU type's name is not checked, because it names a file.
+// Returns all faults of `nodes` nodes of this type with this fabric. A Cluster may be constructed
+// only from a description without faults. The name of the GPU type is not checked, because it
+// refers to a file.
 std::vector<Fault> FaultsOf(const NodeType& node_type, const std::optional<Fabric>& fabric,
                             int nodes);
 std::vector<Fault> FaultsOf(const FlatCluster& flat);

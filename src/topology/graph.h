@@ -12,7 +12,7 @@
 #include "src/topology/node_type.h"
 
 // Nodes and clusters as graphs. Only topology code and code that draws or writes graphs includes
-// this header; other code asks a Cluster (cluster.h).
+// this header; other code uses Cluster (cluster.h).
 namespace stepcast::topology {
 
 struct Device {
@@ -31,18 +31,18 @@ struct Link {
   LinkKind kind = LinkKind::kNvLink;
   Time latency;
   Bandwidth bandwidth;  // of all parallel links together
-  int count = 1;        // parallel links
+  int count = 1;        // number of parallel links
   // The two directions of a link are numbered 2i and 2i + 1, so `id ^ 1` is the reverse.
   int id = 0;
 };
 
 struct Graph {
   std::vector<Device> devices;           // [vertex]
-  std::vector<std::vector<Link>> links;  // [vertex]: the links that leave it
+  std::vector<std::vector<Link>> links;  // [vertex]: the links that leave the vertex
 };
 
-// The vertex of a device in a graph from BuildNodeGraph. The first node in a graph from
-// BuildClusterGraph has the same numbers.
+// The vertex of a node's device in a graph from BuildNodeGraph. The first node in a graph from
+// BuildClusterGraph has the same vertex numbers.
 Vertex VertexOf(const NodeType& node_type, DeviceKind kind, int index);
 
 // The devices of a node and the links between them, without the fabric.
@@ -57,7 +57,7 @@ Graph BuildClusterGraph(std::span<const NodesOfType> nodes, const Fabric* fabric
 
 // Number of leaf switches for `nodes` nodes, computed without building the graph.
 int LeafCount(const Fabric& fabric, int nodes);
-// The leaf switch that NIC `nic` of `node` is connected to.
+// The leaf switch to which NIC `nic` of `node` is connected.
 int LeafOf(const Fabric& fabric, int node, int nic);
 
 }  // namespace stepcast::topology

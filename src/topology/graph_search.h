@@ -17,18 +17,18 @@ struct Distance {
   int hops = 0;
   friend constexpr auto operator<=>(const Distance&, const Distance&) = default;
 };
-// Distance between devices that no path joins.
+// Distance between devices without a path between them.
 inline constexpr Distance kUnreachable = {Time::Max(), std::numeric_limits<int>::max()};
 
 // Selects the link directions that a search may use.
 using LinkFilter = std::function<bool(const Link&)>;
 
-// Distances from one device to every other, [vertex] (Dijkstra's algorithm).
+// Distances from `source` to every device, [vertex] (Dijkstra's algorithm).
 std::vector<Distance> DistancesFrom(const Graph& graph, Vertex source, const LinkFilter& filter);
 
 // The connected components of a graph. `filter` must accept both directions of a link or neither.
 struct Parts {
-  std::vector<int> of;  // [vertex]: its component
+  std::vector<int> of;  // [vertex]: its component's number
   int count = 0;
 };
 Parts PartsOf(const Graph& graph, const LinkFilter& filter);

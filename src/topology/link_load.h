@@ -10,25 +10,25 @@
 #include "src/topology/cluster.h"
 #include "src/topology/device.h"
 
-// Load that a ring collective over all ranks of a cluster puts on each link. Routes, channels and
-// rails are those of Cluster::PathOf.
+// The load that a ring collective over all ranks of a cluster puts on each link. Routes, channels
+// and rails are those of Cluster::PathOf.
 namespace stepcast::topology {
 
-// One direction of the connection between two devices, all parallel links together.
+// One direction of the connection between two devices: all parallel links together.
 struct LinkLoad {
-  std::string from;  // "node0/gpu1"; among node devices only node0's, since all nodes are alike
+  std::string from;  // "node0/gpu1"; only node0's devices, because all nodes are alike
   std::string to;
   DeviceKind from_kind = DeviceKind::kGpu;
   DeviceKind to_kind = DeviceKind::kGpu;
   LinkKind kind = LinkKind::kNvLink;
-  int count = 1;        // parallel links
+  int count = 1;        // number of parallel links
   Bandwidth bandwidth;  // of all parallel links together
-  double bytes = 0;     // that cross these links in the whole collective
+  double bytes = 0;     // bytes that cross these links in the whole collective
 
   double seconds() const { return bytes / static_cast<double>(bandwidth.bytes_per_second()); }
 };
 
-// With N ranks and S bytes, every hop of the rings carries, over all rings: 2 (N - 1) / N S for
+// With N ranks and S bytes, the total over all rings on every hop is: 2 (N - 1) / N S for
 // all-reduce, (N - 1) / N S for reduce-scatter and all-gather, S for broadcast and reduce. (For
 // broadcast and reduce, the hop into or out of the root is counted like the others.) Returns
 // nullopt for a kind that does not run as a ring, a flat cluster without a link, and a single rank.

@@ -19,9 +19,9 @@ struct LinkedPair {
   LinkSpec link;
 };
 
-// Rules whose PairsOf() are exactly these pairs. Identical links share one rule if one rule can
-// express them; otherwise there is one rule for each set of devices with the same neighbors. Rules
-// are ordered by the first appearance of their kind of link. `pairs` must be distinct.
+// Returns rules whose PairsOf() are exactly these pairs. Identical links share one rule if one rule
+// can express them; otherwise there is one rule for each set of devices with the same neighbors.
+// Rules are ordered by the first appearance of their kind of link. `pairs` must be distinct.
 std::vector<LinkRule> RulesOf(const std::vector<LinkedPair>& pairs);
 
 }  // namespace stepcast::topology

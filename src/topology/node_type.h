@@ -16,7 +16,7 @@
 namespace stepcast::topology {
 
 // Descriptions from which a cluster's graph is built: the contents of topologies/*.yaml as values.
-// faults.h defines and checks which descriptions are usable.
+// faults.h checks descriptions and lists the possible faults.
 
 struct LinkSpec {
   Time latency;
@@ -27,16 +27,16 @@ struct LinkSpec {
 // Devices of one kind in a node: "nvswitch[0, 3]".
 struct DeviceSet {
   DeviceKind kind = DeviceKind::kGpu;
-  std::vector<int> indices;  // as written, none twice
+  std::vector<int> indices;  // in the order written, without duplicates
   friend bool operator==(const DeviceSet&, const DeviceSet&) = default;
 };
 
 // How the devices of two sets are paired.
 enum class Join : std::uint8_t {
-  // The larger set is distributed evenly and in order over the smaller: gpu[0..7] with
-  // pcie_switch[0..3] puts GPUs 0 and 1 on switch 0. Sets of equal size pair up one to one.
+  // The larger set is distributed evenly and in order over the smaller set: gpu[0..7] with
+  // pcie_switch[0..3] puts GPUs 0 and 1 on switch 0. Sets of equal size are paired one to one.
   kInOrder,
-  // Each device with each other; within a single set, every pair once.
+  // Each device of one set with each device of the other; within a single set, every pair once.
   kAllToAll,
 };
 const char* Name(Join join);  // "in-order", "all-to-all"
@@ -47,17 +47,17 @@ struct LinkRule {
   DeviceSet from;
   DeviceSet to;
   Join join = Join::kInOrder;
-  int count = 1;  // parallel links of each pair
+  int count = 1;  // number of parallel links per pair
   LinkSpec link;  // of one link
   friend bool operator==(const LinkRule&, const LinkRule&) = default;
 };
 
-// The pairs (index in `from`'s kind, index in `to`'s kind) that a rule links, in a fixed order. A
-// rule without faults has at least one pair.
+// The pairs (index of a `from` device, index of a `to` device) that a rule links, in a fixed order.
+// A rule without faults has at least one pair.
 std::vector<std::pair<int, int>> PairsOf(const LinkRule& rule);
 
-// Processor families that NCCL distinguishes: they set the bandwidth between two sockets and select
-// rows of its tables.
+// Processor families that NCCL distinguishes. They determine the bandwidth between two sockets and
+// the rows of NCCL's tables.
 enum class Processor : std::uint8_t {
   kIntelBroadwell,
   kIntelSkylake,
@@ -69,7 +69,7 @@ enum class Processor : std::uint8_t {
 };
 const char* Name(Processor processor);  // "intel-skylake", "amd"
 
-// Resources of a node's host: the destination of states offloaded from GPUs.
+// Resources of a node's host, to which GPU states can be offloaded.
 struct Host {
   Bytes memory;
   Bandwidth memory_bandwidth;       // of all memory channels
@@ -87,8 +87,8 @@ struct NodeType {
   std::vector<LinkRule> links;
   Processor processor = Processor::kIntelSapphireRapids;
   std::optional<Host> host{};  // absent: nothing can be offloaded
-  // Speed of a host core at a framework's code, relative to the reference host of published host
-  // costs (calibration::FrameworkCosts).
+  // Speed of a host core when running a framework's code, relative to the reference host of
+  // published host costs (calibration::FrameworkCosts).
   double host_speed = 1;
 
   friend bool operator==(const NodeType&, const NodeType&) = default;
@@ -98,7 +98,7 @@ struct NodeType {
 
 enum class FabricKind : std::uint8_t {
   kOneSwitch,  // every NIC on one non-blocking switch
-  // leaf i of a scalable unit connects NIC i of all its nodes; spines connect leaves
+  // leaf i of a scalable unit connects NIC i of each of its nodes; spines connect leaves
   kRailOptimised,
   kFatTree,  // all NICs of a node on one leaf; spines connect leaves
 };
@@ -107,8 +107,8 @@ const char* Name(FabricKind kind);  // "one-switch", "rail-optimised", "fat-tree
 // How traffic that leaves a leaf is distributed over the spines.
 enum class RouteChoice : std::uint8_t {
   kAdaptive,  // over all spines at any time: InfiniBand's adaptive routing, packet spraying
-  kStatic,    // each destination has one spine, assigned in order: InfiniBand's forwarding tables
-  kEcmp,      // each connection has one spine, by a hash: Ethernet's equal-cost multi-path
+  kStatic,    // over one spine per destination, assigned in order: InfiniBand's forwarding tables
+  kEcmp,      // over one spine per connection, by a hash: Ethernet's equal-cost multi-path
 };
 const char* Name(RouteChoice choice);  // "adaptive", "static", "ecmp"
 
@@ -118,14 +118,14 @@ struct Routing {
   friend bool operator==(const Routing&, const Routing&) = default;
 };
 
-// TCP connections, used by NCCL if there is no RDMA (Transport::kSockets).
+// TCP connections, which NCCL uses if there is no RDMA (Transport::kSockets).
 struct Sockets {
-  // Bandwidth of one connection. On AWS, a connection carries 10 Gbit/s between instances of one
-  // cluster placement group and 5 otherwise ("Amazon EC2 instance network bandwidth", general
-  // knowledge).
+  // Bandwidth of one connection. On AWS, a connection reaches 10 Gbit/s between instances of one
+  // cluster placement group and 5 Gbit/s otherwise ("Amazon EC2 instance network bandwidth",
+  // general knowledge).
   Bandwidth flow = Bandwidth::BytesPerSecond(1'250'000'000);
-  // Connections of a channel to its peer: NCCL_SOCKET_NTHREADS x NCCL_NSOCKS_PERTHREAD, by default
-  // 1 (16 on AWS, 4 on Google's gVNIC: src/transport/net_socket.cc of NVIDIA/nccl).
+  // Number of connections from a channel to its peer: NCCL_SOCKET_NTHREADS x NCCL_NSOCKS_PERTHREAD,
+  // by default 1 (16 on AWS, 4 on Google's gVNIC: src/transport/net_socket.cc of NVIDIA/nccl).
   int per_channel = 1;
   friend bool operator==(const Sockets&, const Sockets&) = default;
 };
@@ -136,39 +136,40 @@ struct Fabric {
   LinkSpec link;  // NIC to switch, each direction
   Transport transport = Transport::kInfiniband;
   Sockets sockets{};       // for Transport::kSockets
-  int nodes_per_unit = 0;  // rail-optimised: nodes of a scalable unit; fat-tree: nodes below a leaf
-  int rails = 0;           // rail-optimised: leaves of a unit; NIC i is on leaf i mod rails
+  int nodes_per_unit = 0;  // rail-optimised: nodes per scalable unit; fat-tree: nodes per leaf
+  int rails = 0;           // rail-optimised: leaves per unit; NIC i is on leaf i mod rails
   int spines = 0;          // every leaf has one uplink to each spine
   LinkSpec uplink;         // leaf to spine, each direction; fat-tree: see SetOversubscription
   bool sharp = false;      // the switches can reduce data in transit (SHARP)
   Routing routing{};
-  // Queue pairs between two NICs that exchange data; a hash routes each separately. NCCL runs every
-  // ring and tree twice (connect.cc, "Duplicate channels"), with one queue pair for each by default
-  // (NCCL_IB_QPS_PER_CONNECTION = 1).
+  // Number of queue pairs between two NICs that exchange data; a hash routes each queue pair
+  // separately. NCCL uses every ring and tree twice (connect.cc, "Duplicate channels"), by default
+  // with one queue pair for each (NCCL_IB_QPS_PER_CONNECTION = 1).
   int connections = 2;
-  // fat-tree, for output only: bandwidth below a leaf over bandwidth above it
+  // fat-tree, only for output: bandwidth below a leaf divided by bandwidth above it
   double oversubscription = 1;
   friend bool operator==(const Fabric&, const Fabric&) = default;
 };
 
-// Sets a fat tree's uplinks so that a full leaf has `ratio` times as much bandwidth down to its
-// nodes as up to the spines. Requires positive link, nodes_per_unit, spines, NIC count and ratio.
+// Sets a fat tree's uplinks so that a full leaf has `ratio` times as much bandwidth to its nodes as
+// to the spines. Requires positive link, nodes_per_unit, spines, NIC count and ratio.
 void SetOversubscription(Fabric& fabric, int nics_per_node, double ratio);
 
 struct FlatCluster {
   int devices = 0;
   Bytes memory;
   std::string gpu;               // empty: none
-  std::optional<LinkSpec> link;  // absent: collective times come only from the profile's tables
+  std::optional<LinkSpec> link;  // absent: collective times come only from the tables in the
+                                 // profile
 };
 
 // Consecutive nodes of one type, in rank order. A cluster with several kinds of nodes is a list of
-// these below the switches of one fabric.
+// these, connected by one fabric.
 struct NodesOfType {
   const NodeType* type = nullptr;
   LinkSpec link{};  // NIC to switch, each direction; unused for a single node
   int nodes = 0;
-  std::optional<int> ranks_per_node{};  // on the first GPUs of each node; none: on all
+  std::optional<int> ranks_per_node{};  // on the first GPUs of each node; none: all GPUs
 
   int gpus_with_ranks() const { return ranks_per_node.value_or(type->Count(DeviceKind::kGpu)); }
 };

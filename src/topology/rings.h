@@ -6,7 +6,7 @@
 #include "src/base/time.h"
 #include "src/topology/routes.h"
 
-// Rings over a node's links: the order of GPUs, the links they cross, and the load on each link.
+// Rings over a node's links: the order of GPUs, the links on each hop, and the load on each link.
 namespace stepcast::topology {
 
 // One closed ring over GPUs of a node.
@@ -15,8 +15,8 @@ struct Cycle {
   std::vector<Route> hops;  // hops[i]: from gpus[i] to the next GPU
 };
 
-// The rings among a set of a node's GPUs. Each ring carries an equal part of the data. A single GPU
-// has no ring.
+// The rings among a set of a node's GPUs. Each ring carries an equal part of the data. There are no
+// rings for a single GPU.
 //  * If the GPUs are joined by switches, one ring in ascending order uses all the bandwidth that a
 //    GPU can send.
 //  * If NVLinks join GPUs directly, a ring uses only one link of each GPU. Rings are added, in both
@@ -25,10 +25,10 @@ struct Cycle {
 //    another GPU of the set relays between two of them (PATH_NVB of src/graph/paths.cc).
 struct NodeRings {
   std::vector<Cycle> cycles;
-  Time latency;               // the longest hop
-  Bandwidth bandwidth;        // all rings together: what each GPU sends and receives at once
-  bool nvlink = false;        // every hop stays on NVLink
-  std::vector<double> loads;  // [Link::id]: number of rings that cross it
+  Time latency;               // of the longest hop
+  Bandwidth bandwidth;        // of all rings together: what each GPU sends and receives at once
+  bool nvlink = false;        // all hops use only NVLink
+  std::vector<double> loads;  // [Link::id]: number of rings that use the link
 };
 
 // `gpus`: ascending, distinct, at least one, every pair connected.
@@ -38,23 +38,23 @@ NodeRings BuildNodeRings(const NodeRoutes& routes, const std::vector<int>& gpus)
 // leaves the node through NIC rails[c] (NCCL's rail-aligned rings, src/graph/connect.cc). It leaves
 // from the GPU that owns the NIC. If the owner's ring neighbor is as near to the NIC, the channel
 // enters by that neighbor. Otherwise it enters by the owner, and the ring's last GPU reaches the
-// NIC through the owner's memory if NVLink leads there (NCCL's PXN, src/graph/paths.cc).
+// NIC through the owner's memory if NVLink connects the two GPUs (NCCL's PXN, src/graph/paths.cc).
 struct NodeTraffic {
   std::vector<int> rails;           // [channel]: NIC
   std::vector<Time> exit_latency;   // [channel]: last GPU to NIC
   std::vector<Time> entry_latency;  // [channel]: NIC to first GPU
-  // Bandwidth of one channel on the narrowest link, in bytes per second. Each link is divided among
-  // the channels that cross it.
+  // Bandwidth of one channel on its narrowest link, in bytes per second. Each link is divided among
+  // the channels that use it.
   double intra_rate = 0;      // links between the node's GPUs; infinite for a single GPU
   double inter_rate = 0;      // links between GPUs and NICs, and the NICs' ports
-  std::vector<double> loads;  // [Link::id]: number of channels that cross it
+  std::vector<double> loads;  // [Link::id]: number of channels that use the link
 };
 
 // The NICs that a set of a node's GPUs uses, ascending.
 std::vector<int> RailsOf(const NodeRoutes& routes, const std::vector<int>& gpus);
 
-// `rings` are those of `gpus`; `port` is the bandwidth from a NIC to the fabric, one direction.
-// Requires channels >= the number of rails.
+// `rings`: those of `gpus`. `port`: bandwidth from a NIC to the fabric, one direction. Requires
+// channels >= the number of rails.
 NodeTraffic BuildNodeTraffic(const NodeRoutes& routes, const std::vector<int>& gpus,
                              const NodeRings& rings, Bandwidth port, int channels);
 

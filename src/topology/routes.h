@@ -11,47 +11,48 @@
 namespace stepcast::topology {
 
 // Latency and bandwidth between the members of a group of ranks, for rings and trees over the
-// links. Hardware figures: no protocol, software or efficiency (those belong to calibration).
+// links. Hardware values, without effects of protocol and software (which are in calibration
+// profiles).
 struct CommunicationPath {
   int ranks = 1;
   int nodes = 1;
   int ranks_per_node = 1;  // largest number of ranks in a node
 
-  // Latency of the worst hop of its class: the sum over the links crossed.
+  // Latency of the worst hop of each kind: the sum over the links of the hop.
   Time intra_latency;  // between two GPUs of a node; zero when ranks_per_node is 1
   Time inter_latency;  // between two nodes; zero when nodes is 1
 
-  // Bandwidth that every rank can send and receive at once while all ring neighbors do the same,
-  // summed over the ring's channels. It is the narrowest cut after each link is divided among the
-  // channels that cross it. Zero if there is no such hop.
+  // Bandwidth at which every rank can send and receive at once while all ring neighbors do the
+  // same, summed over the ring's channels. It is the narrowest cut after each link is divided among
+  // the channels that use it. Zero if there is no hop of this kind.
   Bandwidth intra_bandwidth;  // inside nodes
   Bandwidth inter_bandwidth;  // between nodes, per node: all NICs that the channels use
-  // Bandwidth of the slowest hop of the ring: the smaller of the two that exist.
+  // Bandwidth of the slowest hop of the ring: the smaller of the two above that exist.
   Bandwidth ring_bandwidth;
 
   bool intra_is_nvlink = false;  // otherwise PCIe
-  bool flat = false;             // a flat cluster: textbook costs with one kind of link
+  bool flat = false;             // flat cluster: textbook costs with one kind of link
 };
 
-// The fraction of a transfer that crosses one direction of a link (Link::id).
+// The fraction of a transfer that uses one direction of a link (Link::id).
 struct Share {
   int link = 0;
   double share = 0;
 };
 
-// A route from one device to another. If several are equally short, all are used, each in
-// proportion to the bandwidth of its last differing link (for example, the planes of an NVSwitch
-// fabric).
+// A route from one device to another. If several routes are equally short, all are used, each in
+// proportion to the bandwidth of the last link that is not common to all (for example, to the
+// planes of an NVSwitch fabric).
 struct Route {
   Distance distance;
-  bool nvlink = true;  // crosses only NVLink
+  bool nvlink = true;  // uses only NVLink
   std::vector<Share> shares;
 };
 
-// Shortest routes between the devices of a node. GPUs and NICs end routes and do not forward, so
-// GPUs connect through switches, CPUs or their own links. Two GPUs joined by NVLink use only
-// NVLink, whatever its latency (NCCL ranks kinds of paths in the same way, src/graph/paths.cc). All
-// nodes of a cluster are copies, so one object serves all. Immutable after construction.
+// Shortest routes between the devices of a node. GPUs and NICs do not forward, so GPUs are
+// connected through switches, CPUs or direct links. Two GPUs joined by NVLink use only NVLink,
+// whatever its latency (NCCL ranks kinds of paths in the same way, src/graph/paths.cc). All nodes
+// of a cluster are copies, so one object serves all. Immutable after construction.
 class NodeRoutes {
  public:
   // Runs Dijkstra's algorithm from every GPU, over NVLink alone and over all links.
@@ -70,12 +71,12 @@ class NodeRoutes {
   // Requires ReachesNic.
   Distance DistanceToNic(int gpu, int nic) const;
 
-  // Require that the route exists.
+  // Requires that the route exists.
   Route BetweenGpus(int from, int to) const;
   Route ToNic(int gpu, int nic) const;
   Route FromNic(int nic, int gpu) const;
 
-  // The NICs that a GPU communicates through: the nearest ones. GPUs that share the same nearest
+  // The NICs through which a GPU communicates: the nearest ones. GPUs that have the same nearest
   // NICs divide them among themselves. Ascending; empty if the GPU reaches no NIC.
   const std::vector<int>& NicsOf(int gpu) const { return nics_of_[static_cast<std::size_t>(gpu)]; }
 

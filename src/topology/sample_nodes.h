@@ -6,7 +6,7 @@
 // src/scenario/topology_file_test.cc.
 namespace stepcast::topology {
 
-// gpu[first..first + count - 1]. If `count` is the number of devices of the kind, all of them.
+// gpu[first..first + count - 1]. All devices of the kind if `count` is their number.
 DeviceSet Devices(DeviceKind kind, int first, int count);
 
 // A rule with the latency in nanoseconds and the bandwidth in GB/s.

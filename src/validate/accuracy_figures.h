@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-// Accuracy of forecast numbers against measured ones.
+// Accuracy of forecast values compared with measured values.
 namespace stepcast::validate {
 
 struct Pair {
@@ -18,11 +18,11 @@ struct Pair {
 struct AccuracyFigures {
   std::size_t cases = 0;
   double mean = 0;    // of absolute errors
-  double median = 0;  // likewise; the lower of the two middle ones
-  double p90 = 0;     // the smallest that 90 % of absolute errors do not exceed
+  double median = 0;  // of absolute errors; of two middle values, the lower
+  double p90 = 0;     // smallest value that 90 % of absolute errors do not exceed
   double bias = 0;    // mean of signed errors
-  // Spearman's rank correlation of forecast and measured; equal values share their mean rank. None
-  // with fewer than three cases, or if all values of one side are equal.
+  // Spearman's rank correlation of forecast and measured values; equal values share their mean
+  // rank. None with fewer than three cases, or if all values of one side are equal.
   std::optional<double> rank_correlation;
 };
 

@@ -18,9 +18,9 @@
 
 // Compares every published measurement of a collective with a forecast for the same machine.
 //
-// A source is forecast with the profile of its GPU type, and its own fit points have priority over
-// those of other sources: as if half of it had been measured. Held-back points are never read, here
-// or elsewhere.
+// Each source is forecast with the profile of its GPU type. The source's own fit points take
+// priority over those of other sources, as if half of the source had been measured for the profile.
+// Held-back points are never read, here or elsewhere.
 namespace stepcast::validate {
 
 enum class Role : std::uint8_t { kFit, kHeldBack, kUncertain };
@@ -29,7 +29,7 @@ constexpr std::string_view Name(Role role) {
   return kNames[static_cast<std::size_t>(role)];
 }
 
-// By size; the first band is below the range of the targets.
+// Bands of sizes. Targets do not apply to the first band.
 enum class SizeBand : std::uint8_t { kTiny, kSmall, kMedium, kLarge };
 inline constexpr std::array kSizeBands = {SizeBand::kTiny, SizeBand::kSmall, SizeBand::kMedium,
                                           SizeBand::kLarge};
@@ -45,17 +45,17 @@ struct CollectivePoint {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   int ranks = 0;
   int nodes = 0;
-  bool nvlink = true;  // ranks of a node meet over NVLink, else PCIe
-  std::string forced;  // algorithm that the user forced; empty: NCCL chose
+  bool nvlink = true;  // ranks of a node communicate over NVLink; false: over PCIe
+  std::string forced;  // algorithm forced by the user; empty: NCCL chose
   Bytes size;
   Role role = Role::kFit;
   Time measured;
   Time forecast;
-  Time by_law;  // modelled, without any curve
+  Time by_law;  // modeled, without measured curves
   std::string algorithm, protocol;
   int channels = 0;
   cost::Provenance provenance = cost::Provenance::kModelled;
-  // The algorithm and protocol that ran, according to the source; empty if not stated.
+  // The algorithm and protocol in use, according to the source; empty if not stated.
   std::string documented_algorithm, documented_protocol;
 
   // (forecast - measured) / measured
@@ -73,7 +73,7 @@ struct CollectiveSource {
   bool counts() const { return not_counted.empty(); }
 };
 
-// Of absolute errors; bias is the mean of signed errors.
+// Summary of absolute errors; `bias` is the mean of signed errors.
 struct ErrorSummary {
   std::size_t points = 0;
   double median = 0;
@@ -86,14 +86,14 @@ struct CollectiveAccuracy {
   std::vector<CollectiveSource> sources;
   std::vector<CollectivePoint> points;
 
-  // Points of one role in sources that count, from 32 KiB to 16 GiB.
+  // Points of one role from 32 KiB to 16 GiB, in sources that count.
   ErrorSummary Total(Role role) const;
   ErrorSummary TotalByLaw(Role role) const;
   std::size_t documented() const;
   std::size_t as_documented() const;
 
-  // Targets on held-back points: a median of at most 5 %, 90 % within 15 %, and every documented
-  // choice.
+  // Targets for held-back points: a median error of at most 5 %, 90 % of errors within 15 %, and
+  // every documented choice forecast correctly.
   static constexpr double kMedianTarget = 0.05;
   static constexpr double kP90Target = 0.15;
   bool MeetsTargets() const;
@@ -102,8 +102,8 @@ struct CollectiveAccuracy {
 // For all calibration/collectives/*.yaml of the data root. Errors: those of the files.
 Result<CollectiveAccuracy> CompareCollectives();
 
-// The same for `files`. `own`: forecasts read the fit points of the files; otherwise only those of
-// profiles.
+// The same for `files`. `own`: forecasts read the fit points of these files; otherwise only those
+// of profiles.
 Result<CollectiveAccuracy> CompareCurves(
     std::span<const std::shared_ptr<const calibration::CurveFile>> files, bool own);
 

@@ -15,7 +15,7 @@ namespace stepcast::validate {
 
 struct TimePair {
   std::string name;
-  std::int64_t calls = 0;  // in one step, if applicable
+  std::int64_t calls = 0;  // number in one step, if applicable
   Time forecast, measured;
 
   Time difference() const { return forecast - measured; }
@@ -38,19 +38,19 @@ struct OperationPair {
 struct Comparison {
   TimePair step;
   std::vector<TimePair> time;  // forward, backward, optimizer, exposed communication, idle
-  TimePair communication;      // in flight
-  // Sums over the operations of one step: kernels by name, copies by direction, collectives by kind
-  // and group, in the program's order.
+  TimePair communication;      // time with communication in flight
+  // Totals over the operations of one step, in the program's order: kernels by name, copies by
+  // direction, collectives by kind and group.
   std::vector<TimePair> kinds;
   BytesPair peak;
-  std::vector<OperationPair> largest;  // by difference of duration, at most kLargest
+  std::vector<OperationPair> largest;  // by difference in duration, at most kLargest
 
   // (forecast - measured) / measured; zero if both are zero.
   double step_error() const;
 };
 inline constexpr std::size_t kLargest = 10;
 
-// Requires that both are of the same scenario.
+// Requires that both have the same scenario.
 Comparison Compare(const forecast::Run& forecast, const Execution& execution);
 
 }  // namespace stepcast::validate

@@ -10,7 +10,7 @@
 #include "src/topology/device.h"
 #include "src/validate/rate_fit.h"
 
-// Tables of measured kernels (CSV), one folder per laboratory:
+// Tables of measured kernels (CSV), in one folder per laboratory:
 //
 //   products/GPU.csv          m, n, k, then bf16_us and X_us with the cast of x, X_net_us without it,
 //                             for X = fp8 (a scale per tensor or row), fp8b (per block), nvfp4
@@ -25,12 +25,12 @@
 // ms, before a board's power limit takes effect.
 namespace stepcast::validate {
 
-// By data type. Block-scaled FP8 is MXFP8 on devices that multiply it.
+// By data type. Block-scaled FP8 counts as MXFP8 on devices that support MXFP8 products.
 using ProductRows = std::map<DataType, std::vector<MeasuredKernel>>;
 
 struct KernelTables {
   ProductRows products;   // at full clock
-  ProductRows sustained;  // at the power limit: random operands, and long bursts
+  ProductRows sustained;  // at the power limit: random operands and long bursts
   std::vector<MeasuredKernel> attention;
 };
 
@@ -40,9 +40,9 @@ struct KernelTables {
 Result<KernelTables> ReadKernelTables(const std::string& folder, const topology::Gpu& gpu,
                                       std::uint8_t flash);
 
-// NCCL's collectives of the GPU type, one file per release. All points are fit points or, with
-// `half`, every second one is held back. `topology` is the file of a similar machine. Errors as
-// above; empty if the folder has no such table.
+// Measured collectives of NCCL on the GPU type, one file per release. All points are fit points;
+// with `half`, every second point is held back. `topology`: file of a similar machine. Errors as
+// above. Empty if the folder does not have such a table.
 Result<std::vector<calibration::CurveFile>> ReadCollectiveTable(const std::string& folder,
                                                                 const topology::Gpu& gpu,
                                                                 const std::string& topology,

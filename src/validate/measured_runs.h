@@ -11,7 +11,7 @@
 #include "src/calibration/run_settings.h"
 #include "src/scenario/published_file.h"
 
-// Measured steps with their simulated times, from which `calibrate runs` learns.
+// Measured steps with their simulated times, as input of `calibrate runs`.
 namespace stepcast::validate {
 
 struct SimulatedMemory {
@@ -23,30 +23,31 @@ struct SimulatedRun {
   std::string name;
   Location location;
   scenario::Split split = scenario::Split::kFit;
-  std::string reason;  // why it was not simulated; empty: it was
+  std::string reason;  // why the run was not simulated; empty: it was
   // The following are set for simulated runs.
   calibration::RunSettings settings;
-  std::string profile;      // file of its calibration profile; empty: in the scenario
-  Time measured, forecast;  // forecast without previously learned corrections
+  std::string profile;      // file name of its calibration profile; empty: in the scenario
+  Time measured, forecast;  // forecast without corrections by learned runs
   std::vector<SimulatedMemory> memory;
-  // The time of the model's floating point operations at the devices' peak, in seconds; zero if
-  // they are not counted. Divided by the step time, it is the fraction of the peak.
+  // The time of the model's floating-point operations at the devices' peak, in seconds; zero if
+  // operations are not counted. peak_seconds / step time is the fraction of the peak.
   double peak_seconds = 0;
 };
 
-// The rule that refuses a plan, without the values of the case, for counting cases.
+// The rule that rejects a plan, without the values of the case, so that cases can be counted by
+// rule.
 std::string ReasonOf(const Diagnostics& refusals);
 
 // Simulates the runs of a table (scenario/runs_file.h) or of a file of published steps, by its
-// extension (.csv, .yaml). `scenario` and `set` apply to tables. Runs that a rule refuses or that
-// have no time are not simulated; all other mistakes are errors. The result does not depend on the
-// number of threads.
+// extension (.csv, .yaml). `scenario` and `set` apply to tables. Runs that a rule rejects, or whose
+// time is missing, are not simulated; all other mistakes are errors. The result does not depend on
+// the number of threads.
 Result<std::vector<SimulatedRun>> SimulateRuns(const std::string& path, const std::string& scenario,
                                                const std::vector<std::string>& set);
 
 // A baseline without simulation: the step time, in seconds, at the fraction of the peak that the
-// most similar run of `known` reaches (calibration::LearnedRuns::Likeness). None if no known run is
-// on the same GPU, or if operations are not counted.
+// most similar run in `known` reaches (calibration::LearnedRuns::Likeness). None if no known run
+// uses the same GPU, or if operations are not counted.
 std::optional<double> TimeByNearest(const SimulatedRun& run,
                                     const std::vector<const SimulatedRun*>& known);
 

@@ -9,18 +9,18 @@
 
 namespace stepcast::validate {
 
-// The seeds of gradients if a micro-batch's passes communicate. Each rank has a 32-bit word. It
-// computes the word from messages of other pipeline stages and from collectives inside layers, and
-// sends it on. The result equals that of step programs (lowering/passes.h), but is computed only
-// from the layers' operation lists, with all ranks of a pipeline stage side by side.
+// The seeds of gradients if a micro-batch's passes communicate. Each rank has a 32-bit check word,
+// computed from messages of other pipeline stages and from collectives inside layers, and sent
+// onward. The result equals that of step programs (lowering/passes.h), but is computed only from
+// the layers' operation lists, for all ranks of a pipeline stage together.
 class PlainPasses {
  public:
   explicit PlainPasses(const scenario::Scenario& scenario);
 
-  // Whether passes do not communicate: no pipeline stages, and no ranks that divide layers,
+  // True if passes do not communicate: there are no pipeline stages, and no ranks divide layers,
   // sequences or experts. Gradients then depend on rank, step and micro-batch.
   bool apart() const { return apart_; }
-  // The number of ranks in a pipeline stage; those of the first stage stand for all.
+  // The number of ranks in a pipeline stage. The ranks of the first stage represent all.
   int ranks() const { return ranks_; }
   // [rank][layer][position in Layer::tensors]: the seed of the layer's contribution to the tensor's
   // gradient.
@@ -37,8 +37,8 @@ class PlainPasses {
   const int ranks_;
   std::vector<model::LayerWork> works_;
   std::vector<int> work_of_layer_;
-  std::vector<int> stages_;  // first layers of the chunks, and the end of the last one
-  // [chunk][micro-batch]: whether backward has two passes; empty: it never has.
+  std::vector<int> stages_;  // first layer of each chunk, and the end of the last chunk
+  // [chunk][micro-batch]: whether backward has two passes; empty: no backward has.
   std::vector<std::vector<bool>> split_;
 };
 

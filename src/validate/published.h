@@ -17,17 +17,17 @@
 // Compares every published measurement of a training step with a forecast of the same run.
 namespace stepcast::validate {
 
-// The baseline, without simulation: the most similar measured run's fraction of the peak, among fit
-// rows, determines the step time.
+// The baseline, without simulation: the step time at the fraction of the peak that the most similar
+// measured run reaches, among fit rows.
 //
-// The most similar run is on the same GPU type. It has the least sum of squares of log2 of the
+// The most similar run uses the same GPU type and has the smallest sum of squares of log2 of the
 // ratios of parameters, sequence length, GPUs, micro-batch size and micro-batches. Each difference
-// in precision, recomputation or ZeRO stage adds 4 (two doublings). The first of equals is taken.
-// Candidates are the fit rows of the same source, or of all sources if that has none for the GPU. A
-// row is not its own neighbor.
+// in precision, recomputation or ZeRO stage adds 4 (two doublings). If several are equal, the first
+// is used. Candidates are the fit rows of the same source or, if the source has none for the GPU,
+// of all sources. A row is not its own neighbor.
 struct Rival {
   std::optional<Time> step_time;
-  // The same with only rows of up to 64 GPUs.
+  // The same using only rows with up to 64 GPUs.
   std::optional<Time> from_small;
 };
 inline constexpr int kSmall = 64;
@@ -37,7 +37,7 @@ struct MemoryOutcome {
   Bytes measured, forecast;
   std::optional<forecast::BytesRange>
       range;  // of the forecast; none if the profile has no residual
-  // The forecast's fit probability on a device with exactly the measured memory
+  // The forecast's fit probability on a device whose memory equals the measured value
   // (forecast/uncertainty.h, FitProbability).
   double just_fits = 0;
 };
@@ -45,7 +45,7 @@ struct MemoryOutcome {
 struct PublishedOutcome {
   std::size_t source = 0;  // the case PublishedAccuracy::sources[source].cases[index]
   std::size_t index = 0;
-  std::string reason;  // why it was not simulated; empty: it was
+  std::string reason;  // why the case was not simulated; empty: it was
   bool simulated() const { return reason.empty(); }
 
   // The following are set for simulated cases.
@@ -56,46 +56,51 @@ struct PublishedOutcome {
   Time forecast;
   std::optional<forecast::TimeRange> range;  // of the forecast
   std::vector<MemoryOutcome> memory;
-  double filled = 0;  // forecast need, as a fraction of the device's memory
-  Bytes over;         // forecast lack of memory; zero: it fits
-  // The same for the lower end of the range, or for the forecast without a range.
+  double filled = 0;  // forecast memory as a fraction of the device's memory
+  Bytes over;         // forecast excess over the device's memory; zero: it fits
+  // The same for the lower end of the range or, if there is no range, for the forecast.
   Bytes surely_over;
   Rival rival;
 };
 
-// Plans of one source for one model at one sequence length on equal numbers of GPUs of one type. Is
-// the plan with the fastest forecast (tokens per second) as good as the best measured plan?
+// Plans from one source, for one model at one sequence length, on the same number of GPUs of one
+// type. Tests whether the plan with the fastest forecast (tokens per second) is as good as the plan
+// that measured best.
 struct PlanChoice {
   std::vector<std::size_t> outcomes;
   std::size_t chosen = 0;  // index in PublishedAccuracy::outcomes
-  std::size_t best = 0;    // the best measured plan
-  double regret = 0;       // extra time per token of the chosen plan over the best
+  std::size_t best = 0;    // index of the plan that measured best
+  double regret = 0;       // relative excess of the chosen plan's time per token over the best
 };
 inline constexpr double kGoodChoice = 0.03;
 
-// How often measurements are within their ranges, which should be 90 %.
+// How often measurements are within their ranges; the goal is 90 %.
 struct Coverage {
-  std::size_t cases = 0;  // that have a range
+  std::size_t cases = 0;  // number of cases with a range
   std::size_t inside = 0;
 };
 
 // How well ranges hold for unknown sources. Each source's check rows are compared with the check
-// rows of all other sources. A source has a weight of the square root of its rows, because rows of
-// a source err together. A band that covers 90 % of the other sources' rows is too narrow for a
-// source unlike any of them. The level is therefore raised until 90 % of all rows are inside.
+// rows of all other sources. The weight of a source is the square root of its number of rows,
+// because errors within a source are correlated. A band that covers 90 % of the other sources' rows
+// is too narrow for a source unlike any of them. The level is therefore raised until 90 % of all
+// rows are inside.
 struct TransferError {
   std::size_t sources = 0;
   std::size_t cases = 0, inside = 0;  // inside: within the band of the other sources
-  double half_width = 0;  // |measured / forecast - 1| that holds that fraction of all rows
-  double residual = 0;    // for a profile's `source` or `memory` (forecast/uncertainty.h)
+  double half_width = 0;              // bound of
+                                      // measured / forecast - 1
+                                      //  for that fraction of all rows
+  double residual = 0;  // for a profile's `source` or `memory` (forecast/uncertainty.h)
 };
 
-// Calibration of fit probabilities. Each check row's peak is tried on devices of many capacities:
-// those at which the forecast fits with each hundredth of the probabilities of a bin
-// (forecast/uncertainty.h, FitProbability). It should fit with about the stated probability.
+// Calibration of fit probabilities. For each check row, the measured peak is compared with many
+// device capacities: those at which the fit probability of the forecast equals each hundredth in a
+// bin (forecast/uncertainty.h, FitProbability). The fraction that fits should be about the stated
+// probability.
 struct FitCalibration {
-  double from = 0, to = 0;  // forecast probabilities
-  std::size_t peaks = 0;    // number of known peaks of check rows
+  double from = 0, to = 0;  // range of forecast probabilities
+  std::size_t peaks = 0;    // number of check rows with known peaks
   std::size_t cases = 0, fitting = 0;
   double mean_probability = 0;
   double fitted() const { return static_cast<double>(fitting) / static_cast<double>(cases); }
@@ -111,14 +116,14 @@ struct FitResidual {
 
 // Selects outcomes; unset members select all.
 struct Selection {
-  std::optional<std::size_t> source{};  // unset: all with measured times
+  std::optional<std::size_t> source{};  // unset: all sources with measured times
   std::optional<scenario::Split> split{};
   std::optional<scenario::Quality> quality{};
-  bool large = false;  // only more than 64 GPUs
-  // Only sources with fit rows, or only sources without.
+  bool large = false;  // only cases with more than 64 GPUs
+  // true: only sources with fit rows; false: only sources without.
   std::optional<bool> fitted_source{};
-  double least_filled = 0;  // only devices forecast to be filled at least this much
-  // Numbers of GPUs, both ends included.
+  double least_filled = 0;  // minimum of PublishedOutcome's `filled`
+  // Range of the number of GPUs, both ends included.
   int least_devices = 0, most_devices = std::numeric_limits<int>::max();
 };
 
@@ -133,8 +138,8 @@ struct PublishedAim {
 };
 
 struct PublishedAccuracy {
-  std::vector<scenario::PublishedSource> sources;  // by name
-  std::vector<PublishedOutcome> outcomes;          // by source, then as in the file
+  std::vector<scenario::PublishedSource> sources;  // sorted by name
+  std::vector<PublishedOutcome> outcomes;          // by source, then in the order of the file
 
   const scenario::PublishedCase& CaseOf(const PublishedOutcome& outcome) const {
     return sources[outcome.source].cases[outcome.index];
@@ -144,20 +149,20 @@ struct PublishedAccuracy {
   bool IsFitted(std::size_t source) const;
 
   AccuracyFigures StepTime(const Selection& selection) const;
-  // Accuracy of the baseline, and of forecasts of the same cases.
+  // Accuracy of the baseline, or of forecasts for the same cases.
   AccuracyFigures RivalStepTime(const Selection& selection, bool from_small) const;
   AccuracyFigures StepTimeBesideRival(const Selection& selection, bool from_small) const;
   AccuracyFigures Memory(const Selection& selection) const;
   Coverage StepTimeCoverage(const Selection& selection) const;
   Coverage MemoryCoverage(const Selection& selection) const;
   std::vector<FitResidual> FitResiduals() const;
-  // Computed from all check rows; `inside` and `cases` count the selected ones.
+  // Computed from all check rows. `inside` and `cases` count only the selected rows.
   TransferError StepTimeTransfer(const Selection& selection) const;
-  // A row without a known peak that ran and is forecast not to fit counts with the excess.
+  // If a row has no known peak but ran, and is forecast not to fit, the excess counts as its error.
   TransferError MemoryTransfer(const Selection& selection) const;
-  // For completely specified runs whose memory was reported by the allocator, not by the driver.
+  // For completely specified runs whose memory was reported by the allocator instead of the driver.
   TransferError SpecifiedMemoryTransfer() const;
-  // For 50 to 70, 70 to 90 and 90 to 100 %. Empty without peaks.
+  // For fit probabilities of 50 to 70, 70 to 90 and 90 to 100 %. Empty without peaks.
   std::vector<FitCalibration> FitCalibrations() const;
   std::vector<PlanChoice> Choices() const;
 

@@ -11,62 +11,63 @@
 #include "src/calibration/calibration.h"
 #include "src/topology/device.h"
 
-// Fits rates of kernels to tables of measured times, with few figures for each GPU type and data
-// type. No figure belongs to a single shape. A fit minimizes the mean absolute logarithm of
-// forecast over measured time, so that twice as slow and twice as fast count equally. It moves one
-// figure after another in shrinking steps.
+// Fits rates of kernels to tables of measured times, with few parameters for each GPU type and data
+// type, none of which belongs to a single shape. A fit minimizes the mean absolute logarithm of
+// forecast over measured time, so that twice as slow and twice as fast count equally. It changes
+// one parameter after another in shrinking steps.
 namespace stepcast::validate {
 
-// An uncontended kernel at full clock, or for a long time at the power limit.
+// An uncontended kernel, either at full clock or, after a long time, at the power limit.
 struct MeasuredKernel {
   Kernel kernel;
   double microseconds = 0;  // positive
-  // Time in the table besides the kernel, in microseconds: writing the cache in serving.
+  // Microseconds in the table in addition to the kernel: writing the cache in serving.
   double besides = 0;
   // For a kernel that ran for a long time: its time at full clock, in microseconds; zero if
   // unknown.
   double at_full_clock = 0;
-  // Rows with equal text are fitted or checked together: the sizes of weights, the heads.
+  // Rows with the same text are fitted or checked together. The text is the size of weights, or
+  // heads.
   std::string shape;
 };
 
-// Which half of the shapes a row belongs to, 0 or 1, equal in all tables.
+// The half, 0 or 1, to which a row's shape belongs; the same in all tables.
 int HalfOf(const MeasuredKernel& row);
 
 // Errors of forecasts of `rows`, as fractions of the measured time.
 struct RateErrors {
   std::size_t rows = 0;
   double mean = 0;  // of absolute errors
-  double bias = 0;  // of errors; above zero: too slow
+  double bias = 0;  // mean of signed errors; above zero: forecasts are too slow
 };
 
-// Forecasts with `costs` at up to `limit_watts`; 0: at full clock. Rows without a price are
-// skipped.
+// Errors of forecasts with `costs` at up to `limit_watts`; 0: at full clock. Rows without a price
+// are skipped.
 RateErrors ErrorsOf(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                     const calibration::KernelCosts& costs, double limit_watts = 0);
 
-// A figure to be fitted, between `least` and `most`.
+// A parameter to fit, between `least` and `most`.
 struct FittedFigure {
   double* value = nullptr;
   double least = 0, most = 0;
 };
 
-// Moves the figures until no step reduces `loss`, which reads them.
+// Changes the parameters until no step reduces `loss`, which reads them.
 void Descend(std::span<const FittedFigure> figures, const std::function<double()>& loss);
 
-// Fits the tiles of products of `type`; the rest of `costs` is kept. `rows` are such products at
-// full clock.
+// Fits the tiles for products of `type`; the rest of `costs` is kept. `rows`: products of this type
+// at full clock.
 calibration::GemmTiling FitTiles(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                                  calibration::KernelCosts costs, DataType type);
 
-// Fits the watts that products of `type` draw above an idle device (PowerDraw::of_type). It uses
-// the slowdown of products that run for a long time at the device's limit, also of another
+// Fits the watts that products of `type` draw above an idle device (PowerDraw::of_type), from the
+// slowdown of products that run for a long time at the device's power limit, also of another
 // library's kernels. For a row without a time at full clock, the forecast is used.
 double FitWatts(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                 calibration::KernelCosts costs, DataType type);
 
-// Fits the forward rates of a generation of fused attention (AttentionEfficiency); backward rates
-// are kept. `rows` are its kernels at full clock.
+// Fits the forward rates of one generation of fused attention (AttentionEfficiency); backward rates
+// are kept. `rows`: kernels of this generation at full clock.
 calibration::AttentionEfficiency FitAttention(std::span<const MeasuredKernel> rows,
                                               const topology::Gpu& gpu,
                                               calibration::KernelCosts costs, std::uint8_t flash);

@@ -10,11 +10,11 @@
 #include "src/scenario/scenario.h"
 
 // Checks whether an executed plan trained like plain data parallelism. Gradients are small integers
-// made from the bits of the parameters (GradientRule::kSmallIntegers). Their sums are exact in any
-// order, and a single wrong bit shows in the following steps.
+// computed from the bits of the parameters (GradientRule::kSmallIntegers). Their sums are exact in
+// any order, and a single wrong bit changes the following steps.
 namespace stepcast::validate {
 
-// Plain data parallelism as a few loops. Every rank holds everything, gradients of all ranks and
+// Plain data parallelism as a few loops. Every rank has all parameters, gradients of all ranks and
 // micro-batches are averaged in double precision, and one function updates. A scenario's step
 // program, however sharded, must give the same values.
 
@@ -22,13 +22,14 @@ enum class Gradients : std::uint8_t { kSmallIntegers, kQuadratic };
 
 // All elements of the model, tensor by tensor in registration order.
 struct Weights {
-  std::vector<float> parameters;  // in their storage type, widened
+  std::vector<float> parameters;  // values of the storage type, converted to FP32
   std::vector<float> masters;     // updated values: FP32 copies, or the parameters themselves
-  std::vector<bool> used;         // false: another element replaces it on all ranks
+  std::vector<bool> used;         // false: on all ranks, another element replaces it
 };
 
-// The weights after `steps` steps of the scenario from `seed`. With small integers the average and
-// the weights are exact, bit by bit, if the numbers of ranks and micro-batches are powers of two.
+// The weights after `steps` steps of the scenario, starting from `seed`. With small-integer
+// gradients, averages and weights are bitwise exact if the numbers of ranks and micro-batches are
+// powers of two.
 Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, int steps,
                      std::uint64_t seed);
 
@@ -37,20 +38,21 @@ runtime::Attempt<std::string> ReadWeights(const program::Program& program, runti
 
 struct TrainingCheck {
   std::int64_t elements = 0;  // of the model
-  std::int64_t compared = 0;  // values, on all ranks together
-  // Zero: bit for bit equal. This requires an exact average over ranks and micro-batches (their
-  // product is a power of two, at most 64). Otherwise rounding changes gradients made from bits,
-  // and the bound is the most that an optimizer can move an element in both directions.
+  std::int64_t compared = 0;  // number of values, on all ranks together
+  // The largest allowed difference. Zero: bitwise equal, which requires an exact average over ranks
+  // and micro-batches (their product is a power of two, at most 64). Otherwise rounding changes
+  // gradients computed from bits, and the bound is the maximum that an optimizer can move an
+  // element in both directions.
   double bound = 0;
-  std::int64_t wrong = 0;  // values further off than the bound
-  double furthest = 0;     // the largest difference
+  std::int64_t wrong = 0;  // number of values that differ by more than the bound
+  double furthest = 0;     // largest difference
   std::string example;     // the first wrong value: rank, element, value and expected value
   std::string missing;     // elements that no rank has; empty: none
 
   bool right() const { return wrong == 0 && missing.empty(); }
 };
 
-// `weights`: the results of ReadWeights, by rank. `steps`: the number that were run, warm-up
+// `weights`: the results of ReadWeights, by rank. `steps`: the number of steps run, warm-up
 // included.
 runtime::Attempt<TrainingCheck> CheckTraining(const scenario::Scenario& scenario,
                                               const std::vector<std::string>& weights, int steps,

@@ -8,8 +8,8 @@
 
 // A fused causal attention core, forward and backward, after FlashAttention-2 (T. Dao, 2023,
 // arXiv:2307.08691). Scores stay on the chip, so memory traffic grows linearly with the sequence.
-// It uses mma instructions that sm_80, sm_90 and sm_100 all have. Vendors' kernels are faster on
-// the newest GPUs, whose own instructions it does not use.
+// The kernel uses mma instructions that sm_80, sm_90 and sm_100 all have. Vendors' kernels also use
+// instructions of the newest GPUs, and are faster there.
 //
 // Queries, outputs and their gradients are [heads, sequence, head size]; keys, values and their
 // gradients are [key heads, sequence, head size]. Query head h uses key head h / (heads / key
@@ -19,12 +19,12 @@ namespace stepcast::runtime::cuda {
 struct AttentionForward {
   const void *queries = nullptr, *keys = nullptr, *values = nullptr;
   void* output = nullptr;
-  float* log_sum_exp = nullptr;  // [heads, sequence], of the scaled scores
+  float* log_sum_exp = nullptr;  // [heads, sequence]: of the scaled scores
 };
 struct AttentionBackward {
   const void *queries = nullptr, *keys = nullptr, *values = nullptr, *output_gradient = nullptr;
   const float* log_sum_exp = nullptr;
-  const float* row_sums = nullptr;     // [heads, sequence], of output times its gradient
+  const float* row_sums = nullptr;     // [heads, sequence]: of output times its gradient
   float* query_accumulator = nullptr;  // [heads, sequence, head size]; overwritten
   void *query_gradient = nullptr, *key_gradient = nullptr, *value_gradient = nullptr;
 };
@@ -35,8 +35,8 @@ cudaError_t LaunchAttention(const Attention& attention, const AttentionForward& 
 cudaError_t LaunchAttention(const Attention& attention, const AttentionBackward& operands,
                             cudaStream_t stream);
 
-// Runs on stand-in operands, which lie one after another in `input` and `output`. Their sizes are
-// those of InputOf and OutputOf (launch_plan.h).
+// Runs on synthetic operands, stored one after another in `input` and `output`. InputOf and
+// OutputOf (launch_plan.h) give their sizes.
 cudaError_t LaunchAttention(const Attention& attention, const std::byte* input, std::byte* output,
                             cudaStream_t stream);
 

@@ -7,8 +7,8 @@
 namespace stepcast::runtime::cuda {
 
 // The backend for this machine's GPUs: CUDA, cuBLASLt and NCCL. Fails, with the reason, if no GPU
-// responds. A rank uses the GPU with its local rank's number; if each process sees one GPU, it uses
-// that GPU.
+// responds. A rank uses the GPU whose number is the rank's local number. If each process sees only
+// one GPU, the rank uses that GPU.
 Attempt<std::unique_ptr<Backend>> MakeCudaBackend();
 
 }  // namespace stepcast::runtime::cuda

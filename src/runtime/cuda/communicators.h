@@ -28,16 +28,17 @@ namespace stepcast::runtime::cuda {
 // and a calibration runs hundreds of programs over the same few groups.
 
 // Aborts communicators of this process without waiting for their partners, all in one NCCL group.
-// Aborted one by one, the first would wait for the device, and so for a kernel of the second that
-// waits for a partner (PyTorch issue 119797). NCCL before 2.22 does not accept such a group.
+// If they were aborted one by one, the first abort would wait for the device, and so for a kernel
+// of the second communicator that waits for a partner (PyTorch issue 119797). NCCL before 2.22 does
+// not accept such a group.
 void AbortCommunicators(const std::vector<ncclComm_t>& communicators);
 
 // Thread-safe.
 class CommunicatorCache {
  public:
   struct Key {
-    int rank = 0;            // of the job; owns the communicator
-    std::vector<int> ranks;  // of the group
+    int rank = 0;            // rank in the job that owns the communicator
+    std::vector<int> ranks;  // members of the group
     int copy = 0;            // distinguishes a program's communicators over one group
     friend bool operator<(const Key& a, const Key& b) {
       return std::tie(a.rank, a.ranks, a.copy) < std::tie(b.rank, b.ranks, b.copy);
@@ -50,7 +51,7 @@ class CommunicatorCache {
   // No communication may be in flight.
   ~CommunicatorCache();
 
-  // nullptr if there is none.
+  // Returns nullptr if there is no such communicator.
   ncclComm_t Take(const Key& key);
   // `communicator` must be idle and without an error.
   void Give(const Key& key, ncclComm_t communicator);
@@ -60,8 +61,8 @@ class CommunicatorCache {
   std::map<Key, ncclComm_t> communicators_;
 };
 
-// A program's communicators as NCCL communicators of the current device. Groups of one rank have
-// one too. They come from a cache, and return to it unless something failed.
+// A program's communicators as NCCL communicators of the current device, also for groups of one
+// rank. They come from a cache, and return to it unless something failed.
 
 class Communicators {
  public:
@@ -73,14 +74,14 @@ class Communicators {
   // No communication may be in flight, unless Abort was called.
   ~Communicators();
 
-  // One part of a collective: `elements` of the whole, counted and placed as in NCCL (see
+  // One part of a collective. `elements`: of the whole, counted and placed as in NCCL (see
   // program::EffectKind::kCollective). Parts between Begin and End are one operation.
   Attempt<void> Begin();
   Attempt<void> Part(const program::Collective& collective, std::int64_t elements,
                      const void* source, void* target, cudaStream_t stream);
   Attempt<void> End();
-  // One end of a message: `bytes` at `data`, to or from the rank at position `peer` of the group.
-  // Must be called between Begin and End.
+  // One end of a message: sends or receives `bytes` at `data`, to or from the rank at position
+  // `peer` of the group. Call only between Begin and End.
   Attempt<void> Move(program::Index communicator, program::MessageDirection direction, int peer,
                      Bytes bytes, void* data, cudaStream_t stream);
 
@@ -112,22 +113,23 @@ ncclDataType_t NcclType(DataType type);
 
 // Checks collectives on numbers with known sums.
 
-// Runs a collective of this form on a few thousand numbers and waits for it. A wrong number is a
-// Failure that names the collective. fp8 is not checked. All ranks of its group call this together.
+// Runs a collective of this form on a few thousand numbers and waits for it. A wrong result is a
+// Failure that names the collective. fp8 is not checked. All ranks of the collective's group call
+// this together.
 Attempt<void> CheckCollective(const program::Program& program,
                               const program::Collective& collective, int rank,
                               Communicators& communicators, cudaStream_t stream);
 
-// The values that group rank `member` sends and, below, those that it must receive.
+// The values that group rank `member` sends. Below: the values that it must receive.
 std::vector<float> CheckedSource(const program::Collective& collective, int member, int ranks);
 std::vector<float> CheckedTarget(const program::Collective& collective, int member, int ranks);
 
-// Values of a storage type converted to FP32, and back with rounding.
+// Converts values of a storage type to FP32. Below: converts back, with rounding.
 std::vector<float> Widened(std::span<const std::byte> bytes, DataType type);
 std::vector<std::byte> Narrowed(std::span<const float> values, DataType type);
 
-// Converts a collective's operands if they are stored in another type than it communicates. They
-// pass through a staging area, with one launch for each pair of types.
+// Converts a collective's operands if they are stored in another type than the collective uses.
+// Converted operands are in a staging area; each pair of types needs one launch.
 
 struct CollectiveOperands {
   struct Part {
@@ -137,29 +139,29 @@ struct CollectiveOperands {
   };
   std::vector<Part> parts;
   using Conversions = std::vector<std::pair<TypePair, std::vector<MoveWork>>>;
-  Conversions before, after;  // the communication
+  Conversions before, after;  // conversions before and after the communication
 };
 
-// The operands of a collective's effects. `at` maps elements to addresses; `staging` has the size
-// of Work::staging (launch_plan.h).
+// The operands of a collective's effects. `at` returns the address of elements; `staging` has the
+// size Work::staging (launch_plan.h).
 CollectiveOperands OperandsOf(const program::Collective& collective, std::int64_t ranks,
                               std::span<const program::Effect> effects,
                               const std::function<std::byte*(const program::Elements&)>& at,
                               std::byte* staging);
 
-// How the ranks of a job exchange NCCL's unique ids. A program communicator can stand for different
-// groups on different ranks (two shard groups are two NCCL communicators). Ids are therefore keyed
-// by (first rank of the group, communicator).
+// The exchange of NCCL's unique ids among the ranks of a job. A program communicator can stand for
+// different groups on different ranks (two shard groups are two NCCL communicators). Ids are
+// therefore keyed by (first rank of the group, communicator).
 
-// The id of each of the program's communicators, by index. It is empty if every member of the group
-// still holds the communicator (`held`, by index). The first rank of a group makes the id with
-// `make`, and rank 0 distributes it. All ranks call this together, with programs that have the same
-// communicators; groups may differ.
+// The id of each of the program's communicators, by index. An id is empty if every member of the
+// group still holds the communicator (`held`, by index). The first rank of a group creates the id
+// with `make`, and rank 0 distributes it. All ranks call this together, with programs that have the
+// same communicators; groups may differ.
 Attempt<std::vector<std::string>> ExchangeCommunicatorIds(
     const program::Program& program, Job& job, const std::vector<bool>& held,
     const std::function<Attempt<std::string>()>& make);
 
-// This rank's position in the communicator's group, or -1 if it is not a member.
+// This rank's position in the communicator's group; -1 if the rank is not a member.
 int RankInGroup(const program::Program& program, program::Index communicator, int rank);
 
 }  // namespace stepcast::runtime::cuda

@@ -19,27 +19,28 @@
 // The memory of a program's buffers on a GPU. Allocation and release take effect in host order.
 //
 // With `pool`, memory comes from CUDA's stream-ordered allocator (cudaMallocFromPoolAsync), from a
-// pool of this device that keeps released memory. Without it, memory comes from a CachingPool over
-// cudaMalloc. A graph that is being captured always uses the CachingPool, since CUDA's allocator
-// would make allocations part of the graph.
+// pool of this device that keeps released memory. Without `pool`, memory comes from a CachingPool
+// over cudaMalloc. While a graph is being captured, the CachingPool is always used, because CUDA's
+// allocator would make allocations part of the graph.
 namespace stepcast::runtime::cuda {
 
 // A caching allocator with the rules of PyTorch's (c10/cuda/CUDACachingAllocator.cpp). Memory comes
-// from the device in segments, which are cut into blocks. A released block goes to the free list of
-// the stream it was allocated on, so that later steps need no device allocations. Reuse follows
-// host order: a later allocation on the same stream runs later.
+// from the device in segments, which are divided into blocks. A released block goes to the free
+// list of the stream on which it was allocated, so that later steps need no device allocations.
+// Reusing a block is safe in host order, because a later allocation on the same stream runs later.
 
 // The source of segments: cudaMalloc, or a fake in tests.
 class Segments {
  public:
   virtual ~Segments() = default;
-  virtual std::byte* Take(Bytes size) = 0;  // nullptr if the device has no such piece left
+  virtual std::byte* Take(Bytes size) = 0;  // nullptr if the device does not have that much memory
+                                            // in one piece
   virtual void Give(std::byte* segment) = 0;
 };
 
 class CachingPool {
  public:
-  // `segments` must outlive the pool, whose destructor gives all of them back.
+  // `segments` must outlive the pool. The destructor of the pool returns all segments.
   explicit CachingPool(Segments& segments) : segments_(segments) {}
   CachingPool(const CachingPool&) = delete;
   CachingPool& operator=(const CachingPool&) = delete;
@@ -51,8 +52,8 @@ class CachingPool {
   // Makes the block free for its stream. `block` must come from Allocate.
   void Release(std::byte* block);
 
-  Bytes reserved() const { return reserved_; }            // held from the device
-  Bytes peak_reserved() const { return peak_reserved_; }  // most bytes ever held
+  Bytes reserved() const { return reserved_; }            // bytes of segments taken from the device
+  Bytes peak_reserved() const { return peak_reserved_; }  // maximum of reserved() so far
 
  private:
   struct Block {
@@ -81,8 +82,8 @@ class CachingPool {
 
 class DeviceMemory {
  public:
-  // `streams` are by number; they and the program must outlive the result. `limit` bounds the total
-  // bytes of buffers; zero means the GPU's memory.
+  // `streams` are indexed by number; they and the program must outlive the result. `limit`: maximum
+  // total bytes of buffers; zero means the GPU's memory.
   static Attempt<std::unique_ptr<DeviceMemory>> Make(const program::Program& program,
                                                      std::span<const cudaStream_t> streams,
                                                      bool pool, Bytes limit);
@@ -99,13 +100,13 @@ class DeviceMemory {
   void RecordStream(program::Index buffer, std::uint16_t stream);
 
   // Buffers allocated between BeginCapture and EndCapture keep their addresses when the graph is
-  // replayed. A buffer allocated before BeginCapture must not be released in between, since a
-  // replay would use its old address.
+  // replayed. A buffer allocated before BeginCapture must not be released before EndCapture,
+  // because a replay would use its old address.
   void BeginCapture();
   Attempt<void> EndCapture();
 
   Bytes peak() const { return peak_; }
-  Bytes reserved() const;  // most bytes held from the GPU
+  Bytes reserved() const;  // maximum bytes taken from the GPU
 
  private:
   struct Place {
@@ -114,7 +115,7 @@ class DeviceMemory {
     bool cached = false;  // from the CachingPool
     std::vector<std::uint16_t> also_used_by{};
   };
-  // A block that other streams still use; `events` complete when they are done.
+  // A block that other streams still use. `events` complete when those streams are done.
   struct Waiting {
     std::byte* at = nullptr;
     std::vector<cudaEvent_t> events{};

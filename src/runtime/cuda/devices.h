@@ -7,42 +7,43 @@
 #include "src/base/rates.h"
 
 // The GPUs that this process may use, and the versions of driver, CUDA and NCCL. A missing GPU or
-// driver is an answer, not an error.
+// driver is reported in the result, not as an error.
 namespace stepcast::runtime::cuda {
 
 struct Version {
   int major = 0;
   int minor = 0;
-  int patch = 0;  // always 0 for the driver and the runtime, which do not count patches
+  int patch = 0;  // always 0 for the driver and the runtime, which have no patch number
 
   friend bool operator==(const Version&, const Version&) = default;
 };
 
 // One GPU as its driver describes it: specified peaks, not measurements.
 struct Device {
-  int ordinal = 0;   // CUDA's number for it in this process, which CUDA_VISIBLE_DEVICES changes
+  int ordinal = 0;   // CUDA's number for the GPU in this process; depends on CUDA_VISIBLE_DEVICES
   std::string name;  // "NVIDIA H100 80GB HBM3"
-  std::string bus;   // where it is on this machine: "0000:1b:00.0"; empty if CUDA does not tell
+  std::string bus;   // PCI address: "0000:1b:00.0"; empty if unknown
   int compute_capability_major = 0;  // 9 and 0 for an H100, whose code is called sm_90
   int compute_capability_minor = 0;
   int multiprocessors = 0;  // streaming multiprocessors (SMs)
-  Bytes memory;             // all of it, used or not
-  Bytes cache;              // the last one (L2)
+  Bytes memory;             // total, used or not
+  Bytes cache;              // last-level cache (L2)
   int memory_clock_khz = 0;
   int memory_bus_bits = 0;
-  // Two transfers per clock over the whole bus: the peak of reads and writes together. Zero if the
-  // driver does not report the clock or the width.
+  // Peak of reads and writes together: two transfers per clock over the whole bus. Zero if the
+  // driver does not report the clock or the bus width.
   Bandwidth memory_bandwidth;
 };
 
 struct Inventory {
   std::vector<Device> devices;  // by ordinal
-  // Why `devices` is empty ("no CUDA-capable device is detected"), otherwise empty. If one GPU does
-  // not respond, the list is empty, since a plan for the other GPUs would be wrong too.
+  // The reason why `devices` is empty ("no CUDA-capable device is detected"), otherwise empty. If
+  // one GPU does not respond, the list is empty, because a plan for the other GPUs would also be
+  // wrong.
   std::string no_devices_because;
-  Version driver;   // the newest CUDA that the driver serves; 0.0.0 without a driver
+  Version driver;   // the newest CUDA that the driver supports; 0.0.0 without a driver
   Version runtime;  // the CUDA runtime that is linked in
-  Version nccl;     // the NCCL library that was found when the program started
+  Version nccl;     // the NCCL library found when the program started
 };
 
 // Queries the driver and NCCL. Creates no context, so it uses no GPU memory. Thread-safe.

@@ -9,10 +9,10 @@
 // (effects.h).
 namespace stepcast::runtime::cuda {
 
-// The number of leading effects that can be one launch. They have one kind and the same types, and
-// none reads or writes what another writes. Exception: sums of squares may write the same number,
-// since they are added in order. Parts of a collective (kCollective) are never grouped. At least 1
-// if there is an effect. Requires buffers that do not overlap.
+// The number of leading effects that fit into one launch. They have one kind and the same types,
+// and none reads or writes what another one writes. Exception: sums of squares may write the same
+// number, because they are added in order. Parts of a collective (kCollective) are never grouped.
+// Returns at least 1 if there is an effect. Requires buffers that do not overlap.
 std::size_t FirstBatch(std::span<const program::Effect> effects, bool adamw);
 
 }  // namespace stepcast::runtime::cuda

@@ -34,24 +34,24 @@ class EffectLaunches {
   EffectLaunches& operator=(const EffectLaunches&) = delete;
   ~EffectLaunches();
 
-  // Launches every kernel of the program once, on operands that do not matter. `number` points to
-  // space for one float on the device.
+  // Launches every kernel of the program once, with operands whose values do not matter. `number`
+  // points to device memory for one float.
   Attempt<void> Preload(float* number) const;
 
   // Executes LaunchPlan::batches[first, last) of an operation.
   Attempt<void> Launch(program::Index first, program::Index last, OperationId operation,
                        const program::Instruction& instruction, const StepSource& step) const;
 
-  // The address of elements, or null if they have none.
+  // The address of elements; null if they have no buffer.
   std::byte* At(const program::Elements& elements) const {
     if (elements.buffer == program::kNone) return nullptr;
     return setting_.memory.at(elements.buffer) + elements.offset.count();
   }
-  Bytes size() const { return size_; }  // of its own device memory
+  Bytes size() const { return size_; }  // bytes of device memory that this object allocated
 
  private:
   explicit EffectLaunches(const Setting& setting) : setting_(setting) {}
-  // Each of these converts an effect to the arguments of its kernel.
+  // Each of these functions converts an effect to the arguments of its kernel.
   GradientWork GradientWorkOf(const program::Effect& effect) const;
   MoveWork MoveWorkOf(const program::Effect& effect) const;
   UpdateWork UpdateWorkOf(const program::Effect& effect) const;
@@ -62,7 +62,7 @@ class EffectLaunches {
                           std::uint16_t stream, const StepSource& step) const;
 
   Setting setting_;
-  std::vector<double*> partial_sums_;  // by stream; nullptr if nothing is clipped
+  std::vector<double*> partial_sums_;  // by stream; nullptr if no gradients are clipped
   Bytes size_;
 };
 

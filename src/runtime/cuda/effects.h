@@ -12,20 +12,20 @@
 // The kernels for a program's effects (src/program/data_flow.h). Their results equal those of
 // src/runtime/values bit for bit. Types are fp32, bf16 or fp16.
 //
-// Up to 48 effects of one kind and with the same types are one launch, which is the space for
-// kernel arguments. None of them may read or write what another writes. Exception: sums of squares
-// are added in order. Launches return CUDA's status; an empty list launches nothing.
+// Up to 48 effects of one kind and with the same types form one launch; more do not fit into the
+// space for kernel arguments. No effect may read or write what another one writes. Exception: sums
+// of squares are added in order. Launches return CUDA's status; an empty list launches nothing.
 namespace stepcast::runtime::cuda {
 
-// Arguments that differ from step to step.
+// Kernel arguments that differ from step to step.
 struct StepValues {
   std::uint32_t step = 0;
-  values::AdamW adamw;  // of update `step` + 1
+  values::AdamW adamw;  // for update `step` + 1
 };
 StepValues StepValuesOf(std::uint32_t step);
 
-// Where kernels find the step's values: in `now`, or on the device if a replayed graph updates
-// them.
+// Where kernels find the step's values: in `now` or, if a replayed graph updates them, on the
+// device.
 struct StepSource {
   StepValues now;
   const StepValues* on_device = nullptr;
@@ -46,9 +46,9 @@ struct GradientWork {
   std::int64_t elements = 0, first_element = 0;
   float scale = 1;
   bool add = false;
-  const std::uint32_t* seed = nullptr;  // seed of small integers; null: use the origin's
+  const std::uint32_t* seed = nullptr;  // seed of small integers; null: by origin and step
 };
-// The parameters whose gradients are written, and where and when.
+// Identifies gradients: the parameters they belong to, the rank, and the time.
 struct GradientOrigin {
   GradientRule rule = GradientRule::kComputed;
   int rank = 0, micro_batch = 0;
@@ -59,7 +59,7 @@ cudaError_t LaunchGradients(std::span<const GradientWork> works, TypePair types,
 
 struct MixWork {
   std::uint32_t* target = nullptr;
-  const std::uint32_t* source = nullptr;  // null: the seed of the origin
+  const std::uint32_t* source = nullptr;  // null: the seed follows from the origin
   const std::uint32_t* also = nullptr;    // null: 0
   std::int64_t salt = 0;
   int batch_part = 0;
@@ -83,8 +83,8 @@ struct UpdateWork {
   void* states = nullptr;
   std::int64_t elements = 0, state_stride = 0;
 };
-// The target has the type of the parameters, and the source has the type of the gradients. `states`
-// is FP32 or the parameters' type (values::UpdateElement).
+// The target has the parameters' type, and the source has the gradients' type. `states` is FP32 or
+// the parameters' type (values::UpdateElement).
 cudaError_t LaunchUpdates(std::span<const UpdateWork> works, TypePair types, DataType states,
                           bool adamw, const StepSource& step, cudaStream_t stream);
 
@@ -95,10 +95,10 @@ struct SquaresWork {
   float scale = 1;
   bool add = false;
 };
-// The size of a launch's scratch array on the device, in numbers. Nothing else may use the array
-// meanwhile.
+// The length of a launch's scratch array on the device, in numbers. No other launch may use the
+// array at the same time.
 inline constexpr int kPartialSums = 48 * 512;
-// The sums depend only on the numbers and their count.
+// The sums depend only on the numbers and their count, not on the launch.
 cudaError_t LaunchSquares(std::span<const SquaresWork> works, DataType source, double* partial_sums,
                           cudaStream_t stream);
 

@@ -13,12 +13,12 @@
 // Converts error codes of CUDA, NCCL and cuBLASLt to failures. `doing` completes "while ...".
 namespace stepcast::runtime::cuda {
 
-// Also clears the error, which CUDA would otherwise return to the next call.
+// Also clears the error. Otherwise CUDA would return it again from the next call.
 Attempt<void> Check(cudaError_t error, std::string_view doing);
 Attempt<void> Check(ncclResult_t result, std::string_view doing);
 Attempt<void> Check(cublasStatus_t status, std::string_view doing);
 
-// The result of cudaEventQuery or cudaStreamQuery. Clears CUDA's last error if it is "not ready",
+// The result of cudaEventQuery or cudaStreamQuery. If it is "not ready", clears CUDA's last error,
 // which the check of the next kernel launch would otherwise report.
 cudaError_t Answered(cudaError_t state);
 

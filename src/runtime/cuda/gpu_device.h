@@ -32,24 +32,25 @@ namespace stepcast::runtime::cuda {
 // A program's device on one GPU.
 //
 // Streams are CUDA streams. Streams that only communicate or copy have the highest priority, as in
-// frameworks. Operations are timed by events (operation_clock.h). Effects are kernels on the
-// program's buffers (effect_launches.h); all other work uses the device's own operands
+// frameworks. Events measure the times of operations (operation_clock.h). Effects are kernels on
+// the program's buffers (effect_launches.h); all other work uses operands that the device allocates
 // (operand_arenas.h).
 //
-// Every kernel of the program is launched once when the device is made, before communicators are.
-// CUDA loads a kernel at its first launch, and waits for the GPU meanwhile. That wait would never
-// end if a collective's partner waited for this rank (CUDA C++ Programming Guide, "Lazy Loading").
+// Every kernel of the program is launched once when the device is created, before its communicators
+// are. CUDA loads a kernel at its first launch, and waits for the GPU meanwhile. That wait would
+// never end if a collective's partner were waiting for this rank (CUDA C++ Programming Guide, "Lazy
+// Loading").
 //
-// A step can be captured and replayed as a CUDA graph. The graph leaves out waits of the host and
-// waits for events of the previous step: replays run one after another. After a capture only
+// A step can be captured and replayed as a CUDA graph. The graph omits waits of the host and waits
+// for events of the previous step, because replays run one after another. After a capture, only
 // Replay, Synchronise, TakeTimes, Read and queries may be called (step_graph.h).
 //
-// While the host waits it polls NCCL. A communicator that reports an error ends the wait with a
+// While the host waits, it polls NCCL. If a communicator reports an error, the wait ends with a
 // Failure, and the destructor aborts all work in flight.
 class GpuDevice final : public runtime::Device {
  public:
-  // On GPU `ordinal`. All ranks of the job call this together. `program` and `cache` must outlive
-  // the device.
+  // Creates a device on GPU `ordinal`. All ranks of the job call this together. `program` and
+  // `cache` must outlive the device.
   static Attempt<std::unique_ptr<runtime::Device>> Make(const program::Program& program, Job& job,
                                                         int ordinal, const DeviceOptions& options,
                                                         CommunicatorCache& cache);
@@ -77,12 +78,12 @@ class GpuDevice final : public runtime::Device {
  private:
   using HostClock = std::chrono::steady_clock;
 
-  // Whether an event was recorded, and if so, whether in the graph that is being captured.
+  // Whether an event was recorded and, if so, whether as part of the graph being captured.
   enum class Mark : std::uint8_t { kNone, kRecorded, kCaptured };
 
   struct CommunicatorOrder {
-    cudaEvent_t done = nullptr;  // the last collective
-    std::uint16_t stream = 0;    // that it was issued on
+    cudaEvent_t done = nullptr;  // completion of the last collective
+    std::uint16_t stream = 0;    // stream on which it was issued
     Mark mark = Mark::kNone;
   };
   GpuDevice(const program::Program& program, int rank, int ordinal, const DeviceOptions& options);
@@ -104,7 +105,7 @@ class GpuDevice final : public runtime::Device {
                            const Work& work);
   Attempt<void> LaunchCollective(OperationId operation, const program::Instruction& instruction,
                                  const Work& work, std::span<const program::Effect> effects);
-  // Whether the communicator's last collective is on another stream than `stream`.
+  // Whether the communicator's last collective is on a stream other than `stream`.
   bool MustWaitFor(program::Index communicator, std::uint16_t stream) const;
   Attempt<void> LaunchExchange(const program::Instruction& instruction);
   // Records that the communicator's last operation is on `stream`.
@@ -119,17 +120,17 @@ class GpuDevice final : public runtime::Device {
   const LaunchPlan plan_;
 
   std::vector<cudaStream_t> streams_;
-  std::vector<cudaEvent_t> events_;  // the program's
+  std::vector<cudaEvent_t> events_;  // events of the program
   std::vector<Mark> marks_;
   std::unique_ptr<DeviceMemory> memory_;
-  std::vector<std::vector<program::StatePart>> state_;  // by buffer; until written
+  std::vector<std::vector<program::StatePart>> state_;  // by buffer; emptied when written
   std::unique_ptr<Products> products_;
   std::unique_ptr<Communicators> communicators_;
   std::vector<CommunicatorOrder> orders_;
 
   std::unique_ptr<OperandArenas> arenas_;
   std::unique_ptr<EffectLaunches> effects_;
-  std::uint64_t* stamps_ = nullptr;    // one for each stream
+  std::uint64_t* stamps_ = nullptr;    // device memory, one for each stream
   StepValues* step_values_ = nullptr;  // on the device, for graphs
 
   StepValues step_;  // of the step being issued

@@ -9,11 +9,11 @@ namespace stepcast::runtime::cuda {
 struct LaunchShape {
   dim3 blocks;
   unsigned threads = 1;
-  std::size_t shared = 0;  // dynamic, bytes
+  std::size_t shared = 0;  // dynamic shared memory, bytes
   cudaStream_t stream = nullptr;
 };
 
-// The same as kernel<<<shape>>>(arguments...), in syntax that every C++ compiler accepts. Returns
+// Equivalent to kernel<<<shape>>>(arguments...), in syntax that every C++ compiler accepts. Returns
 // CUDA's status.
 template <typename... Parameters, typename... Arguments>
 cudaError_t Launch(void (*kernel)(Parameters...), const LaunchShape& shape,

@@ -13,12 +13,12 @@
 // The launches of each operation of a program on a GPU, planned before anything runs.
 //
 // Effects work on the program's buffers. The rest of a kernel's work has operands that the program
-// does not name, so it uses stand-ins: an arena of random numbers for each data type that is read,
-// and an arena for each stream that is written. Operations walk through the arenas one after
-// another. If an arena is larger than the cache, operands therefore come from memory.
+// does not name, so it uses synthetic operands: for reading, an arena of random numbers for each
+// data type; for writing, an arena for each stream. Operations use successive parts of the arenas.
+// If an arena is larger than the cache, operands therefore come from memory.
 namespace stepcast::runtime::cuda {
 
-// A distinct matrix product. The result is [m, n], `batch` times.
+// A distinct matrix product. `batch` results of [m, n].
 struct Product {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   ProductLayout layout = ProductLayout::kForward;
@@ -26,7 +26,7 @@ struct Product {
   DataType output = DataType::kBf16;
   bool add = false;                   // the result is added to memory
   std::int64_t output_alignment = 0;  // bytes, a power of two up to 256
-  bool shared_first = false;          // the whole batch multiplies the same first operand
+  bool shared_first = false;          // all products of the batch have the same first operand
   friend bool operator==(const Product&, const Product&) = default;
 };
 
@@ -38,14 +38,14 @@ struct Attention {
   std::int64_t sequence = 0;
   std::int64_t heads = 0;  // heads times sequences: rows of the batch
   std::int64_t key_heads = 0;
-  // Whether the fused kernel runs (attention.h). It needs 16-bit operands, a head size of 64 or
-  // 128, and a causal mask without a window. Otherwise two products (backward: five) with the same
-  // work replace it.
+  // Whether the fused kernel runs (attention.h). It requires 16-bit operands, a head size of 64 or
+  // 128, and a causal mask without a window. Otherwise two products (in backward: five) with the
+  // same amount of work replace it.
   bool fused = false;
   friend bool operator==(const Attention&, const Attention&) = default;
 };
 
-// Effects in one launch (effect_batches.h): `count` of the program's effects from `first` on.
+// Effects in one launch (effect_batches.h): `count` of the program's effects, starting at `first`.
 struct EffectBatch {
   program::Index first = 0, count = 0;
   friend bool operator==(const EffectBatch&, const EffectBatch&) = default;
@@ -54,22 +54,22 @@ struct EffectBatch {
 // One instruction's work. Absent indices are program::kNone, and absent sizes are zero.
 struct Work {
   program::Index product = program::kNone;
-  int times = 1;                                   // how often the product runs
+  int times = 1;                                   // number of times that the product runs
   program::Index product_effect = program::kNone;  // the gradient that the product writes
-  program::Index attention = program::kNone;       // a fused one
+  program::Index attention = program::kNone;       // of a fused attention core
   // Traffic of a memory-bound kernel that is not part of its effects.
   Bytes read, written;
-  // Offsets of its stand-ins. A product has two operands in the arena of their type. All other
-  // work uses the arena of `LaunchPlan::traffic_type`.
+  // Offsets of the synthetic operands. A product has two operands in the arena of their type. All
+  // other work uses the arena of `LaunchPlan::traffic_type`.
   Bytes first_operand, second_operand;
   Bytes output;  // in the stream's arena
-  // The staging space of a collective whose effects are stored in another type than it
-  // communicates, in the stream's arena. It holds the data sent and received, effect by effect.
-  // Each has the size of program::PartsOf, and starts at a multiple of 256 bytes.
+  // The staging space of a collective whose effects are stored in another type than the collective
+  // uses. It is in the stream's arena and contains the data sent and received, effect by effect.
+  // Each of these has the size of program::PartsOf, and starts at a multiple of 256 bytes.
   Bytes staging;
-  // Its effects are LaunchPlan::batches[first_batch, last_batch), without the effect that a product
-  // writes and without parts of a collective. A collective communicates before `batches_behind`;
-  // other operations execute all of them at once.
+  // The operation's effects are LaunchPlan::batches[first_batch, last_batch), without the effect
+  // that a product writes and without parts of a collective. A collective communicates before
+  // `batches_behind`; other operations execute all batches at once.
   program::Index first_batch = 0, batches_behind = 0, last_batch = 0;
 };
 
@@ -79,23 +79,23 @@ struct LaunchPlan {
   std::vector<Work> prologue, step;  // by instruction
   std::vector<EffectBatch> batches;  // in the order of instructions
   DataType traffic_type = DataType::kFp32;
-  std::array<Bytes, kDataTypeCount> inputs{};  // sizes of the arenas that are read, by data type
-  std::vector<Bytes> outputs;                  // sizes of the arenas that are written, by stream
-  std::vector<bool> multiplies;                // by stream: products run on it
+  std::array<Bytes, kDataTypeCount> inputs{};  // sizes of the arenas to read, by data type
+  std::vector<Bytes> outputs;                  // sizes of the arenas to write, by stream
+  std::vector<bool> multiplies;                // by stream: whether products run on it
   Bytes host;                                  // the largest copy from or to the host
 };
 
-// An arena has the size of all operands of a step, up to this limit or the largest operand.
+// An arena's size is the total of all operands of a step, limited to this or the largest operand.
 inline constexpr Bytes kArenaLimit = MiB(256);
-// Host copies are split into pieces of at most this size.
+// Copies from or to the host are split into pieces of at most this size.
 inline constexpr Bytes kHostPiece = MiB(64);
 
 LaunchPlan MakeLaunchPlan(const program::Program& program, GradientRule gradients);
 
-// A size rounded up to the alignment in arenas.
+// A size, rounded up to the alignment of operands in arenas.
 Bytes AlignedInArena(Bytes size);
 
-// Bytes of all operands, each starting at a multiple of 256 bytes.
+// Total bytes of all operands, each starting at a multiple of 256 bytes.
 Bytes InputOf(const Attention& attention);
 Bytes OutputOf(const Attention& attention);
 

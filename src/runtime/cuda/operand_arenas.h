@@ -16,14 +16,15 @@
 // A GPU's memory for operands and results that the program does not name (launch_plan.h), and for
 // the workspaces of libraries.
 //
-// Operands and results come from memory and not from the cache. If a step uses less than four
-// caches of an arena, each step starts at another offset. A graph has fixed addresses.
+// Operands and results are to come from memory, not from the cache. If a step uses fewer bytes of
+// an arena than four times the cache, each step therefore starts at another offset. The addresses
+// in a graph do not change.
 namespace stepcast::runtime::cuda {
 
 class OperandArenas {
  public:
-  // On GPU `ordinal`, which must be the current one. `plan` must outlive the arenas. Operands are
-  // random numbers, written when this returns.
+  // Uses GPU `ordinal`, which must be the current GPU. `plan` must outlive the arenas. Operands are
+  // random numbers, and are in memory when this returns.
   static Attempt<std::unique_ptr<OperandArenas>> Make(const LaunchPlan& plan,
                                                       std::span<const cudaStream_t> streams,
                                                       int ordinal, std::uint64_t seed);
@@ -31,8 +32,8 @@ class OperandArenas {
   OperandArenas& operator=(const OperandArenas&) = delete;
   ~OperandArenas();
 
-  // Selects the step's offset. Below, the addresses at which the plan's offsets begin, or nullptr
-  // if the plan has no such arena.
+  // Selects the step's offset. The functions below return the addresses to which the plan's offsets
+  // are added, or nullptr if the plan has no such arena.
   void BeginStep(std::uint32_t step) { step_ = step; }
   const std::byte* input(DataType type) const {
     return inputs_[static_cast<std::size_t>(type)].At(step_, least_);
@@ -45,7 +46,7 @@ class OperandArenas {
   Bytes size() const { return size_; }
 
  private:
-  // Has the size of the plan, and `least` more if the plan's size is less than that.
+  // An arena of the plan's size, enlarged by `least` bytes if that size is smaller than `least`.
   struct Arena {
     std::byte* begin = nullptr;
     Bytes planned;
@@ -61,7 +62,7 @@ class OperandArenas {
 
   std::vector<Arena> inputs_;           // by data type
   std::vector<Arena> outputs_;          // by stream
-  std::vector<std::byte*> workspaces_;  // by stream; nullptr where nothing multiplies
+  std::vector<std::byte*> workspaces_;  // by stream; nullptr if no products run on it
   std::byte* host_ = nullptr;
   std::vector<std::byte*> allocated_;
   Bytes least_;

@@ -12,15 +12,16 @@
 #include "src/runtime/device.h"
 #include "src/runtime/progress.h"
 
-// Measures when operations began and ended on a GPU, with CUDA events (resolution: half a
-// microsecond). Time zero is an event recorded when the clock was made. SetAnchor aligns host and
-// device to some microseconds; between anchors they may drift by some millionths.
+// Measures with CUDA events when operations began and ended on a GPU (resolution: half a
+// microsecond). Time zero is an event recorded when the clock was created. SetAnchor aligns host
+// and device clocks to within a few microseconds; between anchors they may drift by a few parts per
+// million.
 //
-// Every operation has an event after it and an event before it. The event before is the one after
-// the previous operation, if the stream has not reached it when the host issues this operation and
-// no wait lies between. A collective that waits for its communicator has a third event, before that
-// wait. An event costs the host and the stream about a microsecond each, so steps of very small
-// kernels measure longer.
+// Every operation has an event after it and an event before it. The event before it is the one
+// after the previous operation, if the stream has not reached that event when the host issues this
+// operation, and there is no wait in between. A collective that waits for its communicator has a
+// third event, before that wait. An event costs the host and the stream about a microsecond each,
+// so steps of very small kernels measure longer.
 namespace stepcast::runtime::cuda {
 
 class OperationClock {
@@ -30,7 +31,7 @@ class OperationClock {
   struct Timed {
     OperationId operation;
     cudaEvent_t ready = nullptr, start = nullptr, end = nullptr;
-    bool lent = false;  // another operation's beginning is this `end`
+    bool lent = false;  // another operation uses `end` as its beginning
   };
 
   // `streams` must outlive the clock.
@@ -44,26 +45,26 @@ class OperationClock {
   Time Now() const;
 
   // Call Begin just before the operation is issued. If the stream must wait after Begin, call
-  // Waited: the operation is ready before the wait and starts after it.
+  // Waited: the operation is ready before that wait and starts after it.
   Attempt<Timed> Begin(OperationId operation, std::uint16_t stream);
   Attempt<void> Waited(Timed& timed, std::uint16_t stream);
   Attempt<void> End(Timed timed, std::uint16_t stream);
-  // Call this when untimed work was issued: the next operation does not begin at the previous one's
-  // end.
+  // Call when untimed work has been issued, so that the next operation does not begin at the end of
+  // the previous one.
   void Interrupt(std::uint16_t stream) { ends_[stream] = {}; }
 
   // Collects the times of completed operations, in order of issue, and updates `progress`.
   Attempt<void> CollectDone();
   // Collects all times. Requires that all issued work is done.
   Attempt<void> CollectAll();
-  // Calls CollectDone if it was not called for a while and there is a callback.
+  // Calls CollectDone if the last call was long ago and there is a callback.
   Attempt<void> CollectNowAndThen();
-  std::vector<OperationTimes> Take();  // by their ends
+  std::vector<OperationTimes> Take();  // sorted by end
   // Null: no callback.
   void ReportTo(Progress* progress) { progress_ = progress; }
 
   // Between BeginCapture and EndCapture, operations become part of a graph, whose events record
-  // times at every replay. EndCapture returns the operations in order of issue. Collect takes an
+  // times at every replay. EndCapture returns the operations in order of issue. Collect reads an
   // operation's times from a completed replay.
   void BeginCapture() { capturing_ = true; }
   std::vector<Timed> EndCapture();
@@ -87,10 +88,10 @@ class OperationClock {
   cudaEvent_t anchor_ = nullptr;
   Time anchor_time_;
   HostClock::time_point anchor_host_;  // the host's time at the anchor
-  std::vector<cudaEvent_t> events_;    // all of them
+  std::vector<cudaEvent_t> events_;    // all events of the clock
   std::vector<cudaEvent_t> free_events_;
   std::deque<Timed> pending_;    // in order of issue
-  std::uint64_t collected_ = 0;  // operations before those of pending_
+  std::uint64_t collected_ = 0;  // number of operations before those of pending_
   std::vector<StreamEnd> ends_;  // by stream
   std::vector<OperationTimes> times_;
   Progress* progress_ = nullptr;

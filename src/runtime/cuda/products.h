@@ -19,15 +19,15 @@ class Products {
   // The workspace of each stream that runs products, as NVIDIA recommends for Hopper.
   static constexpr Bytes kWorkspace = MiB(32);
 
-  // For the current device. Fails, naming the shape, if cuBLASLt cannot multiply it there (fp8
-  // before Ada and Hopper, or with sizes that are not multiples of 16).
+  // For the current device. Fails, naming the shape, if cuBLASLt cannot compute it there (fp8
+  // before Ada and Hopper, or fp8 with sizes that are not multiples of 16).
   static Attempt<std::unique_ptr<Products>> Make(const std::vector<Product>& products);
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
   ~Products();
 
-  // result = scale * first * second, or result += if the product adds. `workspace` has kWorkspace
-  // bytes and belongs to the stream.
+  // result = scale * first * second, or += if the product adds. `workspace`: kWorkspace bytes that
+  // no other stream uses.
   Attempt<void> Run(program::Index product, float scale, const void* first, const void* second,
                     void* result, void* workspace, cudaStream_t stream) const;
 
@@ -35,7 +35,7 @@ class Products {
   struct Plan {
     Product product;
     cublasLtMatmulDesc_t operation = nullptr;
-    // cuBLASLt's names, for column-major matrices: A is the second operand here.
+    // Named as in cuBLASLt, whose matrices are column-major, so A is the second operand here.
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
     cublasLtMatmulAlgo_t algorithm{};
   };

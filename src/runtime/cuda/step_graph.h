@@ -11,8 +11,8 @@
 #include "src/runtime/cuda/operation_clock.h"
 #include "src/runtime/device.h"
 
-// A captured step as a CUDA graph with two instances. The instances record times in different
-// events, so one replay's times are read while the next replay runs.
+// A captured step as a CUDA graph with two instances. The two instances record times in different
+// events, so the times of one replay can be read while the next replay runs.
 namespace stepcast::runtime::cuda {
 
 class StepGraph {
@@ -26,10 +26,10 @@ class StepGraph {
       : graph_(graph), clock_(clock), wait_(std::move(wait)) {}
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;
-  // A running replay continues, and is freed when it ends.
+  // If a replay is running, it continues and is freed when it ends.
   ~StepGraph();
 
-  // Must be called first, once. `operations` are those of the capture.
+  // Must be called first, and once. `operations`: those returned by EndCapture.
   Attempt<void> Instantiate(const std::vector<OperationClock::Timed>& operations);
   // Enqueues the work of `prepare` and then the step, on the stream on which the capture began.
   Attempt<void> Replay(std::uint32_t step, const std::function<Attempt<void>()>& prepare,

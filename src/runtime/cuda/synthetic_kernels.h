@@ -8,7 +8,7 @@
 #include "src/base/data_type.h"
 #include "src/base/time.h"
 
-// Kernels that keep a GPU as busy as the real work that they stand for.
+// Kernels that load a GPU as much as the real work that they represent.
 namespace stepcast::runtime::cuda {
 
 // Fills memory with numbers of the type between -1 and 1, never zero (fp8 e4m3: between -2 and 2).
@@ -16,7 +16,7 @@ namespace stepcast::runtime::cuda {
 cudaError_t FillRandom(void* at, Bytes size, DataType type, std::uint64_t seed,
                        cudaStream_t stream);
 
-// A memory-bound kernel that reads and writes the given numbers of bytes, in packs of 16, with
+// A memory-bound kernel that reads and writes the given numbers of bytes, 16 bytes at a time, with
 // coalesced access as in element-wise kernels. Reading begins at offset `from` and wraps around to
 // `input` at the end of the arena; writing works the same way.
 struct Traffic {

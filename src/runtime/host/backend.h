@@ -20,7 +20,7 @@
 namespace stepcast::runtime::host {
 
 // A rank on CPU cores. Each stream is a thread. Kernels do the work of kernel_work.h, layers with
-// given times sleep, effects work on real memory, and collectives use a transport. The work of an
+// given times sleep, effects change real memory, and collectives use a transport. The work of an
 // operation, in order:
 //
 //   given time         its effects; then it sleeps until its time is over
@@ -32,13 +32,13 @@ namespace stepcast::runtime::host {
 //                      number of scratch bytes
 //   exchanges          the bytes of the buffers named by its uses
 //
-// It does not support capture of steps.
+// It does not support the capture of steps.
 class HostDevice : public Device {
  public:
   // All ranks of the job call this together.
   static Attempt<std::unique_ptr<HostDevice>> Make(const program::Program& program, Job& job,
                                                    const DeviceOptions& options);
-  // After a failure, or with work in the queues: drops work that has not begun, tells the partners,
+  // After a failure, or if work is still queued: drops work that has not begun, tells the partners,
   // and waits for running work.
   ~HostDevice() override;
 
@@ -67,7 +67,7 @@ class HostDevice : public Device {
   Attempt<void> OpenCommunicators();
   std::vector<BoundEffect> EffectsOf(OperationId operation) const;
   std::byte* At(const program::Elements& elements) const;
-  Attempt<void> Failed() const;  // the failure of queued work, if there was one
+  Attempt<void> Failed() const;  // the failure of queued work, if any
   void GiveUp(const std::string& why);
 
   void LaunchKernel(OperationId operation, const program::Instruction& instruction);
@@ -82,17 +82,17 @@ class HostDevice : public Device {
   Clock clock_;
   std::unique_ptr<Transport> transport_;
   KernelWork work_;
-  std::vector<std::unique_ptr<Communicator>> communicators_;  // by program's
-  std::vector<Position> events_;                              // latest record
-  std::vector<std::vector<program::StatePart>> state_;        // by buffer; until written
+  std::vector<std::unique_ptr<Communicator>> communicators_;  // indexed like the program's
+  std::vector<Position> events_;                              // latest record of each event
+  std::vector<std::vector<program::StatePart>> state_;        // by buffer; emptied when written
   std::uint64_t wait_calls_ = 0;
   std::optional<Streams> streams_;
   std::optional<MemoryPool> pool_;
 };
 
-// Step programs on CPUs. Ranks are threads of this process, or processes started by mpirun;
-// MpiSession must run when devices are made. The first call may set OPENBLAS_CORETYPE (blas.h), so
-// make it before other threads read environment variables.
+// Runs step programs on CPUs. Ranks are threads of this process, or processes started by mpirun;
+// MpiSession must be running when devices are created. The first call may set OPENBLAS_CORETYPE
+// (blas.h), so call this before other threads read environment variables.
 std::unique_ptr<Backend> MakeHostBackend();
 
 }  // namespace stepcast::runtime::host

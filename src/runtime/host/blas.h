@@ -5,9 +5,9 @@
 #include "src/runtime/device.h"
 
 // Matrix products with OpenBLAS, which is loaded on first use; stepcast starts without it. OpenBLAS
-// chooses its kernels while it is loaded, by the CPU's model. For models newer than itself it falls
-// back to very old kernels. Load corrects this from the CPU's features, unless OPENBLAS_CORETYPE is
-// set.
+// selects its kernels by CPU model while it is being loaded. For models newer than the library, it
+// falls back to very old kernels. Load corrects this by the CPU's features, unless
+// OPENBLAS_CORETYPE is set.
 namespace stepcast::runtime::host {
 
 class Blas {

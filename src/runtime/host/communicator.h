@@ -16,8 +16,8 @@
 namespace stepcast::runtime::host {
 
 // A program's communicator on one rank. It runs collectives and exchanges in host order, whatever
-// streams they are issued on. The host thread takes a ticket for each, which the stream then
-// presents.
+// streams they are issued on. The host thread takes a ticket for each operation, and the
+// operation's stream waits for the turn of that ticket.
 class Communicator {
  public:
   Communicator(std::unique_ptr<Channel> channel, int members);
@@ -31,15 +31,16 @@ class Communicator {
   std::uint64_t TakeTicket() { return issued_++; }
   // Waits for the ticket's turn. Returns false if the communicator was closed.
   bool AwaitTurn(std::uint64_t ticket);
-  // Requires the turn. Converts a side that has another type than the collective, in memory of its
-  // own. `elements` are those of the whole.
+  // Call during the ticket's turn. Converts a side whose type differs from the collective's, in
+  // memory of the communicator. `elements`: of the whole.
   Attempt<void> Run(const program::Collective& collective, std::int64_t elements, Side source,
                     Side target);
-  // Requires the turn. Runs a collective without values, on memory of its own that is not zero.
+  // Call during the ticket's turn. Runs a collective without values, on nonzero memory of the
+  // communicator.
   Attempt<void> RunEmpty(const program::Collective& collective);
-  // Requires the turn.
+  // Call during the ticket's turn.
   Attempt<void> Exchange(std::span<const MessageCall> messages);
-  // Ends the turn; the next ticket's turn begins.
+  // Ends the turn. The turn of the next ticket begins.
   void EndTurn();
 
   // Wakes all waiting ranks; later waits return at once.
@@ -55,12 +56,12 @@ class Communicator {
 
   std::unique_ptr<Channel> channel_;
   int members_;
-  std::uint64_t issued_ = 0;  // host thread
+  std::uint64_t issued_ = 0;  // by the host thread
   std::mutex mutex_;
   std::condition_variable turn_;
   std::uint64_t finished_ = 0;
   bool closed_ = false;
-  std::vector<std::byte> staging_[2];  // used by the ticket whose turn it is
+  std::vector<std::byte> staging_[2];  // used during a ticket's turn
 };
 
 }  // namespace stepcast::runtime::host

@@ -9,26 +9,26 @@
 #include "src/runtime/device.h"
 #include "src/runtime/host/blas.h"
 
-// The work of kernels on a CPU, in memory of its own. Activations hold random numbers, never zeros;
-// their values do not matter.
+// The work of kernels on a CPU, in memory allocated here. Activations are random numbers, never
+// zeros; their values do not matter.
 //
 //   matrix products    OpenBLAS, of the kernel's shape; a batch runs one by one
 //   attention          as many floating-point operations, in products of blocks
 //   memory-bound       reads and writes as many bytes
 //
 // The CPU computes in FP32 for every kernel type, so a product in bf16 moves twice its bytes here.
-// Memory-bound kernels move the bytes that they state.
+// Memory-bound kernels move the number of bytes that they state.
 namespace stepcast::runtime::host {
 
-// The memory of kernels whose values come from no buffer of the program: operands shared by all
-// streams, and results for each stream. It has the size of the largest product. Memory-bound
-// kernels cycle through at most kWindow of it, which is more than caches hold.
+// The memory of kernels whose operands are not in buffers of the program: operands shared by all
+// streams, and results for each stream. Its size is that of the largest product. Memory-bound
+// kernels cycle through at most kWindow of this memory, which is larger than the caches.
 class KernelWork {
  public:
   static constexpr Bytes kWindow = MiB(64);
 
-  // Fails, out of memory, naming the kernel, if the operands do not fit into `limit` or into the
-  // system's memory. Loads OpenBLAS only if there are matrix products.
+  // Fails with an out-of-memory error that names the kernel if the operands do not fit into `limit`
+  // or into the system's memory. Loads OpenBLAS only if there are matrix products.
   static Attempt<KernelWork> Make(const program::Program& program, Bytes limit, std::uint64_t seed);
 
   KernelWork(KernelWork&& other) noexcept;
@@ -51,7 +51,7 @@ class KernelWork {
   float* memory_ = nullptr;  // operands, then each stream's results
   Bytes size_;
   std::int64_t operands_ = 0;               // floats
-  std::vector<std::int64_t> first_result_;  // by stream; floats from the begin
+  std::vector<std::int64_t> first_result_;  // by stream; offset in memory_, in floats
   std::vector<std::int64_t> results_;       // by stream; floats
 };
 

@@ -12,28 +12,30 @@
 
 namespace stepcast::runtime::host {
 
-// Maps `size` bytes, whole pages, to be released with munmap; null if the system has no more. The
-// memory reads as random numbers of moderate size in every type: as bf16 between 1/128 and 2, as
-// fp16 between 1 and 2; as fp32 the upper half decides. The process shares the pages until they are
-// written, so unwritten memory costs nothing. If the process may not have a file of 16 MiB (`ulimit
-// -f`), all pages are written at once. `seed` chooses where the numbers begin.
+// Maps `size` bytes, in whole pages; release with munmap. Returns null if the system has no more
+// memory. The memory reads as random numbers of moderate size in every type: as bf16 between 1/128
+// and 2, as fp16 between 1 and 2; the upper half of an fp32 number determines its size. The process
+// shares pages until they are written, so unwritten memory costs nothing. If the process may not
+// create a file of 16 MiB (`ulimit -f`), all pages are written at once. `seed` determines where the
+// numbers begin.
 std::byte* MapRandomPages(std::int64_t size, std::uint64_t seed);
 
 // The memory of a program's buffers: a caching allocator, as in training frameworks. A released
-// block goes to the next buffer of about its size on the same stream, in host order, without
-// waiting for the stream. Pages are therefore touched once and not in each step. New memory holds
-// random numbers (MapRandomPages) and uses pages only where operations write. Only the host thread
-// may use it.
+// block is reused, in host order, by the next buffer of about the same size on the same stream,
+// without waiting for the stream. Pages are therefore touched only once and not in each step. New
+// memory contains random numbers (MapRandomPages) and uses pages only where operations write. Only
+// the host thread may use the pool.
 class MemoryPool {
  public:
-  // How many operations of a stream's queue are done, and how many were issued. A buffer that
-  // another stream used is free when that stream has finished the operations queued at the release.
+  // The numbers of operations in a stream's queue that are done and that were issued. A buffer that
+  // another stream used is free when that stream has finished the operations queued at the time of
+  // the release.
   struct StreamPositions {
     std::function<std::uint64_t(std::uint16_t stream)> finished;
     std::function<std::uint64_t(std::uint16_t stream)> issued;
   };
 
-  // `limit`: the most bytes that buffers may have at once.
+  // `limit`: maximum total bytes of allocated buffers.
   MemoryPool(const std::vector<program::Buffer>& buffers, Bytes limit, std::uint64_t seed,
              StreamPositions positions);
   ~MemoryPool();
@@ -41,8 +43,8 @@ class MemoryPool {
   MemoryPool& operator=(const MemoryPool&) = delete;
 
   enum class Refusal { kLimit, kSystem };
-  // Allocates the buffer, or returns the reason. Before it refuses, it returns cached memory that
-  // no stream uses to the system. It first calls `wait`, which waits for the streams.
+  // Allocates the buffer, or returns the reason why it cannot. Before refusing, it calls `wait`,
+  // which waits for the streams, and returns unused cached memory to the system.
   std::optional<Refusal> Allocate(program::Index buffer, std::uint16_t stream,
                                   const std::function<void()>& wait);
   void Release(program::Index buffer);
@@ -60,7 +62,7 @@ class MemoryPool {
     std::byte* data = nullptr;
     std::int64_t size = 0;
     std::uint16_t owner = 0;
-    std::vector<std::uint16_t> users;  // other streams
+    std::vector<std::uint16_t> users;  // other streams that use the block
   };
   struct Use {
     std::uint16_t stream;

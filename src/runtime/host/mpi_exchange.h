@@ -10,18 +10,18 @@
 #include "src/runtime/host/transport.h"
 
 // Messages by MPI. A message begins with its size, sent synchronously: the sender continues when
-// its peer has reached the message, as in NCCL. Two sends that face each other therefore deadlock
-// here as with NCCL. The bytes follow in pieces that MPI sends eagerly (see mpi_ring.h). The first
-// few go with the size, so that waiting for the answer costs no time. The last piece is synchronous
-// too, so that the message ends for both ranks when it has arrived. Otherwise a socket's buffer
-// would take whole messages, unlike NCCL's buffers.
+// its peer has reached the message, as in NCCL. If two ranks both send to each other first, they
+// therefore deadlock, as with NCCL. The bytes follow in pieces that MPI sends eagerly (see
+// mpi_ring.h). The first few pieces are sent together with the size, so that waiting for the answer
+// costs no time. The last piece is also synchronous, so that the message ends for both ranks when
+// it has arrived. Otherwise a socket's buffer would accept whole messages, unlike NCCL's buffers.
 namespace stepcast::runtime::host {
 
 class MpiExchange {
  public:
   explicit MpiExchange(MPI_Comm communicator) : communicator_(communicator) {}
 
-  // Channel::Exchange.
+  // Implements Channel::Exchange.
   Attempt<void> Run(std::span<const MessageCall> messages);
 
  private:
@@ -30,16 +30,16 @@ class MpiExchange {
     program::MessageDirection direction = program::MessageDirection::kSend;
     int peer = 0;
     std::deque<const MessageCall*> messages{};  // the first is in flight
-    std::int64_t size = 0;                      // its own size; sent or received
-    bool begun = false;                         // its size has been posted
-    bool open = false;                          // ... and has arrived
+    std::int64_t size = 0;                      // sent or received size of the message in flight
+    bool begun = false;                         // its size message has been posted
+    bool open = false;                          // its size message has arrived
     std::int64_t posted = 0;                    // bytes
-    int outstanding = 0;                        // pieces
+    int outstanding = 0;                        // number of pieces in flight
     bool sends() const { return direction == program::MessageDirection::kSend; }
   };
   struct Request {
     std::size_t lane = 0;
-    int bytes = 0;  // of the piece; -1: the size message
+    int bytes = 0;  // of the piece; -1: it is the size message
   };
 
   Attempt<void> Post(std::size_t lane);

@@ -9,15 +9,15 @@
 #include "src/runtime/device.h"
 
 // Reductions and gathers around a ring, with MPI's point-to-point messages. MPI's own collectives
-// have two drawbacks. They choose among half a dozen algorithms by size and release, most of which
-// send more than necessary. A ring sends each byte (n - 1) / n times in each of the two phases, as
-// the textbook and NCCL do for large sizes. They also occupy a core while they wait. With more
-// ranks than cores, a waiting rank here sleeps and polls every 50 us instead.
+// have two drawbacks. First, they choose among half a dozen algorithms by size and release, most of
+// which send more than necessary. A ring sends each byte (n - 1) / n times in each of its two
+// phases, as in textbooks and in NCCL for large sizes. Second, they occupy a core while they wait.
+// With more ranks than cores, a waiting rank here sleeps and polls every 50 us instead.
 //
-// Parts travel in pieces, a slice of each part, which are in flight independently: while one piece
-// is added, others are on the wire. Pieces are small enough for MPI's eager protocol. MPI announces
+// Each part is divided into pieces that are in flight independently: while one piece is added,
+// others are being transferred. Pieces are small enough for MPI's eager protocol. MPI announces
 // larger messages first, and the receiver's answer queues behind all ring traffic on its own link.
-// A collective would then take a third longer, by an amount that depends on what ran before.
+// A collective would then take about a third longer, depending on what ran before.
 namespace stepcast::runtime::host {
 
 class MpiRing {
@@ -25,16 +25,16 @@ class MpiRing {
   // Does not own the communicator, which must have no other messages.
   MpiRing(MPI_Comm communicator, int position, int members);
 
-  // Sums `source` (all parts) over the members; each member gets its own part in `result`. An
-  // average divides the sum by the number of members. Parts are equal shares of the elements,
+  // Sums `source` (all parts) over the members; each member gets its own part in `result`.
+  // `average`: divides the sum by the number of members. Parts are equal shares of the elements,
   // rounded to whole elements. `result` may be the part's place in `source`; otherwise the two must
   // not overlap.
   Attempt<void> ReduceScatter(const char* source, char* result, std::int64_t elements,
                               DataType type, bool average);
-  // Each member has its part in `data`; afterward all members have all parts.
+  // Before: each member has its part in `data`. After: all members have all parts.
   Attempt<void> AllGather(char* data, std::int64_t elements, std::int64_t bytes_per_element);
-  // ReduceScatter and AllGather, pipelined: a piece enters the second phase while another is in the
-  // first.
+  // ReduceScatter and AllGather, pipelined: while one piece is in the first phase, another is
+  // already in the second.
   Attempt<void> AllReduce(const char* source, char* target, std::int64_t elements, DataType type,
                           bool average);
 
@@ -47,7 +47,7 @@ class MpiRing {
     std::int64_t element_bytes = 0;
     DataType type = DataType::kFp32;
     bool average = false;
-    int first_step = 0, last_step = 0;  // reduction: 0 to members - 2; the gather follows
+    int first_step = 0, last_step = 0;  // reduction: 0 to members - 2; then the gather
   };
   struct Slice {
     std::int64_t begin = 0, count = 0;  // elements
@@ -56,14 +56,14 @@ class MpiRing {
   struct Slot {
     std::int64_t piece = 0;
     int step = 0;
-    int outstanding = 0;  // messages of the step
+    int outstanding = 0;  // number of messages in flight for the step
   };
 
   Attempt<void> Run(const Job& job);
   Attempt<void> Begin(const Job& job, int slot);
   Attempt<void> Post(const Job& job, int slot);
   void Complete(const Job& job, int slot);
-  // The elements of a part in a piece.
+  // The elements of one piece of a part.
   Slice SliceOf(const Job& job, int part, std::int64_t piece) const;
   char* Scratch(int slot, int which) { return scratch_.data() + (2 * slot + which) * piece_bytes_; }
   int Part(int back) const { return ((position_ - back) % members_ + members_) % members_; }
@@ -72,12 +72,12 @@ class MpiRing {
   int position_;
   int members_;
   std::vector<Slot> slots_;
-  std::int64_t pieces_ = 0;            // of the collective
-  std::int64_t begun_ = 0;             // of them
-  std::vector<MPI_Request> requests_;  // two a slot: receive, send
+  std::int64_t pieces_ = 0;            // number of pieces in the collective
+  std::int64_t begun_ = 0;             // number of pieces begun
+  std::vector<MPI_Request> requests_;  // two for each slot: receive, send
   std::vector<int> completed_;
   std::vector<char> scratch_;
-  std::int64_t piece_bytes_ = 0;  // of one of a slot's two scratch slices
+  std::int64_t piece_bytes_ = 0;  // size of each of a slot's two scratch slices
 };
 
 }  // namespace stepcast::runtime::host

@@ -7,10 +7,10 @@
 
 namespace stepcast::runtime::host {
 
-// A transport by MPI. The job's ranks are those of MPI_COMM_WORLD, and MpiSession must run. Each
-// communicator of the program is an MPI communicator, since MPI too runs a communicator's
-// collectives in order. Null if MPI does not run, was not compiled in, or numbers the ranks
-// differently. All ranks of the job call this together.
+// A transport by MPI. The job's ranks must be those of MPI_COMM_WORLD, and MpiSession must be
+// running. Each communicator of the program is an MPI communicator, because MPI also runs a
+// communicator's collectives in order. Returns null if MPI is not running, was not compiled in, or
+// numbers the ranks differently. All ranks of the job call this together.
 Attempt<std::unique_ptr<Transport>> ConnectMpi(const Job& job);
 
 }  // namespace stepcast::runtime::host

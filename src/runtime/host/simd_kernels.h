@@ -2,13 +2,13 @@
 
 #include <cstdint>
 
-// The most frequent computations of ranks apart from communication, in FP32, compiled for several
-// vector instruction sets. The results have the same bits on all of them: no operation is
-// contracted or reordered.
+// The most frequent computations of ranks other than communication, in FP32, compiled for several
+// vector instruction sets. Results are bitwise equal on all of them: no operation is contracted or
+// reordered.
 namespace stepcast::runtime::host {
 
-// target[i] = scale * gradient(source[i]) (values::QuadraticGradient), or += if `add`. The elements
-// are `first` and those after it.
+// target[i] = scale * gradient(source[i]) (values::QuadraticGradient), or += if `add`. `first`:
+// number of the first element.
 void WriteQuadraticGradients(const float* source, std::int64_t count, std::uint32_t seed,
                              std::int64_t first, float scale, bool add, float* target);
 

@@ -31,8 +31,8 @@ struct Position {
 // forever.
 class Streams {
  public:
-  // Runs on the stream's thread. May set `start` to the time when the work itself began, if it had
-  // to wait for more than its stream.
+  // Work runs on the stream's thread. If it had to wait for more than its stream, it may set
+  // `start` to the time when the work itself began.
   using Work = std::function<Attempt<void>(Time& start)>;
 
   // The number of queued operations at which issuing waits, as in CUDA.
@@ -46,19 +46,19 @@ class Streams {
   // Counts operations in `progress`, and keeps the longest-running one there.
   void ReportTo(Progress* progress);
 
-  // With an `operation` whose instruction is kNone, no times are kept.
+  // If the instruction of `operation` is kNone, its times are not recorded.
   void Issue(std::uint16_t stream, OperationId operation, Work work);
-  // `call` numbers the wait for TakeWaits.
+  // `call`: number of the wait, for TakeWaits.
   void IssueWait(std::uint16_t stream, Position until, std::uint64_t call);
 
-  Position Now(std::uint16_t stream) const;  // what has been issued so far
+  Position Now(std::uint16_t stream) const;  // after all work issued so far
   std::uint64_t Finished(std::uint16_t stream) const;
   void WaitFor(Position position);
   void WaitForAll();
 
   // The first failure of any work.
   std::optional<Failure> failure() const;
-  // Acts as if work had failed: drops work that has not begun.
+  // Drops work that has not begun, as after a failure.
   void Stop();
 
   // The operations that ran since the last call, ordered by (end, issue).
@@ -67,7 +67,7 @@ class Streams {
 
  private:
   struct Item {
-    std::uint64_t order = 0;  // of issue, over all streams
+    std::uint64_t order = 0;  // order of issue over all streams
     OperationId operation;
     Work work;  // empty: a wait
     Position until;
@@ -81,10 +81,10 @@ class Streams {
     std::deque<Item> queue;
     std::uint64_t issued = 0;
     std::uint64_t finished = 0;
-    std::condition_variable issue;   // there is something to do
-    std::condition_variable finish;  // `finished` grew
-    int waiting = 0;                 // for `finish`
-    OperationId running;             // instruction kNone: none
+    std::condition_variable issue;   // signals new work
+    std::condition_variable finish;  // signals that `finished` grew
+    int waiting = 0;                 // number of threads waiting for `finish`
+    OperationId running;             // instruction kNone: no operation
     Time since;
     std::vector<Ran> ran;
     std::vector<WaitTimes> waits;
@@ -92,7 +92,7 @@ class Streams {
   };
 
   void Serve(std::uint16_t index);
-  void End();  // of the threads
+  void End();  // ends the threads
   void Await(std::unique_lock<std::mutex>& lock, Position position);
   void Push(std::uint16_t stream, Item item);
   void Finish(Stream& stream);
@@ -101,7 +101,7 @@ class Streams {
   const Clock& clock_;
   std::function<void(const Failure&)> on_failure_;
   Progress* progress_ = nullptr;
-  mutable std::mutex mutex_;  // guards everything
+  mutable std::mutex mutex_;  // guards all data
   std::vector<std::unique_ptr<Stream>> streams_;
   std::uint64_t issued_ = 0;
   std::uint64_t outstanding_ = 0;

@@ -16,16 +16,16 @@
 // (thread_transport.h), or by MPI (mpi_transport.h).
 namespace stepcast::runtime::host {
 
-// One rank's part in one collective. program::EffectKind::kCollective defines sizes and in-place
-// collectives.
+// One rank's part in one collective. program::EffectKind::kCollective defines sizes and the rules
+// for in-place collectives.
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   DataType type = DataType::kFp32;
-  bool average = false;       // the sum is divided by the number of members
+  bool average = false;       // divide the sum by the number of members
   std::int64_t elements = 0;  // of the whole
   const void* source = nullptr;
   void* target = nullptr;
-  int root = 0;  // broadcast: the position of the member whose values are sent
+  int root = 0;  // broadcast: position of the member that sends
   AllToAllLoads loads{};
 };
 
@@ -34,7 +34,7 @@ struct MessageCall {
   program::MessageDirection direction = program::MessageDirection::kSend;
   int peer = 0;  // position in the group
   std::int64_t bytes = 0;
-  std::byte* data = nullptr;  // not changed by sends
+  std::byte* data = nullptr;  // not changed when sending
 };
 
 // One rank's end of a communicator.
@@ -46,9 +46,9 @@ class Channel {
   // in the same order, one collective at a time. Sums of integers that the type holds exactly are
   // exact; others may be rounded after each addition.
   virtual Attempt<void> Run(const CollectiveCall& call) = 0;
-  // Sends and receives all messages at once; returns when all have arrived. The k-th message to a
-  // member is the k-th that it receives from this one. If their sizes differ, at least one end gets
-  // a Failure. Messages to itself are matched in order too.
+  // Sends and receives all messages at once; returns when all have arrived. The k-th message that a
+  // member sends to another is the k-th that the other receives from it. If their sizes differ, at
+  // least one end gets a Failure. Messages from a member to itself are also matched in order.
   virtual Attempt<void> Exchange(std::span<const MessageCall> messages) = 0;
 };
 
@@ -56,14 +56,14 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  // All of `ranks` call this together with the same `name`; this rank is one of them, and their
-  // order is the group's. Two communicators of the same ranks have different names.
+  // All of `ranks`, including this rank, call this together with the same `name`. Their order is
+  // the group's. Two communicators of the same ranks must have different names.
   virtual Attempt<std::unique_ptr<Channel>> Open(const std::string& name,
                                                  const std::vector<int>& ranks) = 0;
 
-  // Announces that this rank takes part in nothing more. Partners that wait for it get a Failure
-  // with the reason, if the transport can tell them. Under MPI they wait until the run is ended.
-  // Thread-safe.
+  // Announces that this rank takes part in no further communication. Partners that wait for this
+  // rank get a Failure with the reason, if the transport can tell them. Under MPI, partners wait
+  // until the run is ended. Thread-safe.
   virtual void Abandon(const std::string& why) = 0;
 
   // "threads of one process", "Open MPI ..."

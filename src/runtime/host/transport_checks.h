@@ -8,9 +8,9 @@
 namespace stepcast::runtime::host {
 
 // Tests exchanges: one message both ways around a ring, with every member, with the rank itself,
-// and several messages between two. Tests collectives of every kind, type and placement, large and
-// small, over all ranks and over every second one, with several communicators at a time. Returns
-// the first fault, or an empty string.
+// and several messages between two ranks. Tests collectives of every kind, type and placement,
+// large and small, over all ranks and over every second rank, with several communicators at a time.
+// Returns the first fault, or an empty string.
 std::string CheckTransport(Transport& transport, int rank, int ranks);
 
 }  // namespace stepcast::runtime::host

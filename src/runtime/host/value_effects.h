@@ -6,11 +6,11 @@
 #include "src/program/data_flow.h"
 #include "src/runtime/device.h"
 
-// Executes effects on the training's values in memory: program/data_flow.h with the arithmetic of
+// Executes effects (program/data_flow.h) on the training's values in memory, with the arithmetic of
 // runtime/values.
 namespace stepcast::runtime::host {
 
-// An effect and the addresses of its ranges; null if the effect has none.
+// An effect and the addresses of its ranges. An address is null if the effect has no such range.
 struct BoundEffect {
   program::Effect effect;
   std::byte* target = nullptr;
@@ -24,8 +24,8 @@ struct EffectContext {
   int micro_batch = 0;
   GradientRule gradients = GradientRule::kComputed;
   bool adamw = true;
-  // The result of the operation's matrix product, if it has one. Under kComputed, gradients are
-  // taken from it, repeated if it has fewer elements.
+  // The result of the operation's matrix product, if there is one. Under kComputed, gradients are
+  // taken from this result, repeated if there are more gradients than elements.
   const float* product = nullptr;
   std::int64_t product_elements = 0;
 };
@@ -33,7 +33,7 @@ struct EffectContext {
 // Executes every kind of effect except kCollective.
 void Apply(const BoundEffect& bound, const EffectContext& context);
 
-// Writes the model's initial values, `elements` from `first_element` on, or zeros.
+// Writes the model's initial values, `elements` of them from `first_element` on, or zeros.
 void WriteInitial(const program::StatePart& part, std::byte* target, std::uint64_t seed);
 
 // Converts values to FP32.

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <cstdint>
 
-// FP32 arithmetic with the same bits on every backend. Each operation is rounded once, to nearest,
-// ties to even (IEEE 754). GPUs need intrinsics for this, because nvcc would contract a product and
-// a sum into one operation with one rounding. Host code that includes this must not be compiled
-// with both fused multiply-add and -ffp-contract=fast; the plain x86-64 target has no fused
-// multiply-add.
+// FP32 arithmetic that gives the same bits on every backend. Each operation is rounded once, to
+// nearest, ties to even (IEEE 754). GPUs need intrinsics for this, because nvcc would contract a
+// product and a sum into one operation with one rounding. Host code that includes this file must
+// not be compiled with both fused multiply-add and -ffp-contract=fast; the plain x86-64 target has
+// no fused multiply-add.
 #ifdef __CUDACC__
 #define STEPCAST_HOST_DEVICE __host__ __device__
 #else

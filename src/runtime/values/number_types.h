@@ -7,8 +7,8 @@
 #include "src/base/data_type.h"
 #include "src/runtime/values/exact_arithmetic.h"
 
-// The storage types of parameters and gradients. Computation is in FP32; storing rounds to nearest,
-// ties to even.
+// The storage types of parameters and gradients. Computation is in FP32; values are rounded to
+// nearest, ties to even, when stored.
 namespace stepcast::runtime::values {
 
 struct Bf16 {
@@ -25,8 +25,8 @@ STEPCAST_HOST_DEVICE inline float ToFp32(Bf16 value) {
 }
 
 STEPCAST_HOST_DEVICE inline float ToFp32(Fp16 value) {
-  // Moves exponent and fraction to their FP32 places. The product corrects the exponent's bias, for
-  // subnormal numbers too, and is exact.
+  // Moves exponent and fraction to their FP32 positions. The multiplication corrects the exponent's
+  // bias, also for subnormal numbers, and is exact.
   const std::uint32_t magnitude = value.bits & 0x7fffu;
   const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000u) << 16;
   if (magnitude >= 0x7c00u) return FloatOfBits(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
@@ -60,23 +60,23 @@ STEPCAST_HOST_DEVICE inline Fp16 FromFp32<Fp16>(float value) {
   if (magnitude > 0x7f800000u) {
     half = 0x7e00u;  // NaN
   } else if (magnitude >= 0x477ff000u) {
-    half = 0x7c00u;  // 65520 and more round to infinity
+    half = 0x7c00u;  // 65520 and above round to infinity
   } else if (magnitude >= 0x38800000u) {
     half = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   } else {
-    // Subnormal in FP16: adding 0.5 leaves exactly the rounded bits.
+    // Subnormal in FP16: adding 0.5 leaves only the rounded bits.
     half = BitsOf(Add(FloatOfBits(magnitude), 0.5f)) - 0x3f000000u;
   }
   return {static_cast<std::uint16_t>(sign | half)};
 }
 
-// `target` + `scale` * `source`: what a move of values computes before it stores.
+// `target` + `scale` * `source`: the value that a move computes before storing.
 STEPCAST_HOST_DEVICE inline float AddScaled(float target, float scale, float source) {
   return Add(target, Multiply(scale, source));
 }
 
-// Calls `function` with a value of the storage type: float, Bf16 or Fp16. Step programs move no
-// values stored in 8 bits or less.
+// Calls `function` with a value of the storage type: float, Bf16 or Fp16. Values stored in 8 bits
+// or fewer have no data flow.
 template <typename Function>
 decltype(auto) WithStorageType(DataType type, Function&& function) {
   switch (type) {

@@ -55,7 +55,8 @@ inline Sgd SgdOf() {
           .learning_rate = static_cast<float>(kLearningRate)};
 }
 
-// The new value of a parameter. `moments` are this element's, `stride` floats apart.
+// The new value of a parameter. `moments` points to the parameter's first moment; each further
+// moment is `stride` floats after the previous one.
 STEPCAST_HOST_DEVICE inline float Updated(const AdamW& optimizer, float parameter, float gradient,
                                           float* moments, std::int64_t stride) {
   float first = moments[0];
@@ -76,9 +77,9 @@ STEPCAST_HOST_DEVICE inline float Updated(const Sgd& optimizer, float parameter,
   return Add(parameter, -Multiply(optimizer.learning_rate, moments[0]));
 }
 
-// Updates element `i` of an array of parameters. `states` holds arrays of `stride` elements. They
-// are the moments in the parameters' type, or FP32 states if the parameters have a shorter type. In
-// the second case the first array is the master copy, and parameters are its rounded values.
+// Updates element `i` of an array of parameters. `states` contains arrays of `stride` elements: the
+// moments in the parameters' type or, if the parameters have a shorter type, FP32 states. In the
+// second case the first array is the master copy, and parameters are its rounded values.
 template <typename Optimizer, typename Parameter, typename Gradient, typename State>
 STEPCAST_HOST_DEVICE inline void UpdateElement(const Optimizer& optimizer, Parameter* parameters,
                                                const Gradient* gradients, State* states,

@@ -4,7 +4,7 @@
 
 #include "src/runtime/values/exact_arithmetic.h"
 
-// Pseudo-random values computed from an index only. Every rank and backend computes the same
+// Pseudo-random values computed only from an index. Every rank and backend computes the same
 // values, for any part and in any order. Only 32-bit operations are used, so loops vectorize.
 namespace stepcast::runtime::values {
 
@@ -29,16 +29,16 @@ STEPCAST_HOST_DEVICE inline std::uint32_t SeedHash(std::uint64_t seed) {
          Mix(static_cast<std::uint32_t>(seed >> 32) + 0x632be5abu);
 }
 
-// The initial value of a model element: an odd multiple of 1/2048 between -1/16 and 1/16. All
-// storage types hold it exactly, so a master copy and a 16-bit parameter start equal. It is never
-// zero. `seed` is SeedHash of the run's seed.
+// The initial value of a model element: an odd multiple of 1/2048 between -1/16 and 1/16, and so
+// never zero. All storage types represent it exactly, so a master copy and a 16-bit parameter start
+// equal. `seed`: SeedHash of the run's seed.
 STEPCAST_HOST_DEVICE inline float InitialValue(std::uint32_t seed, std::int64_t element) {
   const std::uint32_t hash = Mix(seed ^ ElementHash(element));
   const std::int32_t odd = static_cast<std::int32_t>((hash >> 25) * 2) - 127;
   return Multiply(static_cast<float>(odd), 0x1p-11f);
 }
 
-// Input data and operands of products: between -1 and 1, never zero. `seed` as above.
+// Input data and operands of products: between -1 and 1, never zero. `seed` as for InitialValue.
 STEPCAST_HOST_DEVICE inline float RandomOperand(std::uint32_t seed, std::int64_t index) {
   const std::uint32_t hash = Mix(seed ^ ElementHash(index));
   const std::int32_t odd = static_cast<std::int32_t>((hash >> 9) * 2 + 1) - (1 << 23);
