@@ -89,8 +89,9 @@ struct PowerDraw {
 // last blocks run: for `tail` of the longest block's time, and for all of it if blocks come in any
 // order (Graham 1969, "Bounds on multiprocessing timing anomalies"). For short sequences the term
 // vanishes. Heads of 64 and 256 have `head_64` and `head_256` of the rate. A window cuts a block's
-// keys at a second edge, which adds `forward_window_length` to half_length. Zero efficiencies:
-// unknown.
+// keys at a second edge, which adds `forward_window_length` to half_length. Kernels that pack the
+// query heads of a key head into one block load fewer keys per query: half_length also grows by
+// `forward_unshared_length` x key heads / query heads. Zero efficiencies: unknown.
 struct AttentionEfficiency {
   double forward = 0, backward = 0;
   double forward_half_length = 0, backward_half_length = 0;
@@ -98,7 +99,8 @@ struct AttentionEfficiency {
   double forward_tail = 0, backward_tail = 0;
   double head_64 = 1, head_256 = 1;
   double forward_window_length = 0;
-  Time forward_start{};  // device time of every kernel besides; zero: start_latency
+  double forward_unshared_length = 0;
+  Time forward_start{};  // start of serving's kernels; zero: start_latency (KernelSetting::serving)
   friend bool operator==(const AttentionEfficiency&, const AttentionEfficiency&) = default;
 };
 
@@ -155,6 +157,8 @@ struct KernelCosts {
   // and not bandwidth. Zero: unknown, bandwidth decides.
   Time token_sum_time;
   std::array<GemmTiling, kDataTypeCount> gemm_tiling;  // by DataType
+  // Of one kernel for all experts of a rank (Kernel::grouped). Empty: as batches, gemm_tiling.
+  std::array<GemmTiling, kDataTypeCount> grouped_tiling;  // by DataType
   // The fraction of their rate that matrix products keep if the rows of their operands are
   // divisible by 2 bytes only (cost/kernel_time.h). Zero: unknown, no loss.
   double gemm_unaligned = 0;

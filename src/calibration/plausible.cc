@@ -71,11 +71,12 @@ class Checker {
   std::vector<Fault> faults_;
 };
 
-void CheckTilings(const KernelCosts& kernels, Checker& checker) {
+void CheckTilings(const std::array<GemmTiling, kDataTypeCount>& tilings, std::string_view section,
+                  Checker& checker) {
   for (DataType type : kDataTypes) {
-    const GemmTiling& tiling = kernels.gemm_tiling[static_cast<std::size_t>(type)];
+    const GemmTiling& tiling = tilings[static_cast<std::size_t>(type)];
     if (tiling.empty()) continue;
-    const std::string field = fmt::format("kernels.gemm.{}", Name(type));
+    const std::string field = fmt::format("kernels.{}.{}", section, Name(type));
     for (std::size_t i = 0; i < tiling.tiles.size(); ++i) {
       checker.Efficiency(fmt::format("{}.tiles[{}]", field, i), tiling.tiles[i].efficiency);
     }
@@ -100,8 +101,11 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
     const std::string field = fmt::format("kernels.attention.{}", kFusedNames[i]);
     checker.Efficiency(field + ".forward", attention.forward);
     checker.Efficiency(field + ".backward", attention.backward);
-    for (const auto& [key, half] : {std::pair("forward_half_length", attention.forward_half_length),
-                                    {"backward_half_length", attention.backward_half_length}}) {
+    for (const auto& [key, half] :
+         {std::pair("forward_half_length", attention.forward_half_length),
+          {"backward_half_length", attention.backward_half_length},
+          {"forward_window_length", attention.forward_window_length},
+          {"forward_unshared_length", attention.forward_unshared_length}}) {
       if (half >= 0 && half <= kLongestHalfLength) continue;
       checker.Add(fmt::format("{}.{}", field, key),
                   fmt::format("must lie between 0 and {}: {}", kLongestHalfLength, half),
@@ -199,7 +203,8 @@ void CheckKernels(const KernelCosts& kernels, Checker& checker) {
                   "write the size of a product, in flops, that reaches half of the best speed");
     }
   }
-  CheckTilings(kernels, checker);
+  CheckTilings(kernels.gemm_tiling, "gemm", checker);
+  CheckTilings(kernels.grouped_tiling, "grouped", checker);
   CheckAttention(kernels, checker);
   CheckParts(kernels, checker);
   CheckDevices(kernels, checker);

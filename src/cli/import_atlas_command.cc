@@ -45,10 +45,11 @@ const KernelCosts& Newest(const calibration::Calibration& profile) {
   return profile.kernel_releases.empty() ? *profile.kernels : profile.kernel_releases.back().costs;
 }
 
-std::vector<MeasuredKernel> Half(const std::vector<MeasuredKernel>& rows, int half) {
-  std::vector<MeasuredKernel> chosen;
-  for (const MeasuredKernel& row : rows) {
-    if (validate::HalfOf(row) == half) chosen.push_back(row);
+template <typename Row>
+std::vector<Row> Half(const std::vector<Row>& rows, int half) {
+  std::vector<Row> chosen;
+  for (const Row& row : rows) {
+    if (validate::HalfOf(row.shape) == half) chosen.push_back(row);
   }
   return chosen;
 }
@@ -118,6 +119,27 @@ class Import {
     Report(fmt::format("attention {}", calibration::kFusedNames[flash - 1U]), rows, checked, 0);
   }
 
+  // After Products, whose start grouped products have.
+  void Experts(const validate::KernelTables& tables) {
+    for (const auto& [type, rows] : tables.experts) {
+      const auto at = static_cast<std::size_t>(type);
+      const auto fit = [&, type = type](const std::vector<validate::MeasuredExperts>& some) {
+        KernelCosts costs = new_;
+        costs.grouped_tiling[at] = validate::FitGrouped(some, gpu_, costs, type);
+        return costs;
+      };
+      const RateErrors checked = validate::ErrorsOf(Half(rows, 1), gpu_, fit(Half(rows, 0)));
+      new_.grouped_tiling[at] = fit(rows).grouped_tiling[at];
+      lines_.push_back({gpu_.name, fmt::format("experts {}", Name(type)), rows.size(),
+                        validate::ErrorsOf(rows, gpu_, old_), checked,
+                        validate::ErrorsOf(rows, gpu_, new_)});
+    }
+    if (tables.experts.contains(DataType::kBf16)) {
+      new_.grouped_tiling[static_cast<std::size_t>(DataType::kFp16)] =
+          new_.grouped_tiling[static_cast<std::size_t>(DataType::kBf16)];
+    }
+  }
+
   // Only the fitted figures.
   report::Rates Rates(const std::string& source, const validate::KernelTables& tables,
                       std::uint8_t flash) const {
@@ -125,6 +147,7 @@ class Import {
     for (const auto& [type, rows] : tables.products) Take(type, rates.costs);
     if (tables.products.contains(DataType::kBf16)) Take(DataType::kFp16, rates.costs);
     if (!tables.sustained.empty()) rates.costs.power = new_.power;
+    rates.costs.grouped_tiling = new_.grouped_tiling;
     if (!tables.attention.empty()) rates.costs.attention[flash - 1U] = new_.attention[flash - 1U];
     rates.comments.emplace_back(
         "Made by 'stepcast calibrate import atlas'. Mean error, and bias, per cent:");
@@ -270,7 +293,8 @@ constexpr const char* kImportAtlasAbout =
     "them.";
 
 constexpr const char* kImportAtlasFooter =
-    "FOLDER holds products/GPU.csv, attention/causal-GPU.csv and sustained/products.csv;\n"
+    "FOLDER holds products/GPU.csv, attention/causal-GPU.csv, grouped/GPU.csv and "
+    "sustained/products.csv;\n"
     "src/validate/kernel_tables.h lists their columns. For each GPU type and data type the "
     "command\n"
     "prints mean error and bias of the profile as it is, of a fit to half of the shapes on the "
@@ -335,6 +359,7 @@ Outcome ImportAtlas(const ImportAtlasOptions& options) {
     import.Products(*tables);
     import.Power(*tables);
     import.Attention(*tables, flash);
+    import.Experts(*tables);
     for (const Line& line : import.lines()) {
       table.AddRow({line.gpu, line.what, report::Grouped(static_cast<std::int64_t>(line.rows)),
                     PerCentOf(line.old), line.checked ? PerCentOf(*line.checked) : "-",

@@ -47,7 +47,7 @@ TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting) 
       const double tiles =
           static_cast<double>(product.batch) * Ceiling(product.m, m) * Ceiling(product.n, n);
       const double tile = 2.0 * static_cast<double>(m) * static_cast<double>(n);
-      for (std::int64_t parts = 1; parts <= kMostParts; parts *= 2) {
+      for (std::int64_t parts = 1; parts <= (product.grouped ? 1 : kMostParts); parts *= 2) {
         if (parts > 1 && product.k / parts < kLeastPart) break;
         const double cut = static_cast<double>(parts);
         const double waves = std::ceil(tiles * cut / multiprocessors);
@@ -241,7 +241,8 @@ struct AttentionDirection {
   double rows = 128;
   double tail = 0;
   double window_length = 0;
-  Time start{};  // zero: as every kernel
+  double unshared_length = 0;
+  Time serving_start{};  // zero: as every kernel
 };
 
 AttentionDirection DirectionOf(const Kernel& kernel, const calibration::KernelCosts& costs) {
@@ -256,7 +257,8 @@ AttentionDirection DirectionOf(const Kernel& kernel, const calibration::KernelCo
     const double rate = part * kernel.rate * RateOfHeads(own, kernel.k);
     return forward ? AttentionDirection{own.forward * rate,        own.forward_half_length,
                                         own.forward_rows,          own.forward_tail,
-                                        own.forward_window_length, own.forward_start}
+                                        own.forward_window_length, own.forward_unshared_length,
+                                        own.forward_start}
                    : AttentionDirection{own.backward * rate, own.backward_half_length,
                                         own.backward_rows, own.backward_tail};
   }
@@ -278,8 +280,12 @@ double AttentionFlops(const Kernel& kernel, const AttentionDirection& direction,
                          (static_cast<double>(kernel.batch) * queries) *
                          (static_cast<double>(kernel.n) / seen);
   const bool window = kernel.causal && kernel.n < kernel.m;
-  return std::max(flops + direction.tail * longest, longest) *
-         (1 + (direction.half_length + (window ? direction.window_length : 0)) / (2 * seen));
+  const double unshared = kernel.key_heads == 0 ? 1
+                                                : static_cast<double>(kernel.key_heads) /
+                                                      static_cast<double>(kernel.batch);
+  const double half_length = direction.half_length + direction.unshared_length * unshared +
+                             (window ? direction.window_length : 0);
+  return std::max(flops + direction.tail * longest, longest) * (1 + half_length / (2 * seen));
 }
 
 // The least time of sums over tokens.
@@ -323,6 +329,13 @@ double MultiprocessorsOf(const Kernel& product, const topology::Gpu& gpu) {
                        std::ceil(static_cast<double>(m) / 256) *
                        std::ceil(static_cast<double>(n) / 128);
   return std::ceil(tiles / std::ceil(tiles / multiprocessors));
+}
+
+const calibration::GemmTiling& TilingOf(const Kernel& product,
+                                        const calibration::KernelCosts& costs) {
+  const auto type = static_cast<std::size_t>(product.data_type);
+  const bool grouped = product.grouped && !costs.grouped_tiling[type].empty();
+  return grouped ? costs.grouped_tiling[type] : costs.gemm_tiling[type];
 }
 
 void MakePersistent(Demand& product, double wanted, const topology::Gpu& gpu) {
@@ -403,7 +416,7 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
   double wanted = 0;  // multiprocessors of a product
   switch (kernel.kind) {
     case KernelKind::kGemm: {
-      const auto& tiling = costs.gemm_tiling[static_cast<std::size_t>(kernel.data_type)];
+      const auto& tiling = TilingOf(kernel, costs);
       if (peak != FlopRate() && !tiling.empty()) {
         const TiledProduct tiled = TiledArithmetic(kernel, {.tiling = tiling,
                                                             .peak = peak,
@@ -436,7 +449,9 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
         const Time short_run =
             TimeFor(static_cast<std::int64_t>(std::ceil(flops)), peak.Scaled(direction.efficiency));
         roofline.arithmetic = LongRun(kernel, short_run, setting);
-        if (direction.start > Time()) start_latency = direction.start;
+        if (setting.serving && direction.serving_start > Time()) {
+          start_latency = direction.serving_start;
+        }
         break;
       }
     case KernelKind::kScan:

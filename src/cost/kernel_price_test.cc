@@ -226,6 +226,62 @@ TEST_F(KernelPriceTest, AttentionTakesAsLongAsItsLongestThreadBlock) {
               1e-10);
 }
 
+// 128 heads of 1024 queries see 512 keys on average. 1024 tokens of half_length for heads with keys
+// of their own double the kernel's time, 0.125 of them make it an eighth longer.
+TEST_F(KernelPriceTest, HeadsThatShareKeysLoadLess) {
+  calibration::KernelCosts costs = RoundCosts();
+  costs.attention[2] = {.forward = 0.8, .backward = 0.8, .forward_unshared_length = 1024};
+  Kernel core{.kind = KernelKind::kAttention,
+              .batch = 128,
+              .m = 1024,
+              .n = 1024,
+              .k = 128,
+              .key_heads = 128,
+              .flops = 1000LL * 128 * 1024 * 1024,
+              .flash = 3};
+  const auto seconds = [&] {
+    return PriceKernel(core, {.gpu = gpu_, .costs = costs})->work.seconds();
+  };
+  const double best = 1000.0 * 128 * 1024 * 1024 / 80e12;
+  EXPECT_NEAR(seconds(), 2 * best, 1e-11);
+  core.key_heads = 16;
+  EXPECT_NEAR(seconds(), 1.125 * best, 1e-11);
+  core.kind = KernelKind::kAttentionGradient;
+  EXPECT_NEAR(seconds(), best, 1e-11);
+}
+
+TEST_F(KernelPriceTest, TrainingHasNoStartOfServing) {
+  calibration::KernelCosts costs = RoundCosts();
+  costs.attention[2] = {.forward = 0.8, .backward = 0.8, .forward_start = Microseconds(15)};
+  const Kernel core{.kind = KernelKind::kAttention, .flops = 1'000'000, .flash = 3};
+  EXPECT_EQ(PriceKernel(core, {.gpu = gpu_, .costs = costs})->latency, Microseconds(2));
+  EXPECT_EQ(PriceKernel(core, {.gpu = gpu_, .costs = costs, .serving = true})->latency,
+            Microseconds(15));
+}
+
+// A tile of 100 x 100 x 1000 takes 2e7 flops / (1 Tflop/s x 0.5) = 40 us, of a grouped kernel 80
+// us.
+TEST_F(KernelPriceTest, GroupedProductsHaveTilesOfTheirOwn) {
+  topology::Gpu gpu = gpu_;
+  gpu.multiprocessors = 100;
+  calibration::KernelCosts costs = RoundCosts();
+  const auto bf16 = static_cast<std::size_t>(DataType::kBf16);
+  costs.gemm_tiling[bf16] = {.tiles = {{100, 100, 0.5}}, .fill = 0, .start = Microseconds(5)};
+  Kernel product{.kind = KernelKind::kGemm,
+                 .batch = 8,
+                 .m = 100,
+                 .n = 100,
+                 .k = 1000,
+                 .flops = 8LL * 2 * 100 * 100 * 1000};
+  product.grouped = true;
+  const auto work = [&] { return PriceKernel(product, {.gpu = gpu, .costs = costs})->work; };
+  EXPECT_EQ(work(), Microseconds(40));  // as a batch: the profile knows no grouped products
+  costs.grouped_tiling[bf16] = {.tiles = {{100, 100, 0.25}}, .fill = 0, .start = Microseconds(5)};
+  EXPECT_EQ(work(), Microseconds(80));
+  product.grouped = false;
+  EXPECT_EQ(work(), Microseconds(40));
+}
+
 TEST_F(KernelPriceTest, GenerationsOfFusedAttentionDiffer) {
   calibration::KernelCosts costs = RoundCosts();
   costs.attention[0] = {.forward = 0.25, .backward = 0.125};

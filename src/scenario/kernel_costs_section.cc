@@ -76,6 +76,7 @@ void ReadAttention(MappingReader& kernels, calibration::KernelCosts& costs) {
     attention.head_64 = figures->ReadDecimal("head_64", Need::kOptional, {}).value_or(1);
     attention.head_256 = figures->ReadDecimal("head_256", Need::kOptional, {}).value_or(1);
     attention.forward_window_length = tokens("forward_window_length", 0);
+    attention.forward_unshared_length = tokens("forward_unshared_length", 0);
     attention.forward_start =
         figures->ReadTime("forward_start", Need::kOptional, Zero::kAllowed).value_or(Time());
     figures->Finish();
@@ -183,6 +184,20 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
   }
 }
 
+// `grouped`: tiles of one kernel for all experts of a rank.
+void ReadGrouped(MappingReader& kernels, calibration::KernelCosts& costs,
+                 Diagnostics& diagnostics) {
+  auto grouped = kernels.ReadMapping("grouped", Need::kOptional);
+  if (!grouped) return;
+  for (DataType type : kDataTypes) {
+    auto figures = grouped->ReadMapping(Name(type), Need::kOptional);
+    if (!figures) continue;
+    costs.grouped_tiling[static_cast<std::size_t>(type)] = ReadTiling(*figures, diagnostics);
+    figures->Finish();
+  }
+  grouped->Finish();
+}
+
 // `rates`: a file made by `calibrate import atlas` (calibration/rates). Its values apply unless the
 // profile has its own.
 void ReadRates(MappingReader& kernels, calibration::KernelCosts& costs, Diagnostics& diagnostics) {
@@ -196,6 +211,7 @@ void ReadRates(MappingReader& kernels, calibration::KernelCosts& costs, Diagnost
   reader.ReadText("name", Need::kRequired);
   reader.ReadText("source", Need::kRequired);
   ReadGemm(reader, Need::kOptional, costs, diagnostics);
+  ReadGrouped(reader, costs, diagnostics);
   ReadAttention(reader, costs);
   ReadPower(reader, costs);
   reader.Finish();
@@ -317,6 +333,7 @@ std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
     calibration::KernelCosts costs = releases.empty() ? before : releases.back().costs;
     ReadRates(reader, costs, diagnostics);
     ReadGemm(reader, Need::kOptional, costs, diagnostics);
+    ReadGrouped(reader, costs, diagnostics);
     ReadAttention(reader, costs);
     ReadPower(reader, costs);
     ReadTraffic(reader, costs);
@@ -356,6 +373,7 @@ KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnost
   };
   ReadRates(section, costs, diagnostics);
   ReadGemm(section, section.Has("rates") ? Need::kOptional : need, costs, diagnostics);
+  ReadGrouped(section, costs, diagnostics);
   ReadAttention(section, costs);
   ReadPower(section, costs);
   ReadTraffic(section, costs);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/data_type.h"
@@ -30,8 +31,18 @@ struct MeasuredKernel {
   std::string shape;
 };
 
+// A layer of experts on one rank in serving: forward products, each one kernel for all experts, and
+// kernels for routing, permutation, activation and the weighted sum.
+struct MeasuredExperts {
+  std::vector<Kernel> products;
+  double bytes = 0;         // memory traffic of the other kernels
+  double choices = 0;       // pairs of a token and an expert that routing makes
+  double microseconds = 0;  // positive
+  std::string shape;        // as in MeasuredKernel
+};
+
 // Which half of the shapes a row belongs to, 0 or 1, equal in all tables.
-int HalfOf(const MeasuredKernel& row);
+int HalfOf(std::string_view shape);
 
 // Errors of forecasts of `rows`, as fractions of the measured time.
 struct RateErrors {
@@ -44,6 +55,11 @@ struct RateErrors {
 // skipped.
 RateErrors ErrorsOf(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                     const calibration::KernelCosts& costs, double limit_watts = 0);
+
+// The same for layers of experts. The time of the other kernels belongs to serving: a start, a time
+// per choice and a fraction of the memory's bandwidth are fitted to the rows first.
+RateErrors ErrorsOf(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
+                    const calibration::KernelCosts& costs);
 
 // A figure to be fitted, between `least` and `most`.
 struct FittedFigure {
@@ -58,6 +74,11 @@ void Descend(std::span<const FittedFigure> figures, const std::function<double()
 // full clock.
 calibration::GemmTiling FitTiles(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                                  calibration::KernelCosts costs, DataType type);
+
+// Fits the tiles of grouped products of `type` (KernelCosts::grouped_tiling). They start and add to
+// FP32 values as other products.
+calibration::GemmTiling FitGrouped(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
+                                   calibration::KernelCosts costs, DataType type);
 
 // Fits the watts that products of `type` draw above an idle device (PowerDraw::of_type). It uses
 // the slowdown of products that run for a long time at the device's limit, also of another
