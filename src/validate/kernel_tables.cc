@@ -195,8 +195,8 @@ void ReadSustained(const Table& table, const topology::Gpu& gpu, const Bursts& b
   for (auto& [key, product] : best) rows[key.first].push_back(std::move(product));
 }
 
-// Microseconds of `bytes` of traffic between kernels whose operands take `footprint` bytes. The part
-// of the footprint that fits into the device's cache passes at the cache's rate.
+// Microseconds of `bytes` of traffic between kernels whose operands take `footprint` bytes. The
+// part of the footprint that fits into the device's cache passes at the cache's rate.
 double PassTime(double bytes, double footprint, const topology::Gpu& gpu) {
   constexpr double kCacheRate = 5e6;  // bytes per microsecond: general experience with H100
   const double memory_rate = 1e-6 * static_cast<double>(gpu.memory_bandwidth.bytes_per_second());
