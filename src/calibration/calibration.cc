@@ -64,9 +64,6 @@ std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kern
     fill(fmt::format("gemm.{}", Name(type)), products || kernels.gemm[at] != GemmEfficiency(),
          defaults.gemm_tiling[at], kernels.gemm_tiling[at]);
     tiles_taken = tiles_taken || (!tiled && !kernels.gemm_tiling[at].empty());
-    fill(fmt::format("grouped.{}", Name(type)),
-         products || kernels.gemm_tiling[at] != defaults.gemm_tiling[at],
-         defaults.grouped_tiling[at], kernels.grouped_tiling[at]);
     attention_forward = attention_forward || !kernels.attention_forward_surface[at].empty();
     attention_backward = attention_backward || !kernels.attention_backward_surface[at].empty();
   }

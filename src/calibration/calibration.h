@@ -55,6 +55,7 @@ struct GemmTiling {
   // divide the last tiles over k, or whose last tiles have memory and power to themselves, lose
   // less.
   double last_wave = 1;
+  double grouped = 1;  // fraction of the tiles' rate in one kernel for all experts (Kernel::grouped)
   Time start;  // device time of every product besides tiles; replaces start_latency
   bool empty() const { return tiles.empty(); }
   friend bool operator==(const GemmTiling&, const GemmTiling&) = default;
@@ -157,8 +158,6 @@ struct KernelCosts {
   // and not bandwidth. Zero: unknown, bandwidth decides.
   Time token_sum_time;
   std::array<GemmTiling, kDataTypeCount> gemm_tiling;  // by DataType
-  // Of one kernel for all experts of a rank (Kernel::grouped). Empty: as batches, gemm_tiling.
-  std::array<GemmTiling, kDataTypeCount> grouped_tiling;  // by DataType
   // The fraction of their rate that matrix products keep if the rows of their operands are
   // divisible by 2 bytes only (cost/kernel_time.h). Zero: unknown, no loss.
   double gemm_unaligned = 0;

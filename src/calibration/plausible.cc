@@ -71,12 +71,11 @@ class Checker {
   std::vector<Fault> faults_;
 };
 
-void CheckTilings(const std::array<GemmTiling, kDataTypeCount>& tilings, std::string_view section,
-                  Checker& checker) {
+void CheckTilings(const KernelCosts& kernels, Checker& checker) {
   for (DataType type : kDataTypes) {
-    const GemmTiling& tiling = tilings[static_cast<std::size_t>(type)];
+    const GemmTiling& tiling = kernels.gemm_tiling[static_cast<std::size_t>(type)];
     if (tiling.empty()) continue;
-    const std::string field = fmt::format("kernels.{}.{}", section, Name(type));
+    const std::string field = fmt::format("kernels.gemm.{}", Name(type));
     for (std::size_t i = 0; i < tiling.tiles.size(); ++i) {
       checker.Efficiency(fmt::format("{}.tiles[{}]", field, i), tiling.tiles[i].efficiency);
     }
@@ -90,6 +89,7 @@ void CheckTilings(const std::array<GemmTiling, kDataTypeCount>& tilings, std::st
           field + ".last_wave", fmt::format("must lie between 0 and 1: {}", tiling.last_wave),
           "write the cost of multiprocessors without a tile, as a part of the last wave's time");
     }
+    checker.Efficiency(field + ".grouped", tiling.grouped);
     checker.Duration(field + ".start", tiling.start, kLongestStart);
   }
 }
@@ -104,7 +104,6 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
     for (const auto& [key, half] :
          {std::pair("forward_half_length", attention.forward_half_length),
           {"backward_half_length", attention.backward_half_length},
-          {"forward_window_length", attention.forward_window_length},
           {"forward_unshared_length", attention.forward_unshared_length}}) {
       if (half >= 0 && half <= kLongestHalfLength) continue;
       checker.Add(fmt::format("{}.{}", field, key),
@@ -203,8 +202,7 @@ void CheckKernels(const KernelCosts& kernels, Checker& checker) {
                   "write the size of a product, in flops, that reaches half of the best speed");
     }
   }
-  CheckTilings(kernels.gemm_tiling, "gemm", checker);
-  CheckTilings(kernels.grouped_tiling, "grouped", checker);
+  CheckTilings(kernels, checker);
   CheckAttention(kernels, checker);
   CheckParts(kernels, checker);
   CheckDevices(kernels, checker);

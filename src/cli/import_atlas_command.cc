@@ -119,24 +119,24 @@ class Import {
     Report(fmt::format("attention {}", calibration::kFusedNames[flash - 1U]), rows, checked, 0);
   }
 
-  // After Products, whose start grouped products have.
+  // After Products, whose tiles grouped products have.
   void Experts(const validate::KernelTables& tables) {
     for (const auto& [type, rows] : tables.experts) {
       const auto at = static_cast<std::size_t>(type);
       const auto fit = [&, type = type](const std::vector<validate::MeasuredExperts>& some) {
         KernelCosts costs = new_;
-        costs.grouped_tiling[at] = validate::FitGrouped(some, gpu_, costs, type);
+        costs.gemm_tiling[at].grouped = validate::FitGrouped(some, gpu_, costs, type);
         return costs;
       };
       const RateErrors checked = validate::ErrorsOf(Half(rows, 1), gpu_, fit(Half(rows, 0)));
-      new_.grouped_tiling[at] = fit(rows).grouped_tiling[at];
+      new_.gemm_tiling[at].grouped = fit(rows).gemm_tiling[at].grouped;
       lines_.push_back({gpu_.name, fmt::format("experts {}", Name(type)), rows.size(),
                         validate::ErrorsOf(rows, gpu_, old_), checked,
                         validate::ErrorsOf(rows, gpu_, new_)});
     }
     if (tables.experts.contains(DataType::kBf16)) {
-      new_.grouped_tiling[static_cast<std::size_t>(DataType::kFp16)] =
-          new_.grouped_tiling[static_cast<std::size_t>(DataType::kBf16)];
+      new_.gemm_tiling[static_cast<std::size_t>(DataType::kFp16)].grouped =
+          new_.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)].grouped;
     }
   }
 
@@ -147,7 +147,6 @@ class Import {
     for (const auto& [type, rows] : tables.products) Take(type, rates.costs);
     if (tables.products.contains(DataType::kBf16)) Take(DataType::kFp16, rates.costs);
     if (!tables.sustained.empty()) rates.costs.power = new_.power;
-    rates.costs.grouped_tiling = new_.grouped_tiling;
     if (!tables.attention.empty()) rates.costs.attention[flash - 1U] = new_.attention[flash - 1U];
     rates.comments.emplace_back(
         "Made by 'stepcast calibrate import atlas'. Mean error, and bias, per cent:");

@@ -77,6 +77,11 @@ TEST(GemmTiles, ExpertsShareWaves) {
   // 3 x 4 tiles are two waves.
   experts.m = 390;
   EXPECT_EQ(TiledArithmetic(experts, Setting(tiling)).time, Picoseconds(134'217'728));
+  // At half of the tiles' rate they take twice as long; batches do not.
+  const GemmTiling slow{.tiles = {{128, 128, 0.5}}, .fill = 0, .grouped = 0.5, .start = {}};
+  EXPECT_EQ(TiledArithmetic(experts, Setting(slow)).time, Picoseconds(268'435'456));
+  EXPECT_EQ(TiledArithmetic(Product(390, 128, 500, 3), Setting(slow)).time,
+            TiledArithmetic(Product(390, 128, 500, 3), Setting(tiling)).time);
   // One expert of 128 rows is not divided either. As a single product it is: two parts take half of
   // the time, and their sum 2 us and 8 x 128 x 128 x 2 bytes.
   experts = Product(128, 128, 1024);

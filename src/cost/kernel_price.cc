@@ -32,8 +32,8 @@ double Ceiling(std::int64_t size, std::int64_t tile) {
 TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting) {
   STEPCAST_CHECK(!setting.tiling.empty() && setting.peak > FlopRate(), "a product needs tiles");
   const double multiprocessors = setting.multiprocessors;
-  const double rate =
-      static_cast<double>(setting.peak.flops_per_second()) * setting.rate / multiprocessors;
+  const double rate = static_cast<double>(setting.peak.flops_per_second()) * setting.rate *
+                      (product.grouped ? setting.tiling.grouped : 1) / multiprocessors;
   const double outcome = static_cast<double>(product.batch) * static_cast<double>(product.m) *
                          static_cast<double>(product.n);
   const double fill = setting.tiling.fill + (product.adds_to_fp32 ? setting.tiling.add_fill : 0);
@@ -331,13 +331,6 @@ double MultiprocessorsOf(const Kernel& product, const topology::Gpu& gpu) {
   return std::ceil(tiles / std::ceil(tiles / multiprocessors));
 }
 
-const calibration::GemmTiling& TilingOf(const Kernel& product,
-                                        const calibration::KernelCosts& costs) {
-  const auto type = static_cast<std::size_t>(product.data_type);
-  const bool grouped = product.grouped && !costs.grouped_tiling[type].empty();
-  return grouped ? costs.grouped_tiling[type] : costs.gemm_tiling[type];
-}
-
 void MakePersistent(Demand& product, double wanted, const topology::Gpu& gpu) {
   product.occupancy = Occupancy::kPersistent;
   ShareOf(product, Resource::kCompute) = wanted / gpu.multiprocessors;
@@ -416,7 +409,7 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
   double wanted = 0;  // multiprocessors of a product
   switch (kernel.kind) {
     case KernelKind::kGemm: {
-      const auto& tiling = TilingOf(kernel, costs);
+      const auto& tiling = costs.gemm_tiling[static_cast<std::size_t>(kernel.data_type)];
       if (peak != FlopRate() && !tiling.empty()) {
         const TiledProduct tiled = TiledArithmetic(kernel, {.tiling = tiling,
                                                             .peak = peak,

@@ -20,7 +20,6 @@
 //  kind           arithmetic
 //  kGemm          tiles in waves (kernel_price.h), with the tiling's start as latency; without
 //                 tiles (flops + half_flops) / (peak of the data type x max_efficiency);
-//                 a grouped kernel with the tiling of its own if the profile has one;
 //                 both slower if rows are not a multiple of 16 bytes (kernel_time.h)
 //  kAttention,    max(flops + tail x longest, longest) (1 + half_length / sequence) / (peak of the
 //  kAttentionGradient  data type x efficiency of its generation, direction and size of heads),
@@ -76,8 +75,8 @@ namespace stepcast::cost {
 // fastest of all shapes and parts (cuBLAS's heuristics come close; Nvidia, "Matrix Multiplication
 // Background User's Guide", sections 3 and 4, describes tile and wave quantization).
 
-// A grouped kernel has the tiles of all experts in the same waves and no parts: the experts fill
-// the device.
+// A kernel for all experts of a rank has the tiles of all in the same waves, no parts, and the
+// fraction `grouped` of the tiles' rate.
 
 struct TileSetting {
   const calibration::GemmTiling& tiling;

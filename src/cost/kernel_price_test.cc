@@ -259,29 +259,6 @@ TEST_F(KernelPriceTest, TrainingHasNoStartOfServing) {
             Microseconds(15));
 }
 
-// A tile of 100 x 100 x 1000 takes 2e7 flops / (1 Tflop/s x 0.5) = 40 us, of a grouped kernel 80
-// us.
-TEST_F(KernelPriceTest, GroupedProductsHaveTilesOfTheirOwn) {
-  topology::Gpu gpu = gpu_;
-  gpu.multiprocessors = 100;
-  calibration::KernelCosts costs = RoundCosts();
-  const auto bf16 = static_cast<std::size_t>(DataType::kBf16);
-  costs.gemm_tiling[bf16] = {.tiles = {{100, 100, 0.5}}, .fill = 0, .start = Microseconds(5)};
-  Kernel product{.kind = KernelKind::kGemm,
-                 .batch = 8,
-                 .m = 100,
-                 .n = 100,
-                 .k = 1000,
-                 .flops = 8LL * 2 * 100 * 100 * 1000};
-  product.grouped = true;
-  const auto work = [&] { return PriceKernel(product, {.gpu = gpu, .costs = costs})->work; };
-  EXPECT_EQ(work(), Microseconds(40));  // as a batch: the profile knows no grouped products
-  costs.grouped_tiling[bf16] = {.tiles = {{100, 100, 0.25}}, .fill = 0, .start = Microseconds(5)};
-  EXPECT_EQ(work(), Microseconds(80));
-  product.grouped = false;
-  EXPECT_EQ(work(), Microseconds(40));
-}
-
 TEST_F(KernelPriceTest, GenerationsOfFusedAttentionDiffer) {
   calibration::KernelCosts costs = RoundCosts();
   costs.attention[0] = {.forward = 0.25, .backward = 0.125};

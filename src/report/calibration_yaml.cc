@@ -144,7 +144,8 @@ void WriteAttention(const KernelCosts& kernels, int depth, Writer& writer) {
         depth + 1,
         "{}: {{forward: {}, backward: {}, forward_half_length: {}, backward_half_length: {}, "
         "forward_rows: {}, backward_rows: {}, forward_tail: {}, backward_tail: {}, head_64: {}, "
-        "head_256: {}, forward_window_length: {}, forward_unshared_length: {}, forward_start: {}}}",
+        "head_256: {}, forward_window_length: {}, forward_unshared_length: {}, "
+        "forward_start: {}}}",
         calibration::kFusedNames[i], attention.forward, attention.backward,
         std::llround(attention.forward_half_length), std::llround(attention.backward_half_length),
         std::llround(attention.forward_rows), std::llround(attention.backward_rows),
@@ -165,35 +166,31 @@ void WriteAttention(const KernelCosts& kernels, int depth, Writer& writer) {
   }
 }
 
-void WriteTiling(DataType type, const calibration::GemmTiling& tiling, int depth, Writer& writer) {
-  if (tiling.empty()) return;
-  std::string tiles;
-  for (const calibration::GemmTile& tile : tiling.tiles) {
-    tiles +=
-        fmt::format("{}[{}, {}, {}]", tiles.empty() ? "" : ", ", tile.m, tile.n, tile.efficiency);
-  }
-  const std::string add_fill =
-      tiling.add_fill > 0 ? fmt::format("add_fill: {}, ", tiling.add_fill) : "";
-  const std::string last_wave =
-      tiling.last_wave < 1 ? fmt::format("last_wave: {}, ", tiling.last_wave) : "";
-  writer.Entry(depth, "{}: {{tiles: [{}], fill: {}, {}{}start: {}}}", Name(type), tiles,
-               tiling.fill, add_fill, last_wave, ExactTime(tiling.start));
-}
-
 void WriteGemm(const KernelCosts& kernels, int depth, Writer& writer) {
   const bool any = std::any_of(kernels.gemm.begin(), kernels.gemm.end(),
                                [](const auto& gemm) { return gemm.max_efficiency != 0; });
   if (any || Any(kernels.gemm_tiling)) writer.Line(depth, "gemm:");
   for (DataType type : kDataTypes) {
-    WriteTiling(type, kernels.gemm_tiling[static_cast<std::size_t>(type)], depth + 1, writer);
+    const calibration::GemmTiling& tiling = kernels.gemm_tiling[static_cast<std::size_t>(type)];
+    if (!tiling.empty()) {
+      std::string tiles;
+      for (const calibration::GemmTile& tile : tiling.tiles) {
+        tiles += fmt::format("{}[{}, {}, {}]", tiles.empty() ? "" : ", ", tile.m, tile.n,
+                             tile.efficiency);
+      }
+      const std::string add_fill =
+          tiling.add_fill > 0 ? fmt::format("add_fill: {}, ", tiling.add_fill) : "";
+      const std::string last_wave =
+          tiling.last_wave < 1 ? fmt::format("last_wave: {}, ", tiling.last_wave) : "";
+      const std::string grouped =
+          tiling.grouped < 1 ? fmt::format("grouped: {}, ", tiling.grouped) : "";
+      writer.Entry(depth + 1, "{}: {{tiles: [{}], fill: {}, {}{}{}start: {}}}", Name(type), tiles,
+                   tiling.fill, add_fill, last_wave, grouped, ExactTime(tiling.start));
+    }
     const calibration::GemmEfficiency& gemm = kernels.gemm[static_cast<std::size_t>(type)];
     if (gemm.max_efficiency == 0) continue;
     writer.Entry(depth + 1, "{}: {{max_efficiency: {}, half_flops: {}}}", Name(type),
                  gemm.max_efficiency, std::llround(gemm.half_flops));
-  }
-  if (Any(kernels.grouped_tiling)) writer.Line(depth, "grouped:");
-  for (DataType type : kDataTypes) {
-    WriteTiling(type, kernels.grouped_tiling[static_cast<std::size_t>(type)], depth + 1, writer);
   }
 }
 

@@ -96,11 +96,8 @@ calibration::KernelCosts AnyKernels() {
       kernels.gemm_tiling[tiled] = {.tiles = {{256, 128, AnyEfficiency()}, {64, 64, 0.5}},
                                     .fill = static_cast<double>(Between(0, 300)),
                                     .add_fill = static_cast<double>(Between(0, 300)),
+                                    .grouped = AnyEfficiency(),
                                     .start = AnyTime(1000)};
-      kernels.grouped_tiling[tiled] = {.tiles = {{128, 64, AnyEfficiency()}},
-                                       .fill = static_cast<double>(Between(0, 300)),
-                                       .last_wave = 0.5,
-                                       .start = AnyTime(1000)};
       kernels.attention[0] = {AnyEfficiency(), AnyEfficiency(), 0,
                               static_cast<double>(Between(0, 100'000))};
       kernels.power = {.idle = 100,
@@ -190,7 +187,6 @@ RC_GTEST_PROP(CalibrationYamlTest, IsReadBackToTheSameValues, ()) {
   if (read->kernels) {
     RC_ASSERT(read->kernels->gemm == wrote.kernels->gemm);
     RC_ASSERT(read->kernels->gemm_tiling == wrote.kernels->gemm_tiling);
-    RC_ASSERT(read->kernels->grouped_tiling == wrote.kernels->grouped_tiling);
     RC_ASSERT(read->kernels->attention == wrote.kernels->attention);
     RC_ASSERT(read->kernels->power == wrote.kernels->power);
     RC_ASSERT(read->kernels->traffic == wrote.kernels->traffic);

@@ -49,6 +49,7 @@ calibration::GemmTiling ReadTiling(MappingReader& figures, Diagnostics& diagnost
   tiling.fill = RequiredDecimal(figures, "fill");
   tiling.add_fill = figures.ReadDecimal("add_fill", Need::kOptional, {}).value_or(0);
   tiling.last_wave = figures.ReadDecimal("last_wave", Need::kOptional, {}).value_or(1);
+  tiling.grouped = figures.ReadDecimal("grouped", Need::kOptional, {}).value_or(1);
   tiling.start = RequiredTime(figures, "start");
   return tiling;
 }
@@ -184,20 +185,6 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
   }
 }
 
-// `grouped`: tiles of one kernel for all experts of a rank.
-void ReadGrouped(MappingReader& kernels, calibration::KernelCosts& costs,
-                 Diagnostics& diagnostics) {
-  auto grouped = kernels.ReadMapping("grouped", Need::kOptional);
-  if (!grouped) return;
-  for (DataType type : kDataTypes) {
-    auto figures = grouped->ReadMapping(Name(type), Need::kOptional);
-    if (!figures) continue;
-    costs.grouped_tiling[static_cast<std::size_t>(type)] = ReadTiling(*figures, diagnostics);
-    figures->Finish();
-  }
-  grouped->Finish();
-}
-
 // `rates`: a file made by `calibrate import atlas` (calibration/rates). Its values apply unless the
 // profile has its own.
 void ReadRates(MappingReader& kernels, calibration::KernelCosts& costs, Diagnostics& diagnostics) {
@@ -211,7 +198,6 @@ void ReadRates(MappingReader& kernels, calibration::KernelCosts& costs, Diagnost
   reader.ReadText("name", Need::kRequired);
   reader.ReadText("source", Need::kRequired);
   ReadGemm(reader, Need::kOptional, costs, diagnostics);
-  ReadGrouped(reader, costs, diagnostics);
   ReadAttention(reader, costs);
   ReadPower(reader, costs);
   reader.Finish();
@@ -333,7 +319,6 @@ std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
     calibration::KernelCosts costs = releases.empty() ? before : releases.back().costs;
     ReadRates(reader, costs, diagnostics);
     ReadGemm(reader, Need::kOptional, costs, diagnostics);
-    ReadGrouped(reader, costs, diagnostics);
     ReadAttention(reader, costs);
     ReadPower(reader, costs);
     ReadTraffic(reader, costs);
@@ -373,7 +358,6 @@ KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnost
   };
   ReadRates(section, costs, diagnostics);
   ReadGemm(section, section.Has("rates") ? Need::kOptional : need, costs, diagnostics);
-  ReadGrouped(section, costs, diagnostics);
   ReadAttention(section, costs);
   ReadPower(section, costs);
   ReadTraffic(section, costs);

@@ -199,31 +199,16 @@ calibration::GemmTiling FitTiles(std::span<const MeasuredKernel> rows, const top
   return tiling;
 }
 
-calibration::GemmTiling FitGrouped(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
-                                   KernelCosts costs, DataType type) {
-  // Tiles of grouped kernels that are faster than those of single products mean that the other
-  // kernels are fitted too slow.
-  constexpr double kFastest = 0.9;
-  const calibration::GemmTiling& single = costs.gemm_tiling[static_cast<std::size_t>(type)];
-  calibration::GemmTiling& tiling = costs.grouped_tiling[static_cast<std::size_t>(type)];
-  tiling = {.tiles = {{256, 128, 0.7}, {128, 128, 0.65}, {128, 64, 0.55}, {64, 64, 0.45}},
-            .fill = 200,
-            .add_fill = single.add_fill,
-            .last_wave = 0.7,
-            .start = single.start};
+double FitGrouped(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
+                  KernelCosts costs, DataType type) {
+  double& grouped = costs.gemm_tiling[static_cast<std::size_t>(type)].grouped;
+  grouped = 0.8;
   RoutingTime routing;
   std::vector<FittedFigure> figures = routing.figures();
-  for (calibration::GemmTile& tile : tiling.tiles) {
-    figures.push_back({&tile.efficiency, 0.05, kFastest});
-  }
-  figures.push_back({&tiling.fill, 20, 2000});
-  figures.push_back({&tiling.last_wave, 0.02, 1});
+  figures.push_back({&grouped, 0.05, 1});
   Descend(figures,
           [&] { return MeanLogarithm(rows, AllProducts(rows, gpu, costs), gpu, costs, routing); });
-  for (calibration::GemmTile& tile : tiling.tiles) tile.efficiency = Part(tile.efficiency);
-  tiling.fill = std::round(tiling.fill);
-  tiling.last_wave = Part(tiling.last_wave);
-  return tiling;
+  return Rounded(grouped, 0.01);
 }
 
 double FitWatts(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu, KernelCosts costs,

@@ -75,10 +75,9 @@ void Descend(std::span<const FittedFigure> figures, const std::function<double()
 calibration::GemmTiling FitTiles(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                                  calibration::KernelCosts costs, DataType type);
 
-// Fits the tiles of grouped products of `type` (KernelCosts::grouped_tiling). They start and add to
-// FP32 values as other products.
-calibration::GemmTiling FitGrouped(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
-                                   calibration::KernelCosts costs, DataType type);
+// Fits the fraction of the tiles' rate that kernels for all experts keep (GemmTiling::grouped).
+double FitGrouped(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
+                  calibration::KernelCosts costs, DataType type);
 
 // Fits the watts that products of `type` draw above an idle device (PowerDraw::of_type). It uses
 // the slowdown of products that run for a long time at the device's limit, also of another
