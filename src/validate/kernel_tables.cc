@@ -273,16 +273,16 @@ MeasuredExperts ExpertsOf(const Table& table, std::size_t row, DataType type, do
     kernel.written = local * kernel.written;
     return kernel;
   };
-  constexpr double kWide = 2;  // bytes per number outside the products
+  // Bytes of a number outside the products, and of their operands. Permutation and activation cast.
+  constexpr double kWide = 2;
+  const double narrow = static_cast<double>(BytesOf(1'000'000, type).count()) * 1e-6;
   const auto rows = static_cast<double>(tokens * top) / static_cast<double>(ep);
   const auto h = static_cast<double>(hidden), i = static_cast<double>(inner);
-  const double permuted = kWide * 2 * rows * h;
-  const double activated = kWide * rows * i * static_cast<double>(matrices + 1);
+  const double permuted = (kWide + narrow) * rows * h;
+  const double activated = (kWide * static_cast<double>(matrices) + narrow) * rows * i;
   const double summed = kWide * (rows + static_cast<double>(tokens)) * h;
-  const double narrow = static_cast<double>(BytesOf(1'000'000, type).count()) * 1e-6;
-  const double cast = type == DataType::kBf16 ? 0 : (kWide + narrow) * rows * (h + i);
   return {.products = {product(matrices * inner, hidden), product(hidden, inner)},
-          .bytes = permuted + activated + summed + cast,
+          .bytes = permuted + activated + summed,
           .choices = static_cast<double>(tokens * top),
           .microseconds = microseconds,
           .shape = fmt::format("{} of {} top {} of {} tp {} ep {}", hidden, size("inter"), top, all,

@@ -125,9 +125,9 @@ TEST_F(KernelTables, ReadsLayersOfExperts) {
   // activation, and summed to 8192 tokens.
   EXPECT_EQ(bf16[0].bytes, 2.0 * (2 * 4096 * 2048 + 3 * 4096 * 512 + (4096 + 8192) * 2048));
   EXPECT_EQ(bf16[1].bytes, 2.0 * (2 * 4096 * 2048 + 2 * 4096 * 512 + (4096 + 8192) * 2048));
-  // The cast of 4096 x (2048 + 512) numbers reads two bytes and writes one.
+  // The products' operands, 4096 x (2048 + 512) numbers, are written in one byte instead of two.
   EXPECT_NEAR(tables->experts.at(DataType::kFp8).front().bytes,
-              bf16[0].bytes + 3.0 * 4096 * (2048 + 512), 1e-6);
+              bf16[0].bytes - 1.0 * 4096 * (2048 + 512), 1e-6);
 }
 
 TEST_F(KernelTables, ReadsCollectivesByRelease) {
