@@ -208,7 +208,7 @@ double FitGrouped(std::span<const MeasuredExperts> rows, const topology::Gpu& gp
   figures.push_back({&grouped, 0.05, 1});
   Descend(figures,
           [&] { return MeanLogarithm(rows, AllProducts(rows, gpu, costs), gpu, costs, routing); });
-  return Rounded(grouped, 0.01);
+  return std::round(grouped * 100) / 100;
 }
 
 double FitWatts(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu, KernelCosts costs,
