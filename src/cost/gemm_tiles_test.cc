@@ -135,5 +135,18 @@ RC_GTEST_PROP(GemmTiles, NeverBeatThePeakAndNeverGetFasterWithMoreWork, ()) {
       time);
 }
 
+// A batch can be divided over k, and keeps the tiles' rate.
+RC_GTEST_PROP(GemmTiles, OneKernelForAllExpertsIsNoFasterThanABatch, ()) {
+  const GemmTiling tiling{.tiles = {{256, 128, 1}, {128, 128, 0.9}, {64, 64, 0.5}},
+                          .fill = static_cast<double>(*rc::gen::inRange(0, 300)),
+                          .grouped = 0.01 * *rc::gen::inRange(5, 101),
+                          .start = {}};
+  const auto size = [] { return *rc::gen::inRange<std::int64_t>(1, 9000); };
+  Kernel experts = Product(size(), size(), size(), *rc::gen::inRange<std::int64_t>(1, 100));
+  const Time batch = TiledArithmetic(experts, Setting(tiling)).time;
+  experts.grouped = true;
+  RC_ASSERT(TiledArithmetic(experts, Setting(tiling)).time >= batch);
+}
+
 }  // namespace
 }  // namespace stepcast::cost
