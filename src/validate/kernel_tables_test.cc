@@ -69,8 +69,8 @@ TEST_F(KernelTables, ReadsAttentionUnderAWindow) {
   EXPECT_EQ(kernel.flops, std::int64_t{4} * 128 * (4096 * 128 - 128 * 128 / 2) * 128);
 }
 
-// Four sequences of 4096 tokens, 2 heads of 128 with one key head. vLLM reads 8 MB of keys and values
-// and writes them to its cache; TensorRT-LLM also rotates 12 MB of queries and keys.
+// Four sequences of 4096 tokens, 2 heads of 128 with one key head. vLLM reads 8 MB of keys and
+// values and writes them to its cache; TensorRT-LLM also rotates 12 MB of queries and keys.
 TEST_F(KernelTables, SeparatesWhatServingDoesBesidesAttention) {
   const std::string rows =
       "heads,kv_heads,head,window,batch,length,bf16_us,bf16_by\n"
