@@ -18,6 +18,7 @@
 #include "src/scenario/load.h"
 #include "src/scenario/memory_document.h"
 #include "src/study/comparison.h"
+#include "src/study/fitting_settings.h"
 #include "src/study/plan_folder.h"
 #include "src/study/plan_search.h"
 #include "src/study/stage_memory.h"
@@ -122,7 +123,12 @@ Answer<Simulated> SimulateAndShow(const Source& source, const Input& input) {
   if (!run) return WrongInput(run.error());
   forecast::WarnOfOptimizerStates(run->forecast.memory, *scenario);
   forecast::WarnOfCommunicationSettings(*scenario);
-  std::string json = report::SimulateJson(*scenario, run->forecast, stopwatch.Seconds());
+  report::Fitting fitting;
+  if (!run->forecast.memory.fits) {
+    fitting = study::SettingsThatFit(source.name(), input.set, cache);
+  }
+  std::string json =
+      report::SimulateJson(*scenario, run->forecast, stopwatch.Seconds(), {}, fitting);
   return Simulated{*std::move(scenario), std::move(run->forecast), std::move(json)};
 }
 
@@ -150,7 +156,7 @@ Answer<Simulation> Simulate(const Input& input) {
 Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary) {
   const Stopwatch stopwatch;
   const Source source(input);
-  study::SweepRun run(study::SweepQuestion{source.name(), input.set, vary, {}, {}});
+  study::SweepRun run(study::SweepQuestion{source.name(), input.set, vary, {}, {}, {}});
   if (auto ready = run.Prepare(); !ready) return WrongInput(ready.error());
   const auto pool = planner::MakeThreadPool(
       planner::WorkOf([&run](const planner::Settings& settings) { return run.Row(settings); }), 0);
@@ -226,7 +232,8 @@ Answer<StagesMemory> Memory(const Input& input, bool max_micro_batch) {
     if (stage.limit) made.max_micro_batch = stage.limit->largest;
     memory.stages.push_back(made);
   }
-  memory.json = report::MemoryJson(known->scenario, known->report, stopwatch.Seconds());
+  memory.json = report::MemoryJson(known->scenario, known->report, stopwatch.Seconds(),
+                                   known->fitting ? &*known->fitting : nullptr);
   return memory;
 }
 

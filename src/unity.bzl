@@ -118,7 +118,7 @@ def _unity_library_impl(ctx):
     ]
 
 # `deps`, with all of this workspace that they depend on, as one library, compiled package by package. What
-# unity libraries that it `builds_on` have compiled is taken from there. docs/decisions/unity-build.md says why.
+# unity libraries that it `builds_on` have compiled is taken from there. docs/decisions.md says why.
 unity_library = rule(
     implementation = _unity_library_impl,
     attrs = {

@@ -156,6 +156,7 @@ RunFit FitRuns(const std::vector<MeasuredRun>& runs) {
   fit.configurations = ConfigurationsOf(runs);
   std::vector<LearnedRun> learned;
   std::vector<std::size_t> places;
+  const bool only = fit.configurations.size() == 1;
   for (std::size_t i = 0; i < fit.configurations.size(); ++i) {
     const RunSettings& own = fit.configurations[i].run.settings;
     const bool alike = std::any_of(
@@ -163,12 +164,13 @@ RunFit FitRuns(const std::vector<MeasuredRun>& runs) {
           return &other != &fit.configurations[i] &&
                  LearnedRuns::Likeness(own, other.run.settings) >= calibration::kLeastLikeness;
         });
-    if (!alike) continue;
+    if (!alike && !only) continue;
     learned.push_back(fit.configurations[i].run);
     places.push_back(i);
   }
   if (!learned.empty()) {
     fit.learned.emplace(std::move(learned));
+    if (only) return fit;
     const std::vector<LearnedRuns::Estimate> estimates = fit.learned->LeavingOneOut();
     for (std::size_t i = 0; i < places.size(); ++i) {
       fit.configurations[places[i]].left_out = estimates[i];

@@ -34,12 +34,13 @@ struct SettingResidual {
 
 struct RunFit {
   std::vector<Configuration> configurations;
-  // Learned from the configurations that have a similar one. None if no two are similar.
+  // Learned from the configurations that have a similar one, or from the only one. None if there are
+  // several and no two are similar.
   std::optional<calibration::LearnedRuns> learned{};
   std::vector<SettingResidual> settings;  // most significant first
 };
 
-// Uses at most LearnedRuns::kMostRuns configurations.
+// The only configuration teaches one factor, which no other checks. Uses at most LearnedRuns::kMostRuns configurations.
 RunFit FitRuns(const std::vector<MeasuredRun>& runs);
 
 }  // namespace stepcast::calibrate

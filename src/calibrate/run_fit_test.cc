@@ -48,6 +48,19 @@ TEST(FitRuns, EqualSettingsAreOneConfiguration) {
   EXPECT_NEAR(fit.configurations[0].run.log_ratio, std::log(1.1), 1e-12);
 }
 
+// A single run is known as well as a repeated measurement: of the variance of its error, 1 % squared
+// of 1 % + 4.5 % + 2.2 % is scatter.
+TEST(FitRuns, TheOnlyRunTeachesOneFactor) {
+  const RunFit fit = FitRuns({Measured(8, "bf16", 1.1)});
+  ASSERT_TRUE(fit.learned.has_value());
+  EXPECT_FALSE(fit.configurations[0].left_out.has_value());
+  const auto estimate = fit.learned->At(fit.configurations[0].run.settings);
+  const double prior = std::pow(calibration::kNearDeviation, 2) +
+                       std::pow(calibration::kWideDeviation, 2);
+  const double scatter = std::pow(calibration::kRepeatDeviation, 2);
+  EXPECT_NEAR(estimate.log_ratio, std::log(1.1) * prior / (prior + scatter), 1e-9);
+}
+
 // 1 and 2^40 GPUs are forty doublings apart: 400 squared lengths.
 TEST(FitRuns, ARunFarFromAllOthersChangesNothing) {
   const std::int64_t far = std::int64_t{1} << 40;
@@ -57,7 +70,8 @@ TEST(FitRuns, ARunFarFromAllOthersChangesNothing) {
   EXPECT_FALSE(fit.configurations[2].left_out.has_value());
   ASSERT_TRUE(fit.learned.has_value());
   EXPECT_EQ(fit.learned->runs().size(), 2U);
-  EXPECT_FALSE(FitRuns({Measured(8, "bf16", 1.1)}).learned.has_value());
+  EXPECT_FALSE(
+      FitRuns({Measured(1, "bf16", 1.1), Measured(far, "bf16", 3)}).learned.has_value());
 }
 
 // FP8 takes 12 % longer than forecast, and other precisions are exact; the number of GPUs does not

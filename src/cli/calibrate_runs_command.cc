@@ -10,6 +10,7 @@
 #include "src/cli/command_options.h"
 #include "src/cli/outputs.h"
 #include "src/report/accuracy.h"
+#include "src/report/answers.h"
 #include "src/report/table.h"
 #include "src/scenario/data_root.h"
 #include "src/validate/measured_runs.h"
@@ -96,7 +97,8 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
   }
   Outcome outcome;
   const report::RunErrors errors = ErrorsOfLearned(report);
-  const bool better = report.fit.learned && errors.learned.mean < errors.forecast.mean;
+  const bool better = OneFactorOf(report) || (report.fit.learned && errors.learned.mean <
+                                                                        errors.forecast.mean);
   if (!better) {
     outcome.status = kAnswerIsNo;
     report.unwritten =
@@ -114,7 +116,7 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
     const std::optional<std::string> text = ReadTextFile(*profile, diagnostics);
     if (!text) return WrongInput(diagnostics);
     if (auto failed = output.Write(
-            [&] { return report::WithRuns(*text, report::LearnedRunsYaml(report)); })) {
+            [&] { return report::WithSections(*text, report::LearnedRunsYaml(report)); })) {
       return *std::move(failed);
     }
     report.written = fmt::format("{}: {} with {} configurations; --set calibration={} uses it",

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -72,6 +73,7 @@ Outcome Init(const InitOptions& options) {
   foreign::ImportRequest request = ImportRequestOf(options.files, options.set);
   request.absolute_paths = !std::filesystem::path(options.output).parent_path().empty();
   request.states_software = true;
+  request.takes_scenario = true;
   const auto imported = foreign::Import(request);
   if (!imported) return WrongInput(imported.error());
   const Diagnostics obstacles = Obstacles(*imported);
@@ -93,10 +95,9 @@ void AddInit(Command app, InitOptions& options);
 namespace {
 
 constexpr const char* kInitAbout =
-    "Makes a scenario of what you train with today: configurations of torchtitan, Megatron-LM,\n"
-    "NeMo, DeepSpeed, accelerate, Hugging Face's Trainer, axolotl and torchtune. Behind each "
-    "value\n"
-    "stands where it comes from.";
+    "Writes a scenario for a model, for a recipe, or for a configuration that you train with:\n"
+    "one of torchtitan, Megatron-LM, NeMo, DeepSpeed, accelerate, the Trainer, axolotl or\n"
+    "torchtune. A comment behind each value says where it comes from.";
 
 constexpr const char* kInitFooter =
     "Several files describe one job together: a script, its DeepSpeed JSON and the model's\n"
@@ -111,11 +112,15 @@ constexpr const char* kInitFooter =
     "arguments\n"
     "are read. docs/foreign.md lists the options of each program.\n"
     "\n"
-    "simulate, memory, plan and explain take the same files and options, without a scenario.\n"
+    "simulate, memory, plan, explain, sweep and compare take the same files and options, without "
+    "a\n"
+    "scenario. A scenario as FILE is copied without its comments, with the values of the options.\n"
+    "An existing file is replaced only with --force.\n"
     "\n"
     "Exits 3 when the scenario was written and cannot be forecast as it stands; stderr says why.\n"
     "\n"
     "Example:\n"
+    "  stepcast init llama3.1-8b --gpus '4 x rtx-4090' -o scenario.yaml\n"
     "  stepcast init train.toml --cluster dgx-h100 --nodes 16 -o scenario.yaml\n"
     "  stepcast init pretrain.sh --variable TP=4 --model config.json --cluster dgx-h100 --nodes 8\n"
     "  stepcast init ds_config.json trainer.yaml --model config.json --cluster dgx-a100 \\\n"
@@ -127,7 +132,11 @@ constexpr const char* kInitFooter =
 
 void AddInit(Command app, InitOptions& options) {
   Command init = app.Add("init", kInitAbout, kInitFooter);
-  init.AddOption("FILE", options.files.files, "Configurations of other programs").Required();
+  init.AddOption(
+          "FILE", options.files.files,
+          "A model (its name, here or on the Hub, or its config.json), a recipe, a scenario, "
+          "or configurations of other programs (docs/foreign.md)")
+      .Required();
   AddRepeated(init, "--set", options.set, "KEY=VALUE",
               "A key of the scenario by its dotted path, in the place of what the files say, as "
               "often as needed");
@@ -200,6 +209,7 @@ void AddList(Command app, ListOptions& options) {
       .Required()
       .OneOf({"models", "topologies", "gpus", "frameworks", "settings", "recipes"});
   list.AddFlag("--json", options.json, "Print one JSON document");
+  AddColumns(list);
 }
 
 // Adds the command that answers other programs' questions; it has no options.
@@ -307,6 +317,7 @@ struct Request {
   CalibrateOptions calibrate;
   CalibrateImportOptions calibrate_import;
   CalibrateRunsOptions calibrate_runs;
+  CalibrateTraceOptions calibrate_trace;
   ImportAtlasOptions import_atlas;
   CollectiveOptions collective;
   ScheduleOptions schedule;
@@ -325,12 +336,13 @@ void Describe(Command app, Request& request) {
   AddList(app, request.list);
   AddSimulate(app, request.files, request.simulate, request.timeline, request.no_timeline);
   AddMemory(app, request.files, request.memory);
-  AddCompare(app, request.compare);
+  AddCompare(app, request.files, request.compare);
   AddExplain(app, request.files, request.explain);
   AddRunTime(app, request.files, request.run_time);
-  AddSweep(app, request.sweep);
+  AddSweep(app, request.files, request.sweep);
   AddPlan(app, request.files, request.plan);
-  AddCalibrate(app, request.calibrate, request.calibrate_import, request.calibrate_runs);
+  AddCalibrate(app, request.calibrate, request.calibrate_import, request.calibrate_runs,
+               request.calibrate_trace);
   AddImportAtlas(app, request.import_atlas);
   AddCollective(app, request.collective);
   AddSchedule(app, request.schedule);
@@ -350,14 +362,51 @@ std::string Named(const ScenarioFiles& files) {
   return fmt::format("{}", fmt::join(files.files, ", "));
 }
 
-Outcome RunSweep(SweepOptions& options, const RunWork& run_work) {
+// The keys of "KEY=VALUES".
+std::vector<std::string> KeysOf(const std::vector<std::string>& vary) {
+  std::vector<std::string> keys;
+  for (const std::string& text : vary) keys.push_back(text.substr(0, text.find('=')));
+  return keys;
+}
+
+Outcome RunSweep(Request& request, const RunWork& run_work) {
+  SweepOptions& options = request.sweep;
   ProgressLine line;
   if (ProgressLine::Possible()) {
     options.progress = [&](std::int64_t done, std::int64_t known, std::int64_t rows) {
       line.Show(done, known, rows);
     };
   }
-  return Sweep(options, run_work);
+  request.files.varied = KeysOf(options.vary);
+  options.command = CommandOn("sweep", request.files, options.set);
+  return RunOn(request.files, options.scenario, options.set,
+               [&] { return Sweep(options, run_work); });
+}
+
+// Runs `command` on one of two plans. `set` holds the overrides of this plan, `both` those of both;
+// options such as --nodes are added to `both`.
+Outcome RunOnPlan(ScenarioFiles files, std::string& plan, std::vector<std::string>& both,
+                  const std::vector<std::string>& set, const std::function<Outcome()>& command) {
+  files.files = {plan};
+  std::vector<std::string> all = both;
+  all.insert(all.end(), set.begin(), set.end());
+  const std::size_t own = all.size();
+  return RunOn(files, plan, all, [&] {
+    for (std::size_t i = own; i < all.size(); ++i) {
+      if (std::find(both.begin(), both.end(), all[i]) == both.end()) both.push_back(all[i]);
+    }
+    return command();
+  });
+}
+
+Outcome RunCompare(Request& request) {
+  const WorkNotice notice("simulating a step of two plans");
+  CompareOptions& options = request.compare;
+  return RunOnPlan(request.files, options.a, options.set, options.set_a, [&] {
+    if (options.b.empty()) return Compare(options);
+    return RunOnPlan(request.files, options.b, options.set, options.set_b,
+                     [&] { return Compare(options); });
+  });
 }
 
 Outcome RunPlan(PlanOptions& options, const RunWork& run_work) {
@@ -371,12 +420,14 @@ Outcome RunSimulate(Request& request) {
   std::optional<bool> forced;
   if (request.timeline || request.no_timeline) forced = request.timeline;
   request.simulate.timeline = StdoutStyle(forced);
+  request.simulate.command = CommandOn("simulate", request.files, request.simulate.set);
   const WorkNotice notice("simulating a step of " + Named(request.files));
   return RunOn(request.files, request.simulate.scenario, request.simulate.set,
                [&] { return Simulate(request.simulate); });
 }
 
 Outcome RunMemory(Request& request) {
+  request.memory.command = CommandOn("simulate", request.files, request.memory.set);
   const WorkNotice notice("simulating a step at each ZeRO stage of " + Named(request.files));
   return RunOn(request.files, request.memory.scenario, request.memory.set,
                [&] { return Memory(request.memory); });
@@ -421,15 +472,13 @@ std::optional<Outcome> RunForecast(std::string_view command, Request& request,
                                    const HardwareAccess& hardware) {
   if (command == "simulate") return RunSimulate(request);
   if (command == "memory") return RunMemory(request);
-  if (command == "compare") {
-    const WorkNotice notice("simulating a step of two plans");
-    return Compare(request.compare);
-  }
+  if (command == "compare") return RunCompare(request);
   if (command == "explain") return RunExplain(request);
   if (command == "run-time") return RunRunTime(request);
-  if (command == "sweep") return RunSweep(request.sweep, hardware.run_work);
+  if (command == "sweep") return RunSweep(request, hardware.run_work);
   if (command == "plan") {
     request.files.for_search = true;
+    request.plan.command = CommandOn("simulate", request.files, request.plan.set);
     return RunOn(request.files, request.plan.scenario, request.plan.set,
                  [&] { return RunPlan(request.plan, hardware.run_work); });
   }
@@ -481,6 +530,8 @@ Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess&
   }
   auto [command, outcome] = program.Parse(arguments);
   if (command.empty()) return outcome;
+  constexpr std::size_t kAllColumns = 400;
+  if (AllColumns()) report::SetTextWidth(kAllColumns);
   if (std::optional<Outcome> done = RunForecast(command, request, hardware)) return *done;
   if (std::optional<Outcome> done = RunValidation(command, request, hardware)) return *done;
   if (command == "init") return Init(request.init);
@@ -490,6 +541,7 @@ Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess&
   if (command == "calibrate import") return CalibrateImport(request.calibrate_import);
   if (command == "calibrate import atlas") return ImportAtlas(request.import_atlas);
   if (command == "calibrate runs") return CalibrateRuns(request.calibrate_runs);
+  if (command == "calibrate trace") return CalibrateTrace(request.calibrate_trace);
   if (command == "model import") return ModelImport(request.model_import);
   if (command == "execute") return hardware.execute(request.execute);
   if (command == "serve") return Serve();

@@ -12,6 +12,7 @@
 #include "src/cli/hardware_request.h"
 #include "src/cli/outcome.h"
 #include "src/cli/outputs.h"
+#include "src/report/command_text.h"
 #include "src/report/table.h"
 #include "src/report/timeline_text.h"
 #include "src/study/comparison.h"
@@ -28,6 +29,7 @@ namespace stepcast::cli {
 struct SimulateOptions {
   std::string scenario;
   std::vector<std::string> set;  // "KEY=VALUE"
+  report::CommandWords command;  // forecasts the step, for proposals
   std::string network;           // "analytic", "flow", "message"; empty: from the scenario
   bool json = false;
   std::string trace;      // file to write; empty: none
@@ -72,7 +74,8 @@ Outcome Collective(const CollectiveOptions& options);
 struct ExplainOptions {
   std::string scenario;
   std::vector<std::string> set;
-  std::string measured;  // "5.2 s"; empty: nothing was measured
+  // "5.2 s", a trace, or a folder of traces; empty: nothing was measured.
+  std::string measured;
   bool json = false;
   std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
@@ -81,6 +84,7 @@ struct ExplainOptions {
 Outcome Explain(const ExplainOptions& options);
 
 struct MemoryOptions : study::MemoryQuestion {
+  report::CommandWords command;  // forecasts the step, for proposals
   bool json = false;
   std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
@@ -102,7 +106,8 @@ Outcome RunTime(const RunTimeOptions& options);
 void AddSimulate(Command app, ScenarioFiles& files, SimulateOptions& options, bool& timeline,
                  bool& no_timeline);
 void AddMemory(Command app, ScenarioFiles& files, MemoryOptions& options);
-void AddCompare(Command app, CompareOptions& options);
+// `files` holds the options that describe both plans; A and B are in `options`.
+void AddCompare(Command app, ScenarioFiles& files, CompareOptions& options);
 void AddExplain(Command app, ScenarioFiles& files, ExplainOptions& options);
 void AddCollective(Command app, CollectiveOptions& options);
 void AddRunTime(Command app, ScenarioFiles& files, RunTimeOptions& options);
@@ -119,6 +124,17 @@ struct CalibrateRunsOptions {
 // Learns from measured steps the errors of forecasts, and reports how well each run is predicted
 // from the others. Writes a profile that forecasts use.
 Outcome CalibrateRuns(const CalibrateRunsOptions& options);
+
+struct CalibrateTraceOptions {
+  std::string traces;    // a trace, or a folder with one for each rank
+  std::string scenario;  // what ran
+  std::vector<std::string> set;
+  std::string output;  // empty: no profile is written
+  bool json = false;
+};
+
+// Learns rates from a traced step, and writes the scenario's profile with them.
+Outcome CalibrateTrace(const CalibrateTraceOptions& options);
 
 // Options of commands that measure, or compare forecasts with measurements.
 
@@ -182,7 +198,7 @@ void AddValidateCollectives(Command app, ValidateCollectivesOptions& options);
 void AddValidatePublished(Command app, ValidatePublishedOptions& options);
 // --backend is required, except by `import` and `runs`; RunCommandLine checks this.
 void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions& import_options,
-                  CalibrateRunsOptions& runs_options);
+                  CalibrateRunsOptions& runs_options, CalibrateTraceOptions& trace_options);
 
 // Options of commands about models and topologies.
 
@@ -272,8 +288,9 @@ void AddSchedule(Command app, ScheduleOptions& options);
 // Options of commands that forecast many plans.
 
 struct PlanOptions : study::PlanQuestion {
-  std::string why_not;  // value of `why` or `why_layout`
-  bool port = false;    // ports the scenario's plan to the topology `to`
+  report::CommandWords command;  // forecasts the step, for proposals
+  std::string why_not;           // value of `why` or `why_layout`
+  bool port = false;             // ports the scenario's plan to the topology `to`
   std::string to;
   std::optional<std::int64_t> to_nodes;  // number of nodes there
   std::string store;                     // a file that keeps bounds and forecasts; empty: none
@@ -303,7 +320,7 @@ struct SweepOptions : study::SweepQuestion {
 // mpirun all ranks work, and rank 0 keeps the store and prints (hardware_commands.h).
 Outcome Sweep(const SweepOptions& options, const RunWork& run_work);
 
-void AddSweep(Command app, SweepOptions& options);
+void AddSweep(Command app, ScenarioFiles& files, SweepOptions& options);
 void AddPlan(Command app, ScenarioFiles& files, PlanOptions& options);
 
 struct ListOptions {

@@ -1,5 +1,7 @@
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -8,6 +10,7 @@
 #include "src/base/quantity.h"
 #include "src/cli/collective_words.h"
 #include "src/cli/command_options.h"
+#include "src/cli/foreign_scenario.h"
 #include "src/cli/option_parts.h"
 #include "src/cli/outcome.h"
 #include "src/cli/outputs.h"
@@ -70,6 +73,9 @@ Outcome ShowProgram(const scenario::Scenario& scenario) {
   return outcome;
 }
 
+// Below an answer, after an empty line; nothing for nothing.
+std::string OnItsOwnLines(const std::string& text) { return text.empty() ? "" : "\n" + text; }
+
 }  // namespace
 
 Outcome Simulate(const SimulateOptions& options) {
@@ -125,15 +131,20 @@ Outcome Simulate(const SimulateOptions& options) {
     }
   }
 
-  std::vector<report::FittingSettings> fitting;
-  if (!figures.memory.fits) fitting = study::SettingsThatFit(options.scenario, set, cache);
+  report::Fitting fitting;
+  if (!figures.memory.fits) {
+    fitting = study::SettingsThatFit(options.scenario, set, cache);
+    fitting.command = options.command;
+    if (!options.network.empty())
+      fitting.command.set.push_back("cluster.network=" + options.network);
+  }
   Outcome outcome;
   if (options.json) {
     outcome.output =
         report::SimulateJson(*scenario, figures, stopwatch.Seconds(), training, fitting);
   } else {
     outcome.output = report::Wrapped(report::SimulateText(*scenario, figures, training)) +
-                     report::FittingText(fitting);
+                     OnItsOwnLines(report::FittingText(fitting));
   }
   if (timeline) outcome.output += "\n" + report::TimelineText(*run, *options.timeline);
   outcome.messages = Warnings(*scenario);
@@ -194,8 +205,9 @@ Outcome Compare(const CompareOptions& options) {
   if (!both) faults.insert(faults.end(), both.error().begin(), both.error().end());
   if (!faults.empty()) return WrongInput(faults);
 
-  const report::ComparedPlan a{options.a, &both->a, &both->of_a};
-  const report::ComparedPlan b{options.b.empty() ? options.a : options.b, &both->b, &both->of_b};
+  const report::ComparedPlan a{TitleOf(options.a), &both->a, &both->of_a};
+  const report::ComparedPlan b{TitleOf(options.b.empty() ? options.a : options.b), &both->b,
+                               &both->of_b};
   std::vector<report::GuardVerdict> verdicts;
   for (const study::Guard& guard : guards) {
     verdicts.push_back(VerdictOf(guard, both->of_a, both->of_b));
@@ -249,6 +261,13 @@ Outcome Collective(const CollectiveOptions& options) {
 
 namespace {
 
+// Whether --measured names a trace or a folder, and not a time.
+bool IsTrace(const std::string& measured) {
+  std::error_code error;
+  return measured.ends_with(".json") || measured.ends_with(".gz") ||
+         std::filesystem::exists(measured, error);
+}
+
 // Nothing without a text.
 std::optional<Time> ReadMeasured(const std::string& text, Diagnostics& faults) {
   if (text.empty()) return std::nullopt;
@@ -258,7 +277,8 @@ std::optional<Time> ReadMeasured(const std::string& text, Diagnostics& faults) {
       {"command.wrong-use",
        {"--measured " + text, 0, 0},
        time ? "a step takes longer than nothing: " + Quoted(text) : time.error().message,
-       "write the measured time of a step, for example --measured '5.2 s'"});
+       "write the measured time of a step, for example --measured '5.2 s', or name a trace of it, "
+       "or a folder with the traces of several ranks"});
   return std::nullopt;
 }
 
@@ -269,15 +289,19 @@ Outcome Explain(const ExplainOptions& options) {
   scenario::InputCache cache;
   auto scenario = scenario::Load(options.scenario, options.set, cache);
   Diagnostics faults;
-  const std::optional<Time> time = ReadMeasured(options.measured, faults);
+  const bool traced = IsTrace(options.measured);
+  const std::optional<Time> time =
+      traced ? std::nullopt : ReadMeasured(options.measured, faults);
   if (!scenario) faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
   if (!faults.empty()) return WrongInput(faults);
   const auto explanation = forecast::Explain(*scenario);
   if (!explanation) return WrongInput(explanation.error());
   std::optional<report::MeasuredStep> measured;
-  if (time) {
-    auto explained = study::ExplainMeasured(options.scenario, options.set, *scenario,
-                                            explanation->forecast, *time, cache);
+  if (time || traced) {
+    auto explained = traced ? study::ExplainTraced(options.measured, options.scenario, options.set,
+                                                   *scenario, cache)
+                            : study::ExplainMeasured(options.scenario, options.set, *scenario,
+                                                     explanation->forecast, *time, cache);
     if (!explained) return WrongInput(explained.error());
     measured = *std::move(explained);
   }
@@ -296,18 +320,18 @@ Outcome Explain(const ExplainOptions& options) {
 
 Outcome Memory(const MemoryOptions& options) {
   const Stopwatch stopwatch;
-  const auto memory = study::MemoryOfStages(options);
+  auto memory = study::MemoryOfStages(options);
   if (!memory) return WrongInput(memory.error());
-  std::vector<report::FittingSettings> fitting;
-  if (!memory->own.fits && !options.json) {
-    scenario::InputCache cache;
-    fitting = study::SettingsThatFit(options.scenario, options.set, cache);
-  }
+  std::optional<report::Fitting>& fitting = memory->fitting;
+  if (fitting) fitting->command = options.command;
   Outcome outcome;
-  outcome.output = options.json
-                       ? report::MemoryJson(memory->scenario, memory->report, stopwatch.Seconds())
-                       : report::Wrapped(report::MemoryText(memory->scenario, memory->report)) +
-                             report::FittingText(fitting);
+  if (options.json) {
+    outcome.output = report::MemoryJson(memory->scenario, memory->report, stopwatch.Seconds(),
+                                        fitting ? &*fitting : nullptr);
+  } else {
+    outcome.output = report::Wrapped(report::MemoryText(memory->scenario, memory->report));
+    if (fitting) outcome.output += OnItsOwnLines(report::FittingText(*fitting));
+  }
   outcome.messages = Warnings(memory->scenario);
   AnswerFit(memory->own.verdict(), memory->own.fit_probability, options.fit_probability, outcome);
   return outcome;
@@ -381,8 +405,9 @@ constexpr const char* kCompareAbout =
     "memory lies, by phase, by collective, by category.";
 
 constexpr const char* kCompareFooter =
-    "A and B are scenarios, or plan.json files that --emit wrote. Without B both are A: then\n"
-    "--set-a and --set-b make them differ. Differences are B less A, per cent are of A.\n"
+    "A and B are scenarios, plan.json files that --emit wrote, models, recipes or configurations\n"
+    "of other programs. Options such as --nodes and --gpus describe both. Without B both are A:\n"
+    "then --set-a and --set-b make them differ. Differences are B less A, per cent are of A.\n"
     "\n"
     "With --memory it shows the peak that PyTorch measured beside the forecast of A: what\n"
     "torch.cuda.memory._dump_snapshot() wrote (a pickle, of which nothing is executed), the text "
@@ -392,14 +417,14 @@ constexpr const char* kCompareFooter =
     "\n"
     "--fail-if guards a figure in continuous integration: FIGURE>+CHANGE or FIGURE<-CHANGE, in\n"
     "per cent or in the figure's unit, from A to B. Figures are step_time, tokens_per_second,\n"
-    "memory (all that a device needs), peak and exposed_communication. docs/guard.md has a\n"
+    "memory (all that a device needs), peak and exposed_communication. docs/plans.md has a\n"
     "workflow.\n"
     "\n"
     "Exits 3 if a guard fails, else 0, also if one of the two plans does not fit.\n"
     "\n"
     "Example:\n"
     "  stepcast compare scenarios/gpt2-ddp/scenario.yaml --set-b training.micro_batch_size=8\n"
-    "  stepcast compare plan-a/plan.json plan-b/plan.json --json\n"
+    "  stepcast compare llama3.1-8b qwen3-8b --gpus '8 x h100-sxm'\n"
     "  stepcast compare main.yaml new.yaml --fail-if 'step_time>+2%' --fail-if 'memory>+1GiB'\n"
     "  stepcast compare my.yaml --memory snapshot.pickle\n"
     "\n";
@@ -425,9 +450,15 @@ constexpr const char* kExplainFooter =
     "and the speed at which each of them explains the difference by itself\n"
     "(docs/slower-than-forecast.md).\n"
     "\n"
+    "With a trace of PyTorch's profiler (.json, .json.gz), or a folder with one for each rank, the\n"
+    "difference is divided by cause first: kernels by kind, exposed communication by axis,\n"
+    "launches, data loading, and with several ranks imbalance. The causes and the printed\n"
+    "remainder add up to the difference (docs/traces.md).\n"
+    "\n"
     "Example:\n"
     "  stepcast explain scenarios/llama3-8b-fsdp/scenario.yaml\n"
     "  stepcast explain scenarios/llama3-8b-fsdp/scenario.yaml --measured '5.2 s'\n"
+    "  stepcast explain train.yaml --measured rank0.pt.trace.json.gz\n"
     "  stepcast explain scenarios/gpt2-ddp/scenario.yaml --set cluster.nodes=4 \\\n"
     "      --set parallelism.data=32\n"
     "\n";
@@ -508,9 +539,13 @@ void AddMemory(Command app, ScenarioFiles& files, MemoryOptions& options) {
   AddFitProbability(memory, options.fit_probability);
 }
 
-void AddCompare(Command app, CompareOptions& options) {
+void AddCompare(Command app, ScenarioFiles& files, CompareOptions& options) {
   Command command = app.Add("compare", kCompareAbout, kCompareFooter);
-  command.AddOption("A", options.a, "Scenario or plan.json").Required();
+  command
+      .AddOption("A", options.a,
+                 "Scenario, plan.json, a model (its name, here or on the Hub, or its config.json), "
+                 "a recipe, or another program's configuration")
+      .Required();
   Option other = command.AddOption("B", options.b, "Another (the same)");
   AddRepeated(command, "--set", options.set, "KEY=VALUE",
               "Override a key of both, as often as needed; null: the key's default");
@@ -527,7 +562,9 @@ void AddCompare(Command app, CompareOptions& options) {
   AddRepeated(command, "--fail-if", options.fail_if, "GUARD",
               "Exit with 3 if a figure changes by more than this from A to B: 'step_time>+2%'")
       .Excludes(command.At("--memory"));
+  AddImport(command, files);
   command.AddFlag("--json", options.json, "Print one JSON document");
+  AddColumns(command);
 }
 
 void AddExplain(Command app, ScenarioFiles& files, ExplainOptions& options) {
@@ -535,8 +572,8 @@ void AddExplain(Command app, ScenarioFiles& files, ExplainOptions& options) {
   AddScenarioFiles(explain, files, options.set);
   explain
       .AddOption("--measured", options.measured,
-                 "The time that a step took: also show what could explain the difference")
-      .Type("TIME");
+                 "A step's time, its trace, or a folder of traces: also show what explains it")
+      .Type("TIME|TRACE");
   explain.AddFlag("--json", options.json, "Print one JSON document");
   AddFitProbability(explain, options.fit_probability);
 }
@@ -566,6 +603,7 @@ void AddCollective(Command app, CollectiveOptions& options) {
   AddNetwork(command, options.network,
              "How closely it is followed: analytic, flow or message (as the scenario says)");
   AddJsonAndCsv(command, options.json, options.csv);
+  AddColumns(command);
 }
 
 }  // namespace stepcast::cli

@@ -25,7 +25,38 @@ foreign::ImportRequest ImportRequestOf(const ScenarioFiles& files,
           .set = set,
           .variables = files.variables,
           .function = files.function,
-          .for_search = files.for_search};
+          .for_search = files.for_search,
+          .varied = files.varied};
+}
+
+report::CommandWords CommandOn(const char* command, const ScenarioFiles& files,
+                               const std::vector<std::string>& set) {
+  report::CommandWords line{{"stepcast", command}, set};
+  std::vector<std::string>& words = line.words;
+  words.insert(words.end(), files.files.begin(), files.files.end());
+  const auto add = [&words](const char* option, const std::string& value) {
+    if (value.empty()) return;
+    words.emplace_back(option);
+    words.push_back(value);
+  };
+  const auto count = [&add](const char* option, const std::optional<std::int64_t>& value) {
+    if (value) add(option, fmt::format("{}", *value));
+  };
+  add("--model", files.model);
+  add("--family", files.family);
+  add("--cluster", files.cluster);
+  count("--nodes", files.nodes);
+  add("--gpus", files.gpus);
+  count("--sequence-length", files.sequence_length);
+  count("--global-batch", files.global_batch);
+  for (const std::string& variable : files.variables) add("--variable", variable);
+  add("--function", files.function);
+  return line;
+}
+
+std::string TitleOf(const std::string& scenario) {
+  const auto document = scenario::MemoryDocument::Find(scenario);
+  return document == nullptr ? scenario : document->title;
 }
 
 std::string ImportMessages(const foreign::Imported& imported) {
@@ -56,6 +87,12 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
     const auto add = [&set](const char* key, const std::string& value) {
       if (!value.empty()) set.push_back(fmt::format("{}={}", key, value));
     };
+    // Before other options of the cluster, so that two descriptions of it are a mistake.
+    if (!files.gpus.empty()) {
+      const auto cluster = foreign::ClusterOfGpus(files.gpus);
+      if (!cluster) return WrongInput(cluster.error());
+      add("cluster", *cluster);
+    }
     add("model", files.family.empty() ? files.model : OfFamily(files));
     add("cluster.topology", files.cluster);
     const auto count = [&add](const char* key, const std::optional<std::int64_t>& value) {
@@ -64,11 +101,15 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
     count("cluster.nodes", files.nodes);
     count("training.sequence_length", files.sequence_length);
     count("training.global_batch_size", files.global_batch);
-    if (!files.gpus.empty() || !files.save.empty()) {
+    if (!files.save.empty()) {
       return WrongInput({{"command.wrong-use",
-                          {files.files.front(), 0, 0},
-                          "--gpus and --save are for questions without a scenario",
-                          "a scenario names its GPUs: --set 'cluster={gpu: h100-sxm, gpus: 8}'"}});
+                          {"--save " + files.save, 0, 0},
+                          "--save writes the scenario of a model's name or of other programs' "
+                          "files, and this is a scenario already: " +
+                              Quoted(files.files.front()),
+                          fmt::format("to write it with other settings: stepcast init {} --set "
+                                      "KEY=VALUE -o my.yaml",
+                                      files.files.front())}});
     }
     return command();
   }

@@ -8,6 +8,7 @@
 
 #include "src/cli/outcome.h"
 #include "src/foreign/import.h"
+#include "src/report/command_text.h"
 #include "src/scenario/memory_document.h"
 
 namespace stepcast::cli {
@@ -21,8 +22,9 @@ struct ScenarioFiles {
   std::optional<std::int64_t> nodes;
   std::string gpus;  // from --gpus
   std::optional<std::int64_t> sequence_length, global_batch;
-  std::string save;         // from --save
-  bool for_search = false;  // the command searches for a plan
+  std::string save;                 // from --save
+  bool for_search = false;          // the command searches for a plan
+  std::vector<std::string> varied;  // keys to which the command itself gives values
   std::vector<std::string> variables;
   std::string function;
 };
@@ -36,6 +38,14 @@ foreign::ImportRequest ImportRequestOf(const ScenarioFiles& files,
 // messages.
 Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std::string>& set,
               const std::function<Outcome()>& command);
+
+// The command for `files` with these overrides, as the user would type it.
+report::CommandWords CommandOn(const char* command, const ScenarioFiles& files,
+                               const std::vector<std::string>& set);
+
+// How to name a scenario that a command loads: its path or, if it was made from other files, the
+// title.
+std::string TitleOf(const std::string& scenario);
 
 // "note: ..." lines and the omitted settings, for stderr.
 std::string ImportMessages(const foreign::Imported& imported);

@@ -253,7 +253,7 @@ constexpr const char* kValidatePublishedFooter =
     "Beside the errors stand those of the obvious rival: the MFU of the nearest row that may be\n"
     "fitted, with no simulation. Runs that cannot be simulated are counted by reason.\n"
     "\n"
-    "Exits 3 when check rows miss what is aimed at; the table says which.\n"
+    "Exits with 3 if check rows miss a target; a table shows which.\n"
     "\n"
     "Example:\n"
     "  stepcast validate published --update docs/accuracy/published-steps.md\n"
@@ -317,7 +317,8 @@ constexpr const char* kCalibrateRunsFooter =
     "\n"
     "Every run is simulated. A forecast is then corrected by what runs like it took longer or\n"
     "shorter than forecast: the more alike, the more; far from all runs nothing changes. Each\n"
-    "configuration is left out in turn to say how well the others predict it. Exit status 3: not\n"
+    "configuration is left out in turn to say how well the others predict it; a single one teaches\n"
+    "one factor, which is printed with its range. Exit status 3: not\n"
     "better than the forecast without them, and nothing is written.\n"
     "\n"
     "Example:\n"
@@ -339,6 +340,34 @@ void AddCalibrateRuns(Command calibrate, CalibrateRunsOptions& options) {
       .Type("PROFILE");
   AddOutput(runs, "--output", options.output, "Write the profile to FILE (none is written)");
   runs.AddFlag("--json", options.json, "Print one JSON document");
+  AddColumns(runs);
+}
+
+constexpr const char* kCalibrateTraceAbout =
+    "Learns from a traced training step how fast this machine's kernels, launches and collectives\n"
+    "are. Writes a calibration profile whose forecasts use it, for other plans and more nodes.";
+
+constexpr const char* kCalibrateTraceFooter =
+    "TRACE is what PyTorch's profiler wrote (.json, .json.gz), or a folder with one for each rank\n"
+    "(docs/traces.md says how to trace). The scenario is forecast, and its products, attention and\n"
+    "memory-bound kernels are matched with the trace's by kind, collectives call by call. The\n"
+    "profile is the scenario's with these rates, and says what it was learned from. The forecast\n"
+    "with it is printed beside the traced step.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast calibrate trace rank0.pt.trace.json.gz --scenario train.yaml --output mine.yaml\n"
+    "  stepcast simulate train.yaml --set calibration=mine.yaml --set cluster.nodes=64\n"
+    "\n";
+
+void AddCalibrateTrace(Command calibrate, CalibrateTraceOptions& options) {
+  Command trace = calibrate.Add("trace", kCalibrateTraceAbout, kCalibrateTraceFooter);
+  trace.AddOption("TRACE", options.traces, "A trace, or a folder with one for each rank")
+      .Required();
+  trace.AddOption("--scenario", options.scenario, "What ran").Type("SCENARIO").Required();
+  AddRepeated(trace, "--set", options.set, "KEY=VALUE",
+              "Override a key of the scenario, as often as needed");
+  AddOutput(trace, "--output", options.output, "Write the profile to FILE (none is written)");
+  trace.AddFlag("--json", options.json, "Print one JSON document");
 }
 
 void AddCalibrateImport(Command calibrate, CalibrateImportOptions& options) {
@@ -372,6 +401,7 @@ void AddExecute(Command app, ExecuteOptions& options) {
   execute.AddFlag("--check", options.hardware.check,
                   "Compare the parameters with plain data parallelism, computed apart");
   execute.AddFlag("--json", options.json, "Print one JSON document");
+  AddColumns(execute);
   AddOutput(execute, "--trace", options.trace,
             "Also write every rank's timeline as Chrome trace JSON");
   AddTraceFolder(execute, options.trace_dir);
@@ -385,6 +415,7 @@ void AddValidate(Command app, ValidateOptions& options) {
                  "How far the step time may be off for exit status 0 (10%)")
       .Type("PERCENT");
   validate.AddFlag("--json", options.json, "Print one JSON document");
+  AddColumns(validate);
   AddOutput(validate, "--trace", options.trace,
             "Also write forecast and measured timelines as one Chrome trace JSON");
   AddReport(validate, options.report);
@@ -397,6 +428,7 @@ void AddValidateCollectives(Command app, ValidateCollectivesOptions& options) {
   Option collectives_json =
       collectives.AddFlag("--json", options.json, "Print one JSON document, every point in it");
   collectives.AddFlag("--csv", options.csv, "Print every point as CSV").Excludes(collectives_json);
+  AddColumns(collectives);
   AddUpdate(collectives, options.update);
 }
 
@@ -407,6 +439,7 @@ void AddValidatePublished(Command app, ValidatePublishedOptions& options) {
       command.AddOption("--source", options.source, "One source alone (all)").Type("NAME");
   Option json =
       command.AddFlag("--json", options.json, "Print one JSON document, every case in it");
+  AddColumns(command);
   command.AddFlag("--csv", options.csv, "Print every case as CSV").Excludes(json);
   AddOutput(command, "--report,--html", options.html,
             "Also write a page with charts, which needs no other file");
@@ -414,10 +447,10 @@ void AddValidatePublished(Command app, ValidatePublishedOptions& options) {
 }
 
 void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions& import_options,
-                  CalibrateRunsOptions& runs_options) {
+                  CalibrateRunsOptions& runs_options, CalibrateTraceOptions& trace_options) {
   Command command = app.Add("calibrate", kCalibrateAbout, kCalibrateFooter);
   constexpr int kMostRanks = 4096;
-  // Required, except by `import` and `runs`; RunCommandLine checks this.
+  // Required, except by `import`, `runs` and `trace`; RunCommandLine checks this.
   command.AddOption("--backend", options.backend, "What to measure: host or cuda").Type("NAME");
   command.AddFlag("--quick", options.quick, "Coarser, less often repeated, under two minutes");
   command.AddOption("--time", options.time, "Measure for about so long (20 min; quick: 90 s)")
@@ -450,8 +483,10 @@ void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions
                  "End the run when no operation finishes for this long (120 s)")
       .Type("TIME");
   command.AddFlag("--json", options.json, "Print one JSON document");
+  AddColumns(command);
   AddCalibrateImport(command, import_options);
   AddCalibrateRuns(command, runs_options);
+  AddCalibrateTrace(command, trace_options);
 }
 
 }  // namespace stepcast::cli

@@ -217,10 +217,10 @@ constexpr const char* kModelImportFooter =
     "which a forecast adds: for other numbers of ranks, bucket sizes and networks. The traced\n"
     "collectives are listed in the file.\n"
     "\n"
-    "Trace with CPU and CUDA activities, record_shapes=True, a schedule and step(), see\n"
-    "docs/traces.md. Of the steps traced the one of median duration is taken. Without step() "
-    "steps\n"
-    "end with the optimizer's, or all is one; without shapes --model says the sizes.\n"
+    "Trace with CPU and CUDA activities, record_shapes=True, a schedule and step(); see\n"
+    "docs/formats/other-tools.md. The import uses the step with the median duration. Without\n"
+    "step(), a step ends with Optimizer.step, or the whole trace is one step. Without shapes,\n"
+    "--model names the model, which has the sizes.\n"
     "\n"
     "Example:\n"
     "  stepcast model import --kineto rank0.json.gz --output my-model.yaml\n"
@@ -310,6 +310,7 @@ void AddTopology(Command app, TopologyShowOptions& options, TopologyImportOption
   show.AddOption("--nodes", options.nodes, "How many nodes to draw").Type("N");
   Option dot = show.AddFlag("--dot", options.dot, "Print Graphviz instead of text");
   show.AddFlag("--json", options.json, "Print one JSON document instead of text").Excludes(dot);
+  AddColumns(show);
   Option links = show.AddFlag("--links", options.links,
                               "Print what a collective over all ranks puts on each link")
                      .Excludes(dot);

@@ -70,6 +70,7 @@ void AddScenarioFiles(Command command, ScenarioFiles& files, std::vector<std::st
   AddImport(command, files);
   AddOutput(command, "--save", files.save,
             "Also write the scenario that a model's name or other programs' files make");
+  AddColumns(command);
 }
 
 void AddImport(Command command, ScenarioFiles& files) {
@@ -101,6 +102,16 @@ void AddImport(Command command, ScenarioFiles& files) {
       .Type("NAME");
 }
 
+bool& AllColumns() {
+  static bool all = false;
+  return all;
+}
+
+void AddColumns(Command command) {
+  command.AddFlag("--columns", AllColumns(),
+                  "Show all columns of tables, in lines that may be wider than the terminal");
+}
+
 Option AddNetwork(Command command, std::string& network, const std::string& help) {
   return command.AddOption("--network", network, help)
       .Type("HOW")
@@ -110,7 +121,6 @@ Option AddNetwork(Command command, std::string& network, const std::string& help
 Option AddJsonAndCsv(Command command, bool& json, bool& csv) {
   Option option = command.AddFlag("--json", json, "Print one JSON document");
   command.AddFlag("--csv", csv, "Print CSV (RFC 4180)").Excludes(option);
-  command.AddFlag("--columns", report::AllColumns(), "Show all columns of tables");
   return option;
 }
 

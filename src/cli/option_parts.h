@@ -28,8 +28,8 @@ Option AddOutput(Command command, std::string& file);
 
 // The scenario and --set.
 void AddScenario(Command command, std::string& scenario, std::vector<std::string>& set);
-// The same for a command that also takes other programs' configurations, with the options for their
-// missing values.
+// The same for a command that also takes other programs' configurations and prints tables, with the
+// options for their missing values.
 void AddScenarioFiles(Command command, ScenarioFiles& files, std::vector<std::string>& set);
 // Only those additional options.
 void AddImport(Command command, ScenarioFiles& files);
@@ -39,6 +39,10 @@ Option AddReport(Command command, std::string& report);
 Option AddTraceFolder(Command command, std::string& folder);
 // --network, the fidelity of collectives.
 Option AddNetwork(Command command, std::string& network, const std::string& help);
+// --columns, for a command that prints tables.
+void AddColumns(Command command);
+// Whether it is given: one value for the process.
+bool& AllColumns();
 // --json and --csv, which exclude each other. Returns --json.
 Option AddJsonAndCsv(Command command, bool& json, bool& csv);
 // --tokens, --deadline, --price and --availability, which describe the training.

@@ -17,6 +17,7 @@
 #include "src/base/diagnostic.h"
 #include "src/cli/code_digest.h"
 #include "src/cli/command_options.h"
+#include "src/cli/foreign_scenario.h"
 #include "src/cli/option_parts.h"
 #include "src/cli/outcome.h"
 #include "src/cli/outputs.h"
@@ -108,9 +109,7 @@ std::vector<std::pair<std::string, std::string>> AskedOf(const std::string& scen
 
 std::vector<std::pair<std::string, std::string>> AskedOf(const std::string& scenario,
                                                          const std::vector<std::string>& set) {
-  const auto document = scenario::MemoryDocument::Find(scenario);
-  std::vector<std::pair<std::string, std::string>> asked{
-      {"scenario", document == nullptr ? scenario : document->title}};
+  std::vector<std::pair<std::string, std::string>> asked{{"scenario", TitleOf(scenario)}};
   for (const std::string& text : set) asked.emplace_back("set", text);
   return asked;
 }
@@ -159,6 +158,16 @@ Outcome Report(const PlanOptions& options, study::PlanSearch& search,
   return outcome;
 }
 
+// The command that forecasts the nearest plan.
+report::CommandWords NearestCommand(const PlanOptions& options, const report::PlanReport& report) {
+  // A scenario's own settings are among those of all plans.
+  const bool made = scenario::MemoryDocument::Find(options.scenario) != nullptr;
+  report::CommandWords command =
+      made ? options.command : report::CommandWords{{"stepcast", "simulate", options.scenario}, {}};
+  command.set.insert(command.set.end(), report.set.begin(), report.set.end());
+  return command.With(report.nearest.front().settings);
+}
+
 // Runs at rank 0.
 Outcome Work(const PlanOptions& options, study::PlanSearch& search,
              const std::optional<study::PlanPort>& port, const Stopwatch& stopwatch,
@@ -179,7 +188,10 @@ Outcome Work(const PlanOptions& options, study::PlanSearch& search,
     if (!forecasts) return WrongInput(forecasts.error());
     report->port = *std::move(forecasts);
   }
-  if (report) report->seconds = stopwatch.Seconds();
+  if (report) {
+    if (report->would_fit) report->would_fit->command = NearestCommand(options, *report);
+    report->seconds = stopwatch.Seconds();
+  }
   Outcome outcome = report ? Report(options, search, *report, page) : OutcomeOf(report.error());
   outcome.messages += outcome.status == kFailed || outcome.status == kInterrupted
                           ? kept.HowToGoOn()
@@ -294,7 +306,7 @@ Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch&
   }
   if (auto failed = page.Write([&] {
         // The scenario of the first row, if it is legal, describes what is varied.
-        return report::SweepPage(first != nullptr ? first->name : options.scenario,
+        return report::SweepPage(first != nullptr ? first->name : TitleOf(options.scenario),
                                  AskedOf(options.scenario, options.set), grid, result->rows, stages,
                                  run.training());
       })) {
@@ -373,6 +385,8 @@ constexpr const char* kSweepFooter =
     "      --report sweep.html\n"
     "  stepcast sweep scenarios/four-million-tokens/scenario.yaml \\\n"
     "      --vary 'cluster.nodes=8..64 x2' --tokens 15T --price '$2.5' --availability 0.9\n"
+    "  stepcast sweep llama3.1-8b --cluster dgx-h100 --nodes 2 --global-batch 64 \\\n"
+    "      --vary parallelism.data=4,8,16 --vary data_parallel.unit_blocks=1,2,4\n"
     "  mpirun -n 16 stepcast sweep scenario.yaml --vary ... --store sweep.sqlite --jsonl\n"
     "\n"
     "Where combinations use several numbers of GPUs, the best of each stands in a table of its\n"
@@ -447,9 +461,9 @@ constexpr const char* kPlanFooter =
 
 }  // namespace
 
-void AddSweep(Command app, SweepOptions& options) {
+void AddSweep(Command app, ScenarioFiles& files, SweepOptions& options) {
   Command sweep = app.Add("sweep", kSweepAbout, kSweepFooter);
-  AddScenario(sweep, options.scenario, options.set);
+  AddScenarioFiles(sweep, files, options.set);
   AddRepeated(sweep, "--vary", options.vary, "KEY=VALUES",
               "A key and its values, as often as needed; at most 10^6 combinations");
   AddOutput(sweep, "--store", options.store,

@@ -250,13 +250,19 @@ std::string DdpFunctions(const plan::DataParallel& data_parallel) {
       "    return model\n"
       "\n"
       "\n"
-      "def micro_batch(model, index):\n"
-      "    \"\"\"The context for micro-batch `index`: gradients are reduced in the last "
-      "one.\"\"\"\n"
-      "    import contextlib\n"
-      "\n"
-      "    last = index == GRADIENT_ACCUMULATION - 1\n"
-      "    return contextlib.nullcontext() if last else model.no_sync()\n";
+      "def micro_batch(model, index):\n";
+  text += data_parallel.no_sync
+              ? "    \"\"\"The context for micro-batch `index`: gradients are reduced in the last "
+                "one.\"\"\"\n"
+                "    import contextlib\n"
+                "\n"
+                "    last = index == GRADIENT_ACCUMULATION - 1\n"
+                "    return contextlib.nullcontext() if last else model.no_sync()\n"
+              : "    \"\"\"The context for micro-batch `index`: each one reduces its "
+                "gradients.\"\"\"\n"
+                "    import contextlib\n"
+                "\n"
+                "    return contextlib.nullcontext()\n";
   return text;
 }
 

@@ -116,6 +116,10 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
   };
   const std::int64_t gradient_bytes = written_bytes();
 
+  // Textbook data parallelism keeps only its shard of gradients that every micro-batch reduces.
+  const bool each = !scenario.plan.data_parallel.no_sync && training.gradient_accumulation > 1;
+  const int first = each && plan::TraitsOf(scenario.plan.data_parallel.framework).textbook ? 1 : 2;
+
   BytesByCategory result;
   const auto set = [&result](Category category, Bytes bytes) {
     result[static_cast<std::size_t>(category)] = bytes;
@@ -126,7 +130,7 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
   // Updates in the backward pass leave no gradient.
   set(Category::kGradient, training.optimizer_in_backward ? Bytes()
                            : whole_gradients              ? parameters.Whole(gradient_bytes)
-                                                          : sharded_from(2, gradient_bytes));
+                                                          : sharded_from(first, gradient_bytes));
   set(Category::kOptimizer, lowering::OptimizerStates(scenario.plan, pipeline.model(), stage >= 1));
   set(Category::kActivation, Activations(scenario, pipeline));
   return result;

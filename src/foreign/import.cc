@@ -15,6 +15,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/files.h"
+#include "src/base/text_lines.h"
 #include "src/base/version.h"
 #include "src/foreign/draft.h"
 #include "src/foreign/framework.h"
@@ -27,6 +28,7 @@
 #include "src/foreign/shell.h"
 #include "src/model/architecture.h"
 #include "src/plan/plan.h"
+#include "src/scenario/data_root.h"
 #include "src/scenario/model_file.h"
 #include "src/scenario/source_names.h"
 #include "src/scenario/topology_file.h"
@@ -193,22 +195,30 @@ struct NamedGpus {
   std::string type;
 };
 
-// Parses "4 x rtx-4090", "4x rtx-4090" or "rtx-4090". Nothing for other text.
-NamedGpus ParseNamedGpus(const std::string& text) {
+// Parses "4 x rtx-4090", "4x rtx-4090" or "rtx-4090".
+tl::expected<NamedGpus, Diagnostic> ParseNamedGpus(const std::string& text) {
+  const auto wrong = [&text] {
+    return tl::make_unexpected(Diagnostic{"command.wrong-use",
+                                          {"--gpus", 0, 0},
+                                          "--gpus needs a number and a type of GPU: " + Quoted(text),
+                                          "write --gpus '8 x h100-sxm'"});
+  };
   std::size_t end = 0;
   while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
   constexpr std::size_t kMostDigits = 7;
-  if (end > kMostDigits) return {};
+  if (end > kMostDigits) return wrong();
   NamedGpus gpus;
   std::size_t type = 0;
   if (end > 0) {
     type = text.find_first_not_of(" x*", end);
     const bool times = type != std::string::npos && text.find_first_of("x*", end) < type;
-    if (!times) return {};
+    if (!times) return wrong();
     gpus.count = std::stoll(text.substr(0, end));
   }
   gpus.type = text.substr(type);
-  if (gpus.type.find(' ') != std::string::npos) return {};
+  if (gpus.type.empty() || gpus.type.find(' ') != std::string::npos || gpus.count < 1) {
+    return wrong();
+  }
   return gpus;
 }
 
@@ -282,19 +292,21 @@ class Importer {
     ReadGpus();
   }
 
-  // "4 x rtx-4090", "4x rtx-4090", "rtx-4090".
+  // Whether the key has a value, or gets one from the command.
+  bool Given(std::string_view key) const {
+    return draft_.Covers(key) ||
+           std::find(request_.varied.begin(), request_.varied.end(), key) != request_.varied.end();
+  }
+
   void ReadGpus() {
     if (request_.gpus.empty()) return;
-    const NamedGpus asked = ParseNamedGpus(request_.gpus);
-    if (asked.type.empty() || asked.count < 1) {
-      draft_.Report({"command.wrong-use",
-                     {"--gpus", 0, 0},
-                     "--gpus needs a number and a type of GPU: " + Quoted(request_.gpus),
-                     "write --gpus '8 x h100-sxm'"});
+    const auto asked = ParseNamedGpus(request_.gpus);
+    if (!asked) {
+      draft_.Report(asked.error());
       return;
     }
-    draft_.Override("cluster.gpu", asked.type, "--gpus");
-    draft_.Override("cluster.gpus", fmt::format("{}", asked.count), "--gpus");
+    draft_.Override("cluster.gpu", asked->type, "--gpus");
+    draft_.Override("cluster.gpus", fmt::format("{}", asked->count), "--gpus");
   }
 
   // The value is YAML, and may have several lines.
@@ -346,7 +358,10 @@ class Importer {
   void Read(const std::string& file) {
     if (ReadRecipe(file) || ReadModelName(file)) return;
     Diagnostics mistakes;
-    const auto text = ReadTextFile(file, mistakes);
+    // Scenarios of the data root are found as other commands find them.
+    const std::string path =
+        request_.takes_scenario ? scenario::FindInput(file, "").value_or(file) : file;
+    const auto text = ReadTextFile(path, mistakes);
     if (!text) {
       for (Diagnostic& mistake : mistakes) draft_.Report(std::move(mistake));
       return;
@@ -366,7 +381,7 @@ class Importer {
       case Syntax::kPython:
         return Take(ParsePythonSettings(*text, file, request_.function));
       case Syntax::kYaml:
-        return Take(ParseYamlSettings(*text, file));
+        return Take(ParseYamlSettings(*text, path));
     }
   }
 
@@ -409,8 +424,39 @@ class Importer {
     }
     if (IsModel(*document)) {
       draft_.State("model", PathOf(document->file), {document->file, 0, 0});
+    } else if (request_.takes_scenario && request_.files.size() == 1 && document->Has("stepcast")) {
+      StateScenario(*document);
     } else if (!Offer(*document)) {
       ReportUnknown(*document);
+    }
+  }
+
+  // Copies a scenario. Paths in it are relative to its folder.
+  void StateScenario(const Document& scenario) {
+    is_scenario_ = true;
+    const std::string folder = scenario::FolderOf(scenario.file);
+    for (const Setting& setting : scenario.settings) {
+      const std::string& key = setting.name;
+      const bool of_cluster = key == "cluster" || key.starts_with("cluster.");
+      // Another description of the cluster replaces the scenario's.
+      const bool replaced =
+          of_cluster &&
+          (!request_.gpus.empty() || (!request_.cluster.empty() && key.starts_with("cluster.gpu")));
+      if (key == "stepcast" || replaced) continue;
+      ScenarioValue value = setting.value.text;
+      if (setting.value.kind == Value::Kind::kNothing) continue;
+      if (setting.value.kind == Value::Kind::kList) {
+        value = ScenarioValue::Yaml(fmt::format("[{}]", fmt::join(setting.value.items, ", ")));
+      }
+      const bool source = key == "model" || key == "cluster.topology" || key == "calibration";
+      std::error_code error;
+      const auto beside = std::filesystem::path(folder) / setting.value.text;
+      if (source && !folder.empty() && std::filesystem::exists(beside, error)) {
+        value = std::filesystem::absolute(beside, error).lexically_normal().string();
+      } else if (source) {
+        value = PathOf(setting.value.text);
+      }
+      draft_.State(key, std::move(value), setting.location);
     }
   }
 
@@ -485,8 +531,8 @@ class Importer {
     for (Reading& reading : readings) reading.ReadRows();
     for (Reading& reading : readings) reading.ReadRules();
     for (Reading& reading : readings) reading.ReadDefaults();
-    if (sources_.empty()) AssumeTraining();
-    if (!draft_.Covers("cluster.gpu")) {
+    if (sources_.empty() && !is_scenario_) AssumeTraining();
+    if (!draft_.Covers("cluster.gpu") && !is_scenario_) {
       draft_.Assume("cluster.nodes", "1", "assumed; --nodes N");
     }
     if (request_.states_software) StateSoftware();
@@ -501,7 +547,7 @@ class Importer {
   // For a model without other files.
   void AssumeTraining() {
     const auto assume = [this](const char* key, const std::string& value) {
-      if (draft_.Covers(key)) return;
+      if (Given(key)) return;
       draft_.Assume(key, value, "assumed");
       assumed_.push_back(fmt::format("{}={}", key, value));
     };
@@ -519,7 +565,7 @@ class Importer {
       return;
     }
     for (const auto& [key, value] : kDefaults) assume(key, value);
-    if (!draft_.Covers("training.global_batch_size")) assume("training.gradient_accumulation", "1");
+    if (!Given("training.global_batch_size")) assume("training.gradient_accumulation", "1");
   }
 
   void StateSoftware() {
@@ -581,6 +627,7 @@ class Importer {
   }
 
   void AskForWhatIsMissing() {
+    if (is_scenario_) return;  // loading it says what is missing
     struct Need {
       const char* key;
       const char* what;
@@ -607,7 +654,7 @@ class Importer {
     };
     const std::string file = request_.files.empty() ? "command line" : request_.files.front();
     for (const Need& need : kNeeds) {
-      if (draft_.Covers(need.key)) continue;
+      if (Given(need.key)) continue;
       if (need.key == std::string_view("cluster.topology") && draft_.Covers("cluster.gpu"))
         continue;
       if (request_.for_search && sources_.empty() && IsSearched(need.key)) continue;
@@ -629,8 +676,8 @@ class Importer {
                      need.hint});
     }
     if (request_.for_search && sources_.empty()) return;
-    if (!draft_.asked_for_variables() && !draft_.Covers("training.gradient_accumulation") &&
-        !draft_.Covers("training.global_batch_size")) {
+    if (!draft_.asked_for_variables() && !Given("training.gradient_accumulation") &&
+        !Given("training.global_batch_size")) {
       draft_.Report({"foreign.missing",
                      {file, 0, 0},
                      "nothing says how many micro-batches a step has: "
@@ -643,11 +690,18 @@ class Importer {
   const ImportRequest& request_;
   Draft draft_;
   std::vector<Recognised> sources_;
+  bool is_scenario_ = false;  // the only file is a scenario
   std::map<std::string, std::string> variables_;
   std::vector<std::string> assumed_;
 };
 
 }  // namespace
+
+Result<std::string> ClusterOfGpus(const std::string& gpus) {
+  const auto named = ParseNamedGpus(gpus);
+  if (!named) return tl::make_unexpected(Diagnostics{named.error()});
+  return fmt::format("{{gpu: {}, gpus: {}}}", YamlScalar(named->type), named->count);
+}
 
 Result<Imported> Import(const ImportRequest& request) { return Importer(request).Run(); }
 

@@ -33,10 +33,13 @@ struct ImportRequest {
   std::string function{};                // in a Python file with several configurations
   // Use absolute paths for files, since the scenario will be in another folder.
   bool absolute_paths = false;
+  // Copy a scenario that is the only file.
+  bool takes_scenario = false;
   // State the software versions, since the scenario will be kept.
   bool states_software = false;
   // Assume no plan, since the command searches for one.
   bool for_search = false;
+  std::vector<std::string> varied{};  // keys to which the command itself gives values
 };
 
 struct Imported {
@@ -47,6 +50,10 @@ struct Imported {
                                      // without other files
   std::string omissions;             // settings that the scenario lacks, as text; may be empty
 };
+
+// The cluster of "4 x rtx-4090" or "rtx-4090" as YAML: "{gpu: rtx-4090, gpus: 4}". Mistake:
+// command.wrong-use.
+Result<std::string> ClusterOfGpus(const std::string& gpus);
 
 // Mistakes: values that are missing in files and options (foreign.missing, with the option in the
 // hint), unknown kinds of files (foreign.unknown-file), and unreadable content.

@@ -48,6 +48,37 @@ TEST(Import, AsksForWhatTheFilesDoNotSay) {
   EXPECT_TRUE(Asks(other.error(), "--model"));
 }
 
+// A sweep's own keys need no value, and no default contradicts them.
+TEST(Import, VariedKeysGetNoDefaults) {
+  const auto imported = Import({.files = {"llama3.1-8b"},
+                                .gpus = "8 x h100-sxm",
+                                .varied = {"training.global_batch_size", "parallelism.data"}});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_THAT(imported->assumed,
+              testing::Not(testing::Contains("training.gradient_accumulation=1")));
+}
+
+// `init` copies a scenario with the values of the options; other commands load it themselves.
+TEST(Import, AScenarioIsCopied) {
+  const std::string file =
+      Write("own.yaml",
+            "stepcast: 1\nmodel: gpt2\ncluster: {topology: dgx-a100, nodes: 1}\n"
+            "training: {sequence_length: 1024, precision: bf16}\n"
+            "name: mine\n");
+  const auto refused = Import({.files = {file}});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error()[0].code, "foreign.unknown-file");
+  const auto copied = Import({.files = {file}, .nodes = 4, .takes_scenario = true});
+  ASSERT_TRUE(copied.has_value()) << Format(copied.error());
+  EXPECT_EQ(ValueOf(*copied, "nodes"), "4");
+  EXPECT_EQ(ValueOf(*copied, "topology"), "dgx-a100");
+  EXPECT_EQ(ValueOf(*copied, "name"), "mine");
+  EXPECT_TRUE(copied->assumed.empty());
+  const auto other = Import({.files = {file}, .gpus = "4 x rtx-4090", .takes_scenario = true});
+  ASSERT_TRUE(other.has_value()) << Format(other.error());
+  EXPECT_EQ(ValueOf(*other, "gpu"), "rtx-4090");
+}
+
 // A model's name is enough: missing values get defaults, which are listed.
 TEST(Import, AModelAloneIsTrainedByDefaults) {
   for (const char* name : {"llama3.1-8b", "meta-llama/Llama-3.1-8B"}) {

@@ -1,12 +1,8 @@
 #include "src/formats/kineto.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <charconv>
-#include <cmath>
 #include <cstddef>
-#include <istream>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -15,369 +11,23 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nlohmann/json.hpp"
+#include "src/formats/kineto_trace.h"
 
 namespace stepcast::formats {
 namespace {
 
-using Json = nlohmann::json;
+using Operator = KinetoOperator;
+using Kernel = KinetoKernel;
+using Annotation = KinetoAnnotation;
+using Trace = KinetoTrace;
+using Candidate = KinetoStep;
 
-constexpr std::string_view kStep = "ProfilerStep#";
-constexpr std::string_view kUpdate = "Optimizer.step#";
-constexpr std::string_view kNode = "autograd::engine::evaluate_function: ";
 constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
 
-// Picoseconds since the first event in the file. The trace has microseconds since 1970, with
-// fractions.
-using Moment = std::int64_t;
-
-// An operator with a sequence number for autograd; other operators are ignored.
-struct Operator {
-  std::int64_t thread = 0;
-  Moment start = 0, end = 0;
-  std::optional<std::int64_t> sequence;
-  std::int64_t elements = 0;  // of its first input; 0: not recorded
-  std::int32_t node = -1;     // engine's event: index in Trace::nodes; -1: another operator
-  bool accumulates = false;   // AccumulateGrad itself
-};
-
-struct Kernel {
-  Moment start = 0, end = 0;
-  Moment launch = 0;
-  std::int64_t correlation = 0;
-  std::int32_t collective = -1;  // NCCL kernel: index in Trace::collectives; -1: another kernel
-  bool nccl() const { return collective >= 0; }
-};
-
-struct Annotation {
-  std::int64_t number = 0;
-  Moment start = 0, end = 0;
-};
-
-struct Trace {
-  std::vector<Annotation> steps;
-  std::vector<Annotation> updates;  // of the optimizer
-  std::vector<Operator> operators;
-  std::vector<Kernel> kernels;
-  std::vector<TracedCollective> collectives;
-  std::vector<std::string> nodes;  // "AddmmBackward0", distinct names
-};
-
-std::string Lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
-// Limits on the data in memory, many times those of a step of a large model.
-constexpr std::size_t kMostEvents = 4'000'000;
-constexpr std::size_t kMostCollectives = 500'000;
-constexpr std::size_t kMostNames = 50'000;
-constexpr std::size_t kMostLayers = 100'000;
-constexpr std::size_t kLongestName = 256;
-
-// Escaped, since names are printed on terminals.
-std::string Shown(const std::string& text) { return Quoted(text, "", kLongestName); }
-
-// The fields read from an event in the array of events.
-struct Event {
-  std::string phase, category, name;
-  std::optional<double> start, duration;  // us
-  std::optional<std::int64_t> thread;
-  // From its "args".
-  std::optional<std::int64_t> sequence, correlation, message_elements, group_size;
-  std::string collective, data_type;
-  std::int64_t elements = 0;  // of the first of "Input Dims", [[64, 3, 7, 7], []]; 0: none
-};
-
-// Builds the trace from its events.
-class TraceBuilder {
- public:
-  // Returns false if there are too many events.
-  bool Add(const Event& event) {
-    if (event.phase != "X" || !event.start || !std::isfinite(*event.start)) return true;
-    const double duration = event.duration.value_or(0);
-    if (!(duration >= 0)) return true;
-    if (!base_) base_ = event.start;
-    constexpr double kMostMicroseconds = 1e10;  // three hours on either side
-    if (std::abs(*event.start - *base_) > kMostMicroseconds || duration > kMostMicroseconds) {
-      return true;
-    }
-    const Moment begin = std::llround((*event.start - *base_) * 1e6);
-    const Moment end = begin + std::llround(duration * 1e6);
-    const std::string category = Lower(event.category);
-    if (category == "user_annotation" && event.name.starts_with(kStep)) {
-      Annotation step{0, begin, end};
-      const char* digits = event.name.data() + kStep.size();
-      std::from_chars(digits, event.name.data() + event.name.size(), step.number);
-      trace_.steps.push_back(step);
-    } else if (category == "user_annotation" && event.name.starts_with(kUpdate)) {
-      trace_.updates.push_back({0, begin, end});
-    } else if (category == "cpu_op" || category == "operator") {
-      AddOperator(event, begin, end);
-    } else if (category == "cuda_runtime" || category == "cuda_driver" || category == "runtime") {
-      if (event.correlation) launches_.emplace(*event.correlation, begin);
-    } else if (category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset") {
-      AddKernel(event, begin, end);
-    }
-    return trace_.steps.size() + trace_.updates.size() + trace_.operators.size() +
-                   trace_.kernels.size() + launches_.size() <=
-               kMostEvents &&
-           trace_.collectives.size() <= kMostCollectives && trace_.nodes.size() <= kMostNames;
-  }
-
-  Trace Finish() {
-    for (Kernel& kernel : trace_.kernels) {
-      const auto launch = launches_.find(kernel.correlation);
-      kernel.launch = launch == launches_.end() ? kernel.start : launch->second;
-    }
-    const auto by_start = [](const auto& a, const auto& b) { return a.start < b.start; };
-    std::stable_sort(trace_.steps.begin(), trace_.steps.end(), by_start);
-    std::stable_sort(trace_.updates.begin(), trace_.updates.end(), by_start);
-    std::stable_sort(trace_.operators.begin(), trace_.operators.end(), by_start);
-    std::stable_sort(trace_.kernels.begin(), trace_.kernels.end(),
-                     [](const Kernel& a, const Kernel& b) { return a.launch < b.launch; });
-    return std::move(trace_);
-  }
-
- private:
-  void AddOperator(const Event& event, Moment begin, Moment end) {
-    const bool node = event.name.starts_with(kNode);
-    const bool accumulates = event.name == kAccumulate;
-    if (!node && !accumulates && !event.sequence) return;
-    std::int32_t name = -1;
-    if (node) {
-      const auto [known, added] =
-          names_.emplace(Shown(event.name.substr(kNode.size())), trace_.nodes.size());
-      if (added) trace_.nodes.push_back(known->first);
-      name = static_cast<std::int32_t>(known->second);
-    }
-    trace_.operators.push_back(
-        {event.thread.value_or(0), begin, end, event.sequence, event.elements, name, accumulates});
-  }
-
-  void AddKernel(const Event& event, Moment begin, Moment end) {
-    Kernel kernel{begin, end, 0, event.correlation.value_or(-1), -1};
-    if (event.name.starts_with("nccl")) {
-      kernel.collective = static_cast<std::int32_t>(trace_.collectives.size());
-      TracedCollective& collective = trace_.collectives.emplace_back();
-      collective.collective = Shown(event.collective);
-      if (collective.collective.empty()) collective.collective = KindOf(event.name);
-      collective.elements = event.message_elements.value_or(0);
-      collective.data_type = Shown(event.data_type);
-      collective.ranks = event.group_size.value_or(0);
-    }
-    trace_.kernels.push_back(kernel);
-  }
-
-  // "allreduce" from "ncclKernel_AllReduce_RING_LL_Sum_float(...)".
-  static std::string KindOf(const std::string& name) {
-    const std::string lower = Lower(name);
-    for (const char* kind : {"allreduce", "reducescatter", "allgather", "broadcast", "sendrecv"}) {
-      if (lower.find(kind) != std::string::npos) return kind;
-    }
-    return "other";
-  }
-
-  Trace trace_;
-  std::optional<double> base_;
-  std::unordered_map<std::string, std::size_t> names_;  // in Trace::nodes
-  std::unordered_map<std::int64_t, Moment> launches_;   // by correlation
-};
-
-// Receives the values that the JSON parser finds, so that no tree of the document is in memory. A
-// function that returns false stops the parser.
-class Collector {
- public:
-  using number_integer_t = Json::number_integer_t;
-  using number_unsigned_t = Json::number_unsigned_t;
-  using number_float_t = Json::number_float_t;
-  using string_t = Json::string_t;
-  using binary_t = Json::binary_t;
-
-  enum class End : std::uint8_t { kWhole, kNotJson, kTooDeep, kTooMany };
-
-  explicit Collector(BlockBuffer& text) : text_(text) {}
-
-  bool null() { return Scalar(); }
-  bool boolean(bool) { return Scalar(); }
-  bool number_integer(number_integer_t value) { return Integer(value); }
-  bool number_unsigned(number_unsigned_t value) {
-    if (value <= static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max())) {
-      return Integer(static_cast<std::int64_t>(value));
-    }
-    return number_float(static_cast<double>(value), "");
-  }
-  bool number_float(number_float_t value, const string_t&) {
-    if (InEvent()) SetNumber(value);
-    return Scalar();
-  }
-  bool string(string_t& value) {
-    if (InEvent()) SetText(value);
-    if (InArguments()) SetArgument(value);
-    return Scalar(false);
-  }
-  bool binary(binary_t&) { return true; }  // not in text
-  bool start_object(std::size_t) { return Open(true); }
-  bool start_array(std::size_t) { return Open(false); }
-  bool end_object() {
-    if (depth_ == kEvent) {
-      event_.elements = dims_.valid ? dims_.elements : 0;
-      if (!builder_.Add(event_)) return Stop(End::kTooMany);
-    }
-    return Close();
-  }
-  bool end_array() { return Close(); }
-  bool key(string_t& name) {
-    text_.Used();
-    levels_[depth_].key.assign(name, 0, kLongestName);
-    return true;
-  }
-  bool parse_error(std::size_t, const std::string&, const Json::exception&) {
-    return Stop(End::kNotJson);
-  }
-
-  End end() const { return is_object_ || end_ != End::kWhole ? end_ : End::kNotJson; }
-  Trace Finish() { return builder_.Finish(); }
-
- private:
-  // The number of open containers within an event: document, array and event.
-  static constexpr std::size_t kEvent = 3;
-  static constexpr std::size_t kArguments = kEvent + 1;
-  // The depth limit; lists of shapes are nested a few levels deep.
-  static constexpr std::size_t kDeepest = 64;
-
-  struct Level {
-    bool object = false;
-    std::size_t elements = 0;
-    std::string key;  // of an object: the last one
-  };
-  // The state while the event's "Input Dims" are read.
-  struct Dims {
-    bool valid = false;
-    std::int64_t elements = 1;
-  };
-
-  bool InEvent() const { return depth_ == kEvent && levels_[kEvent].object; }
-  bool InArguments() const {
-    return depth_ == kArguments && levels_[kEvent].object && levels_[kArguments].object &&
-           levels_[kEvent].key == "args";
-  }
-  // Whether the parser is in the sizes of the first input.
-  bool InFirstDims() const {
-    return depth_ == kArguments + 2 && levels_[kArguments].object &&
-           levels_[kArguments].key == "Input Dims" && levels_[kEvent].key == "args" &&
-           !levels_[kArguments + 1].object && levels_[kArguments + 1].elements == 0 &&
-           !levels_[kArguments + 2].object;
-  }
-
-  bool Stop(End end) {
-    end_ = end;
-    return false;
-  }
-  bool Open(bool object) {
-    text_.Used();
-    if (InFirstDims()) dims_ = {.valid = false, .elements = 0};
-    if (InArguments() && levels_[kArguments].key == "Input Dims") dims_ = Dims();
-    if (depth_ == kDeepest) return Stop(End::kTooDeep);
-    if (depth_ == 0) is_object_ = object;
-    ++depth_;
-    Level& level = levels_[depth_];
-    level.object = object;
-    level.elements = 0;
-    level.key.clear();
-    if (depth_ == kEvent) {
-      event_ = Event();
-      dims_ = Dims();
-    }
-    return true;
-  }
-  bool Close() {
-    text_.Used();
-    --depth_;
-    ++levels_[depth_].elements;
-    return true;
-  }
-  // Handles a scalar; `size`: it may be a size of an input.
-  bool Scalar(bool size = false) {
-    text_.Used();
-    if (!size && InFirstDims()) dims_ = {.valid = false, .elements = 0};
-    ++levels_[depth_].elements;
-    return true;
-  }
-  bool Integer(std::int64_t value) {
-    if (InEvent()) {
-      SetNumber(static_cast<double>(value));
-      if (levels_[kEvent].key == "tid") event_.thread = value;
-    } else if (InArguments()) {
-      SetArgument(value);
-    } else if (InFirstDims()) {
-      MultiplyDims(value);
-      return Scalar(true);
-    }
-    return Scalar();
-  }
-
-  void MultiplyDims(std::int64_t size) {
-    constexpr std::int64_t kMost = 1'000'000'000'000'000;
-    const bool possible = dims_.elements > 0 && size >= 1 && dims_.elements <= kMost / size;
-    dims_ = {.valid = possible, .elements = possible ? dims_.elements * size : 0};
-  }
-  void SetNumber(double value) {
-    const std::string& key = levels_[kEvent].key;
-    if (key == "ts") event_.start = value;
-    if (key == "dur") event_.duration = value;
-  }
-  void SetText(std::string& value) {
-    const std::string& key = levels_[kEvent].key;
-    if (key == "ph")
-      event_.phase = std::move(value);
-    else if (key == "cat")
-      event_.category = std::move(value);
-    else if (key == "name")
-      event_.name = std::move(value);
-  }
-  void SetArgument(std::int64_t value) {
-    const std::string& key = levels_[kArguments].key;
-    if (key == "Sequence number")
-      event_.sequence = value;
-    else if (key == "correlation")
-      event_.correlation = value;
-    else if (key == "In msg nelems")
-      event_.message_elements = value;
-    else if (key == "Group size")
-      event_.group_size = value;
-  }
-  void SetArgument(std::string& value) {
-    const std::string& key = levels_[kArguments].key;
-    if (key == "Collective name")
-      event_.collective = std::move(value);
-    else if (key == "dtype")
-      event_.data_type = std::move(value);
-  }
-
-  BlockBuffer& text_;
-  End end_ = End::kWhole;
-  bool is_object_ = false;
-  std::size_t depth_ = 0;  // containers that are open
-  std::array<Level, kDeepest + 1> levels_;
-  Event event_;
-  Dims dims_;
-  TraceBuilder builder_;
-};
-
 bool IsAllReduce(const TracedCollective& collective) {
-  std::string name = Lower(collective.collective);
+  std::string name = LowerCase(collective.collective);
   name.erase(std::remove(name.begin(), name.end(), '_'), name.end());
   return name.find("allreduce") != std::string::npos;
-}
-
-tl::unexpected<Diagnostics> TooMany(const std::string& file) {
-  return tl::unexpected(Diagnostics{
-      {"kineto.too-many",
-       {file, 0, 0},
-       fmt::format("the trace has more than {} events that are read, {} collectives or {} layers",
-                   kMostEvents, kMostCollectives, kMostLayers),
-       "trace fewer steps"}});
 }
 
 Time Duration(Moment from, Moment to) { return Time::FromPicoseconds(std::max(from, to) - from); }
@@ -461,7 +111,7 @@ class StepReader {
                   "the trace tells neither the parameters' sizes nor those of NCCL's collectives",
                   "name the model that was traced, --model NAME, or trace with record_shapes=True");
     }
-    if (groups.size() > kMostLayers) return TooMany(file_);
+    if (groups.size() > kMostKinetoLayers) return TooManyKinetoEvents(file_);
     Fill(groups);
     return std::move(step_);
   }
@@ -511,9 +161,13 @@ class StepReader {
     bool unsized = false;
     for (const Kernel& kernel : trace_.kernels) {
       if (!kernel.nccl() || kernel.launch < begin_ || kernel.launch >= end_) continue;
-      TracedCollective collective = trace_.collectives[static_cast<std::size_t>(kernel.collective)];
-      collective.start = Duration(begin_, kernel.start);
-      collective.duration = Duration(kernel.start, kernel.end);
+      const KinetoCollective& traced = trace_.collectives[static_cast<std::size_t>(kernel.collective)];
+      TracedCollective collective{.collective = traced.collective,
+                                  .elements = traced.elements,
+                                  .data_type = traced.data_type,
+                                  .ranks = traced.group_size,
+                                  .start = Duration(begin_, kernel.start),
+                                  .duration = Duration(kernel.start, kernel.end)};
       collective.gradients = IsAllReduce(collective) && kernel.launch >= backward_begin_ &&
                              kernel.launch <= backward_end;
       if (collective.gradients) {
@@ -728,32 +382,6 @@ class StepReader {
   TracedStep step_;
 };
 
-// A step that may be chosen.
-struct Candidate {
-  std::int64_t number;
-  Moment begin, end;
-};
-
-// A step lasts until the next one begins, and the last one as long as its annotation. Without
-// annotations it ends with the optimizer's annotation, or is the whole trace.
-std::vector<Candidate> StepsOf(const Trace& trace) {
-  std::vector<Candidate> steps;
-  for (std::size_t i = 0; i < trace.steps.size(); ++i) {
-    const bool last = i + 1 == trace.steps.size();
-    steps.push_back({trace.steps[i].number, trace.steps[i].start,
-                     last ? trace.steps[i].end : trace.steps[i + 1].start});
-  }
-  if (!steps.empty() || trace.operators.empty()) return steps;
-  Moment begin = trace.operators.front().start, end = begin;
-  for (const Operator& op : trace.operators) end = std::max(end, op.end);
-  for (const Annotation& update : trace.updates) {
-    steps.push_back({static_cast<std::int64_t>(steps.size()), begin, update.end});
-    begin = update.end;
-  }
-  if (steps.empty()) steps.push_back({0, begin, end});
-  return steps;
-}
-
 bool HasBackward(const Trace& trace, const Candidate& step) {
   return std::any_of(trace.operators.begin(), trace.operators.end(), [&step](const Operator& op) {
     return op.node >= 0 && op.start >= step.begin && op.start < step.end;
@@ -774,35 +402,11 @@ Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file
   const auto fail = [&](const char* code, std::string message, std::string hint) {
     return tl::unexpected(Diagnostics{{code, {file, 0, 0}, std::move(message), std::move(hint)}});
   };
-  constexpr std::size_t kLongestValue = std::size_t{16} << 20;
-  BlockBuffer text(blocks, kLongestValue);
-  Collector collector(text);
-  Collector::End end = Collector::End::kNotJson;
-  try {
-    std::istream stream(&text);
-    Json::sax_parse(stream, &collector);
-    end = collector.end();
-  } catch (const BlockBuffer::TooFarAhead&) {
-  }
-  switch (end) {
-    case Collector::End::kWhole:
-      break;
-    case Collector::End::kNotJson:
-      return fail("file.not-json", "this is not a trace in JSON, or it was cut off",
-                  "name what torch.profiler's export_chrome_trace wrote");
-    case Collector::End::kTooDeep:
-      return fail("json.too-deep", "brackets are nested deeper than those of a trace",
-                  "name what torch.profiler's export_chrome_trace wrote");
-    case Collector::End::kTooMany:
-      return TooMany(file);
-  }
-  const Trace trace = collector.Finish();
+  auto parsed = ReadKinetoTrace(blocks, file);
+  if (!parsed) return tl::unexpected(std::move(parsed.error()));
+  const Trace& trace = *parsed;
   std::vector<Candidate> candidates = StepsOf(trace);
-  if (candidates.empty()) {
-    return fail(
-        "kineto.no-step", "the trace has no annotation ProfilerStep#N, and no operators",
-        "trace CPU activities; with a schedule, call step() of the profiler after each step");
-  }
+  if (candidates.empty()) return NoKinetoStep(file);
   const auto read = [&](const Candidate& candidate) {
     auto traced =
         StepReader(trace, file, candidate.begin, candidate.end, sizes).Read(candidate.number);

@@ -141,6 +141,9 @@ program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptio
 //    divided into buckets, and zeroed at the start of every step. The weight gradient's matrix
 //    product adds to them in place (gradient accumulation fusion). For vectors and embedding
 //    tables, autograd makes a gradient that a kernel then adds.
+//  * Without no_sync every micro-batch reduces. Stage 0 reduces sums in place. Stage 1 keeps its
+//    reduced part apart and clears the buckets, as Apex's DistributedFusedAdam adds up its shards
+//    (contrib/optimizers/distributed_fused_adam.py).
 //  * Overlap: in the last micro-batch, a full bucket is scaled by 1 / ranks on the compute stream
 //    and reduced at once. Without overlap there is one bucket, reduced after the backward while
 //    nothing is computed.
@@ -199,8 +202,10 @@ program::Program LowerNanotron(const scenario::Scenario& scenario, const LowerOp
 //              parameters are all-gathered per bucket, in the order of the next forward, while
 //              later buckets update and while the next forward runs: a layer waits only for its
 //              own buckets. overlap: false puts reduction, update and all-gather one after the
-//              other. Stage 1 keeps full gradients and communicates once a step; stage 2 reduces
-//              every micro-batch and keeps the shard (accumulate_unsharded: as stage 1).
+//              other. Stage 1 keeps full gradients and communicates once a step (no_sync: false:
+//              as stage 2); stage 2 reduces every micro-batch and keeps the shard
+//              (accumulate_unsharded: as stage 1). Stage 0 with no_sync: false is stage 2 with one
+//              shard, the whole.
 //  stage 3     parameters are all-gathered in the compute type before a unit's forward and
 //              backward, at most `prefetch` units ahead, and freed after it; gradients as in stage
 //              2, per unit unless bucket_size is given. A unit is a layer; layers that share a

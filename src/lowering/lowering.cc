@@ -31,7 +31,9 @@ namespace stepcast::lowering {
 //  * In the last micro-batch, a hook per parameter copies its gradient into the bucket's slot,
 //    scaled by 1 / ranks. A full bucket is all-reduced on the process group's own stream. Buckets
 //    are launched strictly in order, and one communicator runs them one after the other.
-//  * Earlier micro-batches run under no_sync: gradients accumulate where they are.
+//  * Earlier micro-batches run under no_sync: gradients accumulate where they are. Without no_sync
+//    every backward reduces. A bucket then holds the mean of the earlier micro-batches, equal on all
+//    ranks, and the latest gradients; the mean of that over ranks is the sum of the means.
 //  * FP32 parameters with 16-bit precision run under autocast: every layer's matrices are cast
 //    before its forward, autograd keeps the copies for backward, and each gradient is cast up.
 //  * After the backward, the compute stream waits for each bucket in turn and copies its slots back
@@ -177,8 +179,17 @@ class Ddp final : public ShardingStrategy {
     if (!Reduces()) return;
     // A communication hook does its own division.
     const double ranks = hook_.active() ? 1 : static_cast<double>(plan::GradientRanks(plan_));
-    operations_.Copy(step_.compute(), "copy_to_bucket", buckets_.Slot(tensor),
-                     gradients_.range(tensor), 1.0 / ranks);
+    const Range slot = buckets_.Slot(tensor);
+    if (views_ && !plan_.data_parallel.no_sync && step_.micro_batch() > 0) {
+      // The earlier gradient is a view of the slot: autograd adds to it, and the reducer divides it
+      // in place (mark_variable_ready_dense).
+      operations_.Accumulate(step_.compute(), "accumulate_gradient", slot,
+                             gradients_.range(tensor));
+      if (!hook_.active()) operations_.Scale(step_.compute(), "divide_gradient", slot, 1.0 / ranks);
+    } else {
+      operations_.Copy(step_.compute(), "copy_to_bucket", slot, gradients_.range(tensor),
+                       1.0 / ranks);
+    }
     if (views_) gradients_.Release(tensor);
     if (!buckets_.Fill(tensor)) return;
     buckets_.Ready(buckets_.bucket_of(tensor));
@@ -226,7 +237,9 @@ class Ddp final : public ShardingStrategy {
   }
 
  private:
-  bool Reduces() const { return step_.last_micro_batch() && communicator_ != kNone; }
+  bool Reduces() const {
+    return (step_.last_micro_batch() || !plan_.data_parallel.no_sync) && communicator_ != kNone;
+  }
 
   // The buckets of a warm run, in launch order.
   std::vector<Bucket> BucketsOfModel() {

@@ -761,6 +761,36 @@ TEST(Ddp, ReducesBucketsInReadyOrder) {
                                       "all_reduce 2048"}));
 }
 
+// Three micro-batches without no_sync reduce the four buckets three times, and with it once. Stage
+// 1 of megatron reduce-scatters its one bucket in each and gathers the parameters once.
+TEST(Ddp, ReducesInEveryMicroBatchWithoutNoSync) {
+  const auto of = [](std::vector<std::string> overrides) {
+    overrides.push_back("training.gradient_accumulation=3");
+    const program::Program program = Lowered(kLayers, overrides);
+    const auto violations = program::Validate(program);
+    EXPECT_TRUE(violations.empty()) << Joined(overrides) << "\n" << violations.front();
+    return Collectives(program);
+  };
+  const std::vector<std::string> step = {"all_reduce 8206", "all_reduce 8206", "all_reduce 8206",
+                                         "all_reduce 2048"};
+  std::vector<std::string> three;
+  for (int i = 0; i < 3; ++i) three.insert(three.end(), step.begin(), step.end());
+  const std::string ddp = "data_parallel.framework=ddp";
+  const std::string size = "data_parallel.bucket_size=8 KiB";
+  const std::string each = "data_parallel.no_sync=false";
+  EXPECT_EQ(of({ddp, size}), step);
+  EXPECT_EQ(of({ddp, size, each}), three);
+  EXPECT_EQ(of({ddp, size, each, "data_parallel.gradient_as_bucket_view=true"}), three);
+  const auto lines = of({"data_parallel.framework=megatron", "data_parallel.zero_stage=1",
+                         "data_parallel.overlap=false", each});
+  const auto count = [&lines](const std::string& kind) {
+    return std::count_if(lines.begin(), lines.end(),
+                         [&](const std::string& line) { return line.starts_with(kind); });
+  };
+  EXPECT_EQ(count("reduce_scatter"), 3);
+  EXPECT_EQ(count("all_gather"), 1);
+}
+
 // Before torch 2, an explicit cap leaves the first bucket at 1 MiB: everything here fits in it.
 TEST(Ddp, KeepsTheSmallFirstBucketBeforeTorchTwo) {
   EXPECT_EQ(Collectives(

@@ -36,8 +36,9 @@ constexpr std::int64_t kBucketAlignment = 128;
 // The ranges that belong to a bucket of gradients, all with the same layout.
 struct BucketState {
   Range parameters;
-  Range optimizer;                                   // of this rank's shard
-  Pieces own;                                        // what lies in the shard
+  Range optimizer;  // of this rank's shard
+  Pieces own;       // what lies in the shard
+  Range earlier;    // the shard's gradients of earlier micro-batches, where each one reduces
   Index updated = kNone, gathered = kNone;           // events, distributed optimizer
   bool gather_sent = false, gather_awaited = false;  // in this step
   bool reduced = false;                              // in this step: its reduction is sent off
@@ -61,6 +62,7 @@ class Megatron final : public ShardingStrategy {
                 ProcessGroupsOf(plan_, step.rank(), model::ParameterGroup::kExperts)},
         has_expert_group_(plan::HasExpertGroup(plan_)),
         distributed_(plan_.data_parallel.zero_stage == 1),
+        reduces_each_(!plan_.data_parallel.no_sync && plan_.training.gradient_accumulation > 1),
         gathers_in_forward_(plan_.data_parallel.overlap_param_gather),
         aligns_reductions_(plan_.data_parallel.overlap && plan_.data_parallel.align_grad_reduce &&
                            step.stage().chunks().size() > 1),
@@ -98,14 +100,7 @@ class Megatron final : public ShardingStrategy {
       state.gather_sent = GathersInUpdate(state.chunk);
       state.gather_awaited = state.reduced = false;
     }
-    // All buckets are cleared by one memset.
-    Bytes written;
-    for (const GradientBucket& bucket : buckets_.all()) {
-      operations_.Writes(bucket.gradients);
-      written += bucket.gradients.size();
-    }
-    operations_.Traffic(Bytes(), written);
-    operations_.Run(step_.compute(), "zero_gradients");
+    ZeroGradients();
   }
 
   void BeginPass() override {
@@ -168,13 +163,13 @@ class Megatron final : public ShardingStrategy {
   void GradientReady(int tensor) override {
     if (made_[tensor].range) AddMade(tensor);
     dummies_.GradientReady(tensor);
-    if (!step_.completes(tensor) || !buckets_.reduces()) return;
+    if (!(reduces_each_ || step_.completes(tensor)) || !buckets_.reduces()) return;
     const bool full = buckets_.Fill(tensor);
     if (full && OverlapsReduction() && !aligns_reductions_) Reduce(buckets_.bucket_of(tensor));
   }
 
   void EndBackward() override {
-    if (!step_.last_pass()) return;
+    if (!step_.last_pass() && !reduces_each_) return;
     if (buckets_.reduces()) {
       for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
         if (plan_.data_parallel.overlap && !states_[bucket].reduced) Reduce(bucket);
@@ -183,7 +178,9 @@ class Megatron final : public ShardingStrategy {
         if (!states_[bucket].reduced) Reduce(bucket);
         buckets_.Await(bucket);
       }
+      if (reduces_each_) AddUpMicroBatches();
     }
+    if (!step_.last_pass()) return;
     tied_.AddUp(step_.compute(), [this](int tensor) { return buckets_.Slot(tensor).place; });
   }
 
@@ -225,6 +222,39 @@ class Megatron final : public ShardingStrategy {
            (step_.stage().stage() == 0 || step_.stage().chunks().size() > 1 ||
             !plan_.data_parallel.align_grad_reduce);
   }
+  // All buckets are cleared by one memset.
+  void ZeroGradients() {
+    Bytes written;
+    for (const GradientBucket& bucket : buckets_.all()) {
+      operations_.Writes(bucket.gradients);
+      written += bucket.gradients.size();
+    }
+    operations_.Traffic(Bytes(), written);
+    operations_.Run(step_.compute(), "zero_gradients");
+  }
+
+  // After the reductions of one of several micro-batches. All-reduced gradients add up where they
+  // are: they hold the mean of the earlier micro-batches, equal on all ranks, and the mean over
+  // ranks is the sum of the means. Of reduce-scattered ones only the rank's own part is reduced, so
+  // it is kept apart, and the buffers are cleared.
+  void AddUpMicroBatches() {
+    const bool first = step_.micro_batch() == 0, last = step_.last_pass();
+    for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+      states_[bucket].reduced = false;
+      const Range& earlier = states_[bucket].earlier;
+      if (!earlier) continue;
+      const Range& own = buckets_[bucket].own;
+      if (last) {
+        operations_.Accumulate(step_.compute(), "accumulate_gradient", own, earlier);
+      } else {
+        operations_.Accumulate(step_.compute(), "accumulate_gradient", earlier, own, !first);
+      }
+    }
+    if (last || !distributed_) return;
+    ZeroGradients();
+    reached_.assign(reached_.size(), false);
+  }
+
   // Whether the update sends the gather of this chunk's parameters.
   bool GathersInUpdate(std::size_t chunk) const { return updates_apart_ && chunk == 0; }
 
@@ -385,6 +415,12 @@ class Megatron final : public ShardingStrategy {
     operations_.Allocate(step_.compute(), state.parameters);
     operations_.Allocate(step_.compute(), bucket.gradients);
     if (!offload_.optimizer()) operations_.Allocate(step_.compute(), state.optimizer);
+    if (distributed_ && reduces_each_ && buckets_.reduces()) {
+      state.earlier =
+          operations_.AddShard(builder_.Named(bucket.name, "/earlier gradients"), laid.shard,
+                               GradientType(), Category::kGradient, laid.exact, laid.ranks);
+      operations_.Allocate(step_.compute(), state.earlier);
+    }
     if (!IsGathered(buckets_.size() - 1)) return;
     state.updated = builder_.AddEvent(builder_.Named(bucket.name, " updated"));
     state.gathered = builder_.AddEvent(builder_.Named(bucket.name, " gathered"));
@@ -575,6 +611,7 @@ class Megatron final : public ShardingStrategy {
   const std::array<ProcessGroups, 2> groups_;  // by model::ParameterGroup
   const bool has_expert_group_;
   const bool distributed_;
+  const bool reduces_each_;  // every one of several micro-batches
   const bool gathers_in_forward_;
   const bool aligns_reductions_;
   const MegatronAlignment alignment_;

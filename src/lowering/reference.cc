@@ -58,8 +58,7 @@ class Reference final : public ShardingStrategy {
         groups_(ProcessGroupsOf(plan_, step.rank())),
         stage_(groups_.shard.size() == 1 ? 0 : data_parallel_.zero_stage),
         sharded_parameters_(stage_ == 3),
-        keeps_full_gradients_(stage_ <= 1 || (data_parallel_.accumulate_unsharded &&
-                                              plan_.training.gradient_accumulation > 1)),
+        keeps_full_gradients_(KeepsFullGradients()),
         reduces_in_place_(!keeps_full_gradients_ && !data_parallel_.overlap &&
                           plan_.training.gradient_accumulation == 1),
         written_type_(plan::WrittenGradientType(plan_.training)),
@@ -227,6 +226,13 @@ class Reference final : public ShardingStrategy {
   }
 
  private:
+  // Whether gradients of the micro-batches add up whole on each rank, to be reduced once a step.
+  bool KeepsFullGradients() const {
+    const bool several = plan_.training.gradient_accumulation > 1;
+    if (stage_ > 1) return data_parallel_.accumulate_unsharded && several;
+    return data_parallel_.no_sync || !several || groups_.data.size() == 1;
+  }
+
   // The host issues a layer when the layer before is done, so that memory is allocated when it is
   // used.
   void LayerDone() { builder_.Record(step_.compute(), layer_done_); }

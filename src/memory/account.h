@@ -55,7 +55,7 @@ inline bool AnyFlush(const std::vector<DriverCallsAt>& calls) {
 // release (34 + 23 us), measured on an A100 by Prabhu et al. 2024, "vAttention" (arXiv 2405.04437,
 // table 3). Time per byte returned and allocated again: 7 ps (7.5 ms a GiB), the median over the
 // nine fit rows of published steps that flush; half of them lie between 1.3 and 9.6
-// (docs/decisions/allocator-flushes.md).
+// (docs/decisions.md).
 inline Time TimeOf(const DriverCalls& calls) {
   constexpr Time kAllocation = Microseconds(69), kFree = Microseconds(57);
   constexpr Time kByte = Picoseconds(7);

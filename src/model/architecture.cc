@@ -137,6 +137,25 @@ Architecture TypicalOf(Family family) {
   return a;
 }
 
+const Architecture* BiasedByDistance(const Architecture& architecture, bool of_encoder) {
+  for (std::size_t block = 0; block < architecture.pattern.size(); ++block) {
+    const bool encodes = static_cast<std::int64_t>(block) < architecture.encoder.layers;
+    const Architecture& kind =
+        architecture.kinds[static_cast<std::size_t>(architecture.pattern[block])];
+    if (encodes == of_encoder && kind.distance_buckets > 0) return &kind;
+  }
+  return nullptr;
+}
+
+bool AttendsBothWays(const Architecture& architecture) {
+  if (IsEncoder(architecture.family)) return true;
+  if (architecture.pattern.empty()) return false;
+  const auto first = architecture.pattern.begin() + architecture.encoder.layers;
+  return std::all_of(first, architecture.pattern.end(), [&architecture](int kind) {
+    return architecture.kinds[static_cast<std::size_t>(kind)].attends_both_ways;
+  });
+}
+
 Architecture OfKind(const Architecture& architecture, int kind) {
   if (kind < 0 || architecture.kinds.empty()) return architecture;
   Architecture block = architecture.kinds[static_cast<std::size_t>(kind)];
@@ -241,6 +260,8 @@ const char* Name(Activator activator) {
       return "geglu";
     case Activator::kSquaredRelu:
       return "squared_relu";
+    case Activator::kRelu:
+      return "relu";
   }
   return "";
 }

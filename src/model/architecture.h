@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/model/ends.h"
 #include "src/model/lora.h"
 #include "src/model/mixers.h"
 #include "src/model/tower.h"
@@ -61,6 +62,7 @@ enum class Activator : std::uint8_t {
   kSwiGlu,       // gated: two linear layers feed it
   kGeGlu,        // gated, with GELU instead of SiLU (Shazeer 2020, arXiv 2002.05202)
   kSquaredRelu,  // max(x, 0)^2 (So et al. 2021, arXiv 2109.08668)
+  kRelu,
 };
 constexpr bool IsGated(Activator activator) {
   return activator == Activator::kSwiGlu || activator == Activator::kGeGlu;
@@ -191,6 +193,22 @@ struct Architecture {
   std::int64_t further_tokens = 0;
   Lora lora{};  // training with adapters; all other parameters are frozen
 
+  // Every token attends to its whole sequence (encoders).
+  bool attends_both_ways = false;
+  bool key_without_bias = false;  // attention_bias is only for queries and values (Whisper)
+  // A trained number per head and bucket of distances is added to the scores; one table serves all
+  // blocks of a stack (T5, arXiv 1910.10683). 0: none.
+  std::int64_t distance_buckets = 0;
+  // Attention to rows of the encoder, after attention within the sequence.
+  CrossAttention cross{};
+  // Tokens of a sequence in this block; 0: those of the batch and `joined_rows` more.
+  std::int64_t own_length = 0;
+  std::int64_t joined_rows = 0;
+  // The products of the joined rows have weights of their own (Flux's double blocks).
+  bool two_streams = false;
+  Modulation modulation{};             // of the block; of a model: of its head
+  bool norms_without_weights = false;  // but those of queries, keys and cross-attention
+
   // Token mixer of the block. The fields above describe attention.
   Mixer mixer = Mixer::kAttention;
   std::int64_t value_size = 0;  // values of a head; 0: head_size
@@ -219,11 +237,20 @@ struct Architecture {
   std::vector<Architecture> kinds{};
   std::vector<int> pattern{};
   std::vector<Tower> towers{};
+  ValueInput input{};
+  Prediction prediction{};
+  Condition condition{};
+  TextRows text{};
+  Encoder encoder{};      // its blocks are the first of `pattern`
   int further_kind = -1;  // kind of the multi-token-prediction module; -1: the last block's
   // Module names of a family read from a file; null: those of `family`.
   std::shared_ptr<const DescribedFamily> described{};
 };
 
+// The first kind of the encoder's blocks, or of all others, with a table of distances; null: none.
+const Architecture* BiasedByDistance(const Architecture& architecture, bool of_encoder);
+// Whether every token attends to its whole sequence in all blocks that are not of `encoder`.
+bool AttendsBothWays(const Architecture& architecture);
 // The architecture of a block of this kind, or of all blocks if there are no kinds.
 Architecture OfKind(const Architecture& architecture, int kind);
 // The kind of the block with this index; -1: there are no kinds.

@@ -346,6 +346,113 @@ void CheckDescribedAttention(const Architecture& a, Faults& faults) {
   }
 }
 
+void CheckCross(const Architecture& a, Faults& faults) {
+  const CrossAttention& cross = a.cross;
+  if (!cross.exists()) return;
+  if (cross.heads % cross.kv_heads != 0) {
+    faults.Add("mixers",
+               fmt::format("kv_heads must divide heads: {} and {}", cross.kv_heads, cross.heads),
+               "each key-value head serves the same number of query heads");
+  }
+  if (cross.head > kMostWidth / cross.heads) {
+    faults.Add("mixers", fmt::format("heads x head must be at most {}: {} x {}", kMostWidth,
+                                     cross.heads, cross.head));
+    return;
+  }
+  faults.Matrix("mixers", std::max(a.hidden, cross.width), cross.heads * cross.head);
+}
+
+// The condition, and the text's rows.
+void CheckDiffusion(const Architecture& a, Faults& faults) {
+  const auto any = [&a](const auto& has) {
+    return std::any_of(a.kinds.begin(), a.kinds.end(), has);
+  };
+  if (!a.condition.exists()) {
+    if (a.text.exists() || a.norms_without_weights || any([](const Architecture& kind) {
+          return kind.two_streams || kind.parallel_residual_norms > 0;
+        })) {
+      faults.Add("condition",
+                 "text, two_streams, beside_mixer and norms without weights are modelled only in "
+                 "diffusion models",
+                 "write 'condition: {time: 256}', or leave them out");
+    }
+    return;
+  }
+  if (!a.input.exists() || a.prediction.target != Target::kValues || a.prediction.count == 0) {
+    faults.Add("condition", "a model with a condition reads and predicts numbers",
+               "write 'input: {values: 64}' and 'output: {kind: values, count: 64}'");
+  }
+  if (any([](const Architecture& kind) {
+        return kind.mixer != Mixer::kAttention || kind.latent.exists() ||
+               kind.shared_key.exists() || kind.feed_forward == 0 || kind.experts.exist();
+      })) {
+    faults.Add("blocks",
+               "a block of a diffusion model has attention and a dense feed-forward layer",
+               "write 'blocks: {A: [attention, mlp]}'");
+  }
+  if (any([&a](const Architecture& kind) {
+        return kind.two_streams &&
+               (!a.text.joined || kind.cross.exists() || IsGated(kind.activator) ||
+                kind.output_gate != OutputGate::kNone || kind.parallel_residual_norms > 0);
+      })) {
+    faults.Add("blocks",
+               "the second of two streams is joined text, in blocks of plain attention and a "
+               "feed-forward layer without a gate after it",
+               "write 'text: {values: 4096, tokens: 512, joined: true}'");
+  }
+  if (any([&a](const Architecture& kind) {
+        return kind.cross.exists() && (!a.text.exists() || a.text.joined);
+      })) {
+    faults.Add("blocks", "cross-attention needs text to read",
+               "write 'text: {values: 4096, tokens: 512}'");
+  }
+}
+
+// Inputs and predictions other than words, and the encoder before a decoder.
+void CheckEnds(const Architecture& a, Faults& faults) {
+  for (const ValueInput& input : {a.input, a.encoder.input}) {
+    if (!input.exists()) continue;
+    faults.Matrix("input", input.values, input.taps);
+    faults.Matrix("input", a.hidden, std::max(input.values, a.hidden) * input.taps);
+    if (input.positions > 0) faults.Matrix("input", input.positions, a.hidden);
+  }
+  if (a.encoder.input.positions > 0 && a.encoder.tokens > a.encoder.input.positions) {
+    faults.Add("encoder",
+               fmt::format("the encoder has {} positions, but sequences of {} tokens",
+                           a.encoder.input.positions, a.encoder.tokens),
+               "write fewer tokens");
+  }
+  if (a.encoder.exists() && a.input.exists()) {
+    faults.Add("encoder", "a decoder with an encoder reads words, but the model has an input",
+               "write the input under 'encoder'");
+  }
+  CheckDiffusion(a, faults);
+  const bool words = !a.input.exists() && a.prediction.target == Target::kWords;
+  const bool plain = a.streams == 0 && a.residual_bank == 0 && a.layer_input == 0;
+  if (!plain && (!words || a.encoder.exists())) {
+    faults.Add("output",
+               "streams, residual_bank and layer_input are modelled only in decoders of words",
+               "leave them out");
+  }
+  if (a.further_tokens > 0 && (!words || a.encoder.exists())) {
+    faults.Add("mtp",
+               "a module that predicts a further token is modelled only in decoders of words",
+               "leave mtp out");
+  }
+  if (!a.towers.empty() && (!words || a.encoder.exists())) {
+    faults.Add("towers", "a tower is modelled only before a decoder of words without an encoder",
+               "leave towers out");
+  }
+  if (words) return;
+  if (a.tie_embeddings || a.head_bias || a.logit_cap > 0) {
+    faults.Add("output",
+               "only a head that predicts words has tied embeddings, lm_head_bias and "
+               "final_logit_softcapping",
+               "leave them out");
+  }
+  if (a.prediction.count > 0) faults.Matrix("output", a.prediction.count, a.hidden);
+}
+
 void CheckRecurrent(const Architecture& a, Faults& faults) {
   if (a.mixer == Mixer::kDelta) {
     const DeltaRule& delta = a.delta;
@@ -420,10 +527,12 @@ std::vector<ArchitectureFault> CheckDescribed(const Architecture& a) {
   Faults faults;
   bool counts = faults.Within("pattern", a.layers, kMostLayers);
   counts &= faults.Within("hidden_size", a.hidden, kMostWidth);
-  counts &= faults.Within("vocab_size", a.vocabulary, kMostVocabulary);
+  if (!a.input.exists()) counts &= faults.Within("vocab_size", a.vocabulary, kMostVocabulary);
   if (!counts) return faults.Take();
+  CheckEnds(a, faults);
   for (const Architecture& kind : a.kinds) {
     if (kind.mixer == Mixer::kAttention) CheckDescribedAttention(kind, faults);
+    CheckCross(kind, faults);
     CheckRecurrent(kind, faults);
     CheckDescribedFeedForward(kind, faults);
   }
@@ -442,7 +551,7 @@ std::vector<ArchitectureFault> CheckDescribed(const Architecture& a) {
     faults.Add("lm_head_bias", "a head with tied word embeddings has no bias of its own",
                "leave lm_head_bias out, or write 'tie_word_embeddings: false'");
   }
-  faults.Matrix("vocab_size", a.vocabulary, a.hidden);
+  if (a.vocabulary > 0) faults.Matrix("vocab_size", a.vocabulary, a.hidden);
   return faults.Take();
 }
 
@@ -524,6 +633,11 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
 
 std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
   Faults faults;
+  if (a.encoder.exists() || a.input.exists() || a.prediction.target != Target::kWords) {
+    faults.Add("targets", "adapters are modelled only in decoders of words without an encoder",
+               "train all parameters");
+    return faults.Take();
+  }
   if (IsEncoder(a.family)) {
     faults.Add(
         "targets",

@@ -17,17 +17,6 @@ namespace {
 
 using Value = LayerTape::Value;
 
-// The counts of a long sequence's score matrix can exceed 64 bits. Such a batch fits nowhere, so
-// its exact count does not matter. These bounds leave room for sums over all layers.
-constexpr std::int64_t kMostFlops = std::int64_t{1} << 58;
-constexpr std::int64_t kMostScoreBytes = std::int64_t{1} << 47;
-
-std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
-  std::int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) return most;
-  return std::min(product, most);
-}
-
 std::int64_t Flops(std::int64_t a, std::int64_t b) { return Capped(a, b, kMostFlops); }
 Bytes ScoreBytes(std::int64_t a, std::int64_t b) { return Bytes(Capped(a, b, kMostScoreBytes)); }
 
@@ -64,6 +53,15 @@ LayerOperators::Block LayerOperators::OfEachDocument(std::int64_t queries, std::
 }
 
 LayerOperators::Block LayerOperators::WholeDocuments(const AttentionShape& shape) const {
+  if (shape.context > 0) {
+    const std::int64_t queries = options_.sequence_length, sequences = options_.micro_batch_size;
+    return {.queries = queries,
+            .visible = shape.context,
+            .causal = false,
+            .rows = sequences * queries,
+            .key_rows = sequences * shape.context,
+            .seen_twice = Flops(sequences, 2 * queries * shape.context)};
+  }
   // The triangle below the diagonal of s x s, minus the triangle before the window. Both are
   // counted as half squares, the usual convention for a causal mask.
   const auto visible = [&](std::int64_t s) {
@@ -196,15 +194,16 @@ Kernel LayerOperators::FlashKernel(std::string name, const AttentionShape& shape
   // the values.
   const std::int64_t width = shape.heads * (shape.head_size + shape.values());
   const std::int64_t of_model = width - shape.heads * shape.value_filling;
+  const std::int64_t documents = shape.context > 0 ? options_.micro_batch_size : Documents();
   return {.name = std::move(name),
           .kind = KernelKind::kAttention,
           .data_type = element_,
-          .batch = Documents() * shape.heads,
+          .batch = documents * shape.heads,
           .m = block.queries,
           .n = block.visible,
           // The mean of both widths gives the same number of FLOPs.
           .k = (shape.head_size + shape.values()) / 2,
-          .key_heads = Documents() * shape.kv_heads,
+          .key_heads = documents * shape.kv_heads,
           .flops = Flops(width, block.seen_twice),
           .model_flops =
               Flops(2, Flops(of_model, shape.causal ? block.seen_twice : block.seen_twice / 2)),
@@ -287,25 +286,27 @@ void LayerOperators::Deliver(const Core& core, std::string_view module, const Pi
   tape_->Deliver(core.value, gradients[2].value);
 }
 
-// An s x n product over k for each head; `n` and `k` are the sequence or the size of the heads.
-Kernel LayerOperators::ScoreProduct(std::string name, const AttentionShape& shape,
-                                    std::int64_t size, std::int64_t n, std::int64_t k,
-                                    ProductLayout layout) const {
-  const std::int64_t s = options_.sequence_length;
+// An m x n product over k for each head: the queries, the keys and the size of the heads, in some
+// order.
+Kernel LayerOperators::ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t m,
+                                    std::int64_t n, std::int64_t k, ProductLayout layout) const {
   const std::int64_t batch = options_.micro_batch_size * shape.heads;
+  const std::int64_t queries = options_.sequence_length;
+  const std::int64_t keys = shape.context > 0 ? shape.context : queries;
+  const std::int64_t size = layout == ProductLayout::kForward ? k : n;
   const std::int64_t pair = Flops(batch, 2 * size);
   return {.name = std::move(name),
           .kind = KernelKind::kGemm,
           .data_type = element_,
           .batch = batch,
-          .m = s,
+          .m = m,
           .n = n,
           .k = k,
           .layout = layout,
-          .flops = Flops(pair, s * s),
+          .flops = Flops(pair, queries * keys),
           .model_flops = Flops(pair, CountedPairs(shape)),
-          .read = ScoreBytes(batch * element_size_, s * k + k * n),
-          .written = ScoreBytes(batch * element_size_, s * n)};
+          .read = ScoreBytes(batch * element_size_, m * k + k * n),
+          .written = ScoreBytes(batch * element_size_, m * n)};
 }
 
 LayerOperators::CappedScores LayerOperators::CapScores(std::string_view module, Value raw,
@@ -364,6 +365,7 @@ class LayerOperators::ScoreMatrixCore {
   Value Scale(Value scores);
   Value Mask(Value scores);
   Value UpcastScaleMask(Value scores);
+  Value AddDistances(Value scores);
   Value AddSinks(Value scores);
   Value Softmax(Value scores);
   Value CastTo16Bits(Value weights);
@@ -377,9 +379,10 @@ class LayerOperators::ScoreMatrixCore {
   Value SinksGradient(Value d_scores) const;
   Value UpcastScaleMaskGradient(Value d_scores) const;
   Value RawGradient(Value d_scores) const;
-  // One of the gradients of the core's operands: a product with `from`.
-  Value OperandGradient(std::string_view suffix, Value operand, std::int64_t size,
-                        ProductLayout layout, Value from) const;
+  // One of the gradients of the core's operands: a product with `from` over `k` tokens, for `rows`
+  // tokens.
+  Value OperandGradient(std::string_view suffix, Value operand, std::int64_t rows,
+                        std::int64_t size, std::int64_t k, ProductLayout layout, Value from) const;
 
   LayerOperators* operators_;
   LayerTape* tape_;
@@ -387,6 +390,7 @@ class LayerOperators::ScoreMatrixCore {
   std::string_view module_;
   AttentionShape shape_;
   std::int64_t s_ = 0;       // tokens of a sequence
+  std::int64_t keys_ = 0;    // that each of them sees
   std::int64_t scores_ = 0;  // of the micro-batch
   // All scores in the activations' type and in FP32, and a dropout's mask of them.
   Bytes matrix_, wide_, mask_bytes_;
@@ -413,11 +417,12 @@ LayerOperators::ScoreMatrixCore::ScoreMatrixCore(LayerOperators& operators, cons
       core_(core),
       module_(module),
       shape_(shape),
-      s_(operators.options_.sequence_length) {
+      s_(operators.options_.sequence_length),
+      keys_(shape.context > 0 ? shape.context : s_) {
   const WorkOptions& options = operators.options_;
   const std::int64_t heads = options.micro_batch_size * shape.heads;
   const std::int64_t element_size = operators.element_size_;
-  scores_ = Flops(heads, s_ * s_);
+  scores_ = Flops(heads, s_ * keys_);
   matrix_ = ScoreBytes(scores_, element_size);
   wide_ = ScoreBytes(scores_, kFp32Size);
   mask_bytes_ = ScoreBytes(scores_, kMaskSize);
@@ -428,7 +433,7 @@ LayerOperators::ScoreMatrixCore::ScoreMatrixCore(LayerOperators& operators, cons
                         (options.attention == Attention::kMathFp32 ||
                          (options.autocast && options.attention == Attention::kMath)));
   compiled_ = options.compiled && !asks_fused && !fp32_;
-  scales_ = !shape.causal && !asks_fused && !compiled_;
+  scales_ = !shape.causal && !asks_fused && !compiled_ && shape.scaled;
 }
 
 Bytes LayerOperators::ScoreMatrixCore::ReadBySoftmax() const {
@@ -445,7 +450,9 @@ Operand LayerOperators::ScoreMatrixCore::Record() {
     scores = caps_->capped;
   }
   if (scales_) scores = Scale(scores);
-  if (stepwise_) {
+  if (shape_.biased) {
+    scores = AddDistances(scores);
+  } else if (stepwise_) {
     scores = UpcastScaleMask(scores);
   } else if (!fused_ && !compiled_) {
     scores = Mask(scores);
@@ -466,7 +473,7 @@ Operand LayerOperators::ScoreMatrixCore::Record() {
 Value LayerOperators::ScoreMatrixCore::RunScores() {
   const std::int64_t d = shape_.head_size;
   const Value raw = MakeValue(".scores output", matrix_);
-  tape_->Run(operators_->ScoreProduct(Joined(module_, ".scores"), shape_, d, s_, d,
+  tape_->Run(operators_->ScoreProduct(Joined(module_, ".scores"), shape_, s_, keys_, d,
                                       ProductLayout::kForward),
              {core_.query, core_.key}, {raw});
   return raw;
@@ -482,6 +489,12 @@ Value LayerOperators::ScoreMatrixCore::Mask(Value scores) {
   const Value masked = MakeValue(".mask output", matrix_);
   tape_->Run(OverScores(".mask", 1, matrix_, matrix_), {scores}, {masked});
   return masked;
+}
+
+// In place, as `scores += position_bias`, which includes the mask.
+Value LayerOperators::ScoreMatrixCore::AddDistances(Value scores) {
+  tape_->Run(OverScores(".distances", 1, 2 * matrix_, matrix_), {scores}, {scores});
+  return scores;
 }
 
 Value LayerOperators::ScoreMatrixCore::UpcastScaleMask(Value scores) {
@@ -542,7 +555,7 @@ Operand LayerOperators::ScoreMatrixCore::MultiplyValues(Value weights) {
   const std::int64_t v = shape_.values();
   const Operand y =
       operators_->Make(Joined(module_, " output"), shape_.heads * v, operators_->tokens_);
-  tape_->Run(operators_->ScoreProduct(Joined(module_, ".values"), shape_, v, v, s_,
+  tape_->Run(operators_->ScoreProduct(Joined(module_, ".values"), shape_, s_, v, keys_,
                                       ProductLayout::kInputGradient),
              {weights, core_.value}, {y.value});
   return y;
@@ -552,21 +565,21 @@ void LayerOperators::ScoreMatrixCore::RunBackward() const {
   const std::int64_t d = shape_.head_size;
   const Value dy = tape_->GradientOf(y_.value);
   const Value d_weights = WeightsGradient(dy);
-  const Value dv = OperandGradient(".values.dgrad", core_.value, shape_.values(),
+  const Value dv = OperandGradient(".values.dgrad", core_.value, keys_, shape_.values(), s_,
                                    ProductLayout::kWeightGradient, dy);
   const Value d_raw = RawGradient(SoftmaxGradient(d_weights));
-  const Value dq =
-      OperandGradient(".scores.dgrad_query", core_.query, d, ProductLayout::kInputGradient, d_raw);
-  const Value dk =
-      OperandGradient(".scores.dgrad_key", core_.key, d, ProductLayout::kWeightGradient, d_raw);
+  const Value dq = OperandGradient(".scores.dgrad_query", core_.query, s_, d, keys_,
+                                   ProductLayout::kInputGradient, d_raw);
+  const Value dk = OperandGradient(".scores.dgrad_key", core_.key, keys_, d, s_,
+                                   ProductLayout::kWeightGradient, d_raw);
   operators_->Deliver(core_, module_, {dq, dk, dv}, 3 * operators_->Size(y_));
 }
 
 Value LayerOperators::ScoreMatrixCore::WeightsGradient(Value dy) const {
   const std::int64_t v = shape_.values();
   const Value d_weights = tape_->MakeGradient(weights_);
-  tape_->RunBackward(operators_->ScoreProduct(Joined(module_, ".values.dgrad_weights"), shape_, v,
-                                              s_, v, ProductLayout::kForward),
+  tape_->RunBackward(operators_->ScoreProduct(Joined(module_, ".values.dgrad_weights"), shape_, s_,
+                                              keys_, v, ProductLayout::kForward),
                      {dy}, {d_weights});
   return d_weights;
 }
@@ -595,6 +608,10 @@ Value LayerOperators::ScoreMatrixCore::SoftmaxGradient(Value d_weights) const {
 
 Value LayerOperators::ScoreMatrixCore::RawGradient(Value d_scores) const {
   if (has_sinks_kernels()) d_scores = SinksGradient(d_scores);
+  if (shape_.biased) {
+    // Added to the sum of the blocks before.
+    tape_->RunBackward(OverScores(".distances.grad.add", 1, 2 * matrix_, matrix_), {d_scores}, {});
+  }
   if (scales_) {
     const Value d_raw = tape_->MakeGradient(raw_);
     tape_->RunBackward(OverScores(".scale.dgrad", 1, matrix_, matrix_), {d_scores}, {d_raw});
@@ -624,12 +641,13 @@ Value LayerOperators::ScoreMatrixCore::UpcastScaleMaskGradient(Value d_scores) c
 
 // With one fused operand, its three gradients have one size, and a copy joins them.
 Value LayerOperators::ScoreMatrixCore::OperandGradient(std::string_view suffix, Value operand,
-                                                       std::int64_t size, ProductLayout layout,
+                                                       std::int64_t rows, std::int64_t size,
+                                                       std::int64_t k, ProductLayout layout,
                                                        Value from) const {
   const Value gradient =
       core_.fused ? tape_->MakeScratch(operators_->Size(y_)) : tape_->MakeGradient(operand);
   tape_->RunBackward(
-      operators_->ScoreProduct(Joined(module_, suffix), shape_, size, size, s_, layout), {from},
+      operators_->ScoreProduct(Joined(module_, suffix), shape_, rows, size, k, layout), {from},
       {gradient});
   return gradient;
 }

@@ -72,6 +72,7 @@ struct Layer {
   bool experts = false;         // a block whose feed-forward is a mixture of experts
   bool full_attention = false;  // a block with full attention in a model where others have a window
   int block_kind = -1;          // for a block: its index in Architecture::kinds; -1: it has none
+  bool ends_encoder = false;    // the last block of an encoder before a decoder, with its norm
   int listed = 0;               // for a layer list: the index of its entry
 };
 

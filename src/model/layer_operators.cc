@@ -16,7 +16,7 @@ using Value = LayerTape::Value;
 // Floating-point operations per element of memory-bound kernels. They matter only for a device with
 // little arithmetic for its bandwidth.
 constexpr std::int64_t kNormFlops = 7, kRotaryFlops = 3, kGeluFlops = 9, kSiluFlops = 5,
-                       kSquaredReluFlops = 2, kTanhFlops = 5, kSigmoidFlops = 4;
+                       kSquaredReluFlops = 2, kReluFlops = 1, kTanhFlops = 5, kSigmoidFlops = 4;
 
 }  // namespace
 
@@ -448,6 +448,10 @@ Operand LayerOperators::Gelu(Operand x, std::string_view module) {
 
 Operand LayerOperators::Silu(Operand x, std::string_view module) {
   return Elementwise(x, module, kSiluFlops);
+}
+
+Operand LayerOperators::Relu(Operand x, std::string_view module) {
+  return Elementwise(x, module, kReluFlops, true);
 }
 
 Operand LayerOperators::Tanh(Operand x, std::string_view module) {

@@ -94,6 +94,12 @@ struct AttentionShape {
   ModulePositions sink_positions{};
   // Scores are soft-capped: divided by a constant, tanh, times the constant.
   bool capped = false;
+  // Cross-attention: keys of one sequence, all of which every query sees; 0: the sequence's own.
+  std::int64_t context = 0;
+  // A number for each score is added instead of a mask, and its gradient is summed over all blocks
+  // (transformers, models/t5/modeling_t5.py). Only for MathAttention.
+  bool biased = false;
+  bool scaled = true;  // scores are divided by the root of head_size
 
   std::int64_t values() const { return value_size > 0 ? value_size : head_size; }
 };
@@ -211,6 +217,32 @@ class LayerOperators {
 
   // Input values from outside the model, such as pixels, without a gradient.
   Operand Values(std::string_view name, std::int64_t width, std::int64_t tokens);
+  // Rows that another layer keeps. This layer's gradient of them is added to the sum of all
+  // blocks'.
+  Operand Context(std::string_view name, std::int64_t width, std::int64_t tokens);
+  // A convolution over `taps` neighboring rows of a sequence, one for each of `tokens` output rows.
+  // It costs what a product of all these numbers does.
+  Operand Convolution(Operand x, std::string_view module, std::int64_t out, std::int64_t taps,
+                      std::int64_t tokens, ModulePositions parameters);
+  // x after `rows` trained rows, at the beginning of each sequence of the batch.
+  Operand PutRowsBefore(Operand x, std::string_view module, std::int64_t rows, int weight);
+  // The first `first` of x's rows, and all others, as views. Backward copies their gradients into
+  // one, unless the two are separate tensors anyway (`copies` is false).
+  std::array<Operand, 2> DivideRows(const Operand& x, std::string_view name, std::int64_t first,
+                                    bool copies);
+  // The inverse. Without `copies`, the two stay separate tensors.
+  Operand JoinRows(const std::array<Operand, 2>& parts, std::string_view name, bool copies);
+  // x times one of each sample's vectors plus another one; keeps x. `vectors`: all of a block's.
+  Operand Modulate(Operand x, Operand vectors, std::string_view name);
+  // x plus the branch times one of each sample's vectors; keeps the branch.
+  Operand GatedAdd(Operand x, Operand branch, Operand vectors, std::string_view name);
+  // The mean of each sequence's rows.
+  Operand MeanOfTokens(Operand x, std::string_view module, std::int64_t sequences);
+  // The mean of the squared differences to numbers from outside the model. Keeps both.
+  void SquaredError(Operand x, std::string_view module);
+  // A table of numbers by head and distance, expanded to one number for each score of the batch,
+  // which all blocks of a stack read. Keeps the result.
+  void Distances(std::string_view module, std::int64_t heads, std::int64_t buckets, int weight);
   // x with `rows` replacing as many of its own rows.
   Operand ReplaceRows(Operand x, Operand rows, std::string_view name);
   // Concatenates the features of both.
@@ -231,6 +263,7 @@ class LayerOperators {
   Operand Multiply(Operand x, Operand y, std::string_view name);  // keeps both
   Operand Gelu(Operand x, std::string_view module);     // keeps x; NewGELU keeps four values
   Operand Silu(Operand x, std::string_view module);     // keeps x
+  Operand Relu(Operand x, std::string_view module);     // keeps its result
   Operand Tanh(Operand x, std::string_view module);     // keeps its result
   Operand Sigmoid(Operand x, std::string_view module);  // keeps its result
   // Multiplies each token's row of x by the token's number; keeps both.
@@ -324,9 +357,10 @@ class LayerOperators {
 
   Kernel Gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
               ProductLayout layout = ProductLayout::kForward) const;
-  // One product of an attention core with separate kernels; `size` is that of its heads.
-  Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t size,
-                      std::int64_t n, std::int64_t k, ProductLayout layout) const;
+  // One product of an attention core with separate kernels. The size of its heads is `k` in the
+  // forward layout, else `n`.
+  Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t m, std::int64_t n,
+                      std::int64_t k, ProductLayout layout) const;
   Kernel Memory(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
   // Marks the kernel's access as eager PyTorch's, unless compiled.
   Kernel Eager(Access access, Kernel kernel) const {

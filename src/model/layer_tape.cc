@@ -26,11 +26,22 @@ LayerTape::Value LayerTape::Alias(Value value) {
   return alias;
 }
 
+LayerTape::Value LayerTape::Outside(std::string name, Bytes bytes) {
+  const Value value = Make(std::move(name), bytes);
+  variables_[value].outside = true;
+  return value;
+}
+
 void LayerTape::Keep(Value value) {
   const Value of = variables_[value].alias_of;
   const Value kept = of == kNoValue ? value : of;
+  if (frozen_ || variables_[kept].outside) return;
   variables_[kept].kept = true;
   kept_for_.emplace_back(kept, differentiate_.size());  // an operator keeps, then says how it ends
+}
+
+void LayerTape::KeepForOthers(Value value) {
+  variables_[value].kept = variables_[value].for_others = true;
 }
 
 void LayerTape::Register(Value value, std::string name) {
@@ -95,6 +106,7 @@ void LayerTape::CommunicateBackward(const Collective& collective, Piece source, 
 }
 
 void LayerTape::OnBackward(std::function<void()> differentiate) {
+  if (frozen_) return;
   differentiate_.push_back({std::move(differentiate), lane_});
 }
 
@@ -167,7 +179,7 @@ std::vector<Bytes> LayerTape::Peak(std::span<const Recorded> list, const Counted
 
   std::vector<Bytes> change(list.size() + 1);
   for (std::size_t v = 0; v < lives.size(); ++v) {
-    if (lives[v].first < 0 || !counted(static_cast<Value>(v))) continue;
+    if (lives[v].first < 0 || variables_[v].outside || !counted(static_cast<Value>(v))) continue;
     change[lives[v].first] += variables_[v].bytes;
     change[std::min(lives[v].last + 1, end)] -= variables_[v].bytes;
   }
@@ -182,7 +194,8 @@ std::vector<Bytes> LayerTape::Peak(std::span<const Recorded> list, const Counted
   std::vector<Bytes> tensors;
   for (std::size_t v = 0; v < lives.size(); ++v) {
     const bool there = lives[v].first >= 0 && lives[v].first <= peak && lives[v].last >= peak;
-    if (there && variables_[v].bytes > Bytes() && counted(static_cast<Value>(v))) {
+    if (there && !variables_[v].outside && variables_[v].bytes > Bytes() &&
+        counted(static_cast<Value>(v))) {
       tensors.push_back(variables_[v].bytes);
     }
   }

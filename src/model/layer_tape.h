@@ -57,8 +57,12 @@ class LayerTape {
   // The layer's input, if it has one. It exists before the first kernel. Call at most once.
   Value Input(std::string name, Bytes bytes);
   Value Make(std::string name, Bytes bytes);
+  // A value that another layer keeps and this layer reads. It does not count here.
+  Value Outside(std::string name, Bytes bytes);
   // Backward needs the value: it stays until the end of the layer's backward.
   void Keep(Value value);
+  // The same for a value that other layers read, whatever this layer's backward needs.
+  void KeepForOthers(Value value);
   // The same tensor under another name, with a separate gradient.
   Value Alias(Value value);
 
@@ -89,6 +93,11 @@ class LayerTape {
   // operator copied to it. For sizes that the host must know.
   void AwaitOnHost(Value value) { awaited_on_host_ = value; }
   void OnBackward(std::function<void()> differentiate);
+
+  // The operators between the two calls are frozen and read nothing that is trained: they have no
+  // backward and keep nothing.
+  void BeginFrozen() { frozen_ = true; }
+  void EndFrozen() { frozen_ = false; }
 
   // The operators between the two calls, and their gradients, run on a stream beside the compute
   // stream, as autograd does it. Each stream waits for the other if they use the same value, and a
@@ -150,6 +159,8 @@ class LayerTape {
     Bytes bytes;
     bool kept = false;
     bool registered = false;
+    bool outside = false;
+    bool for_others = false;
     // First and last forward operator that writes it; -1: the layer's input, or not of the forward.
     int first_writer = -1, writer = -1;
     Value gradient = kNoValue;
@@ -270,6 +281,7 @@ class LayerTape {
   std::vector<Recorded> backward_;
   Module module_ = Module::kNone;  // module of the next operator
   bool whole_ = false;             // until EndWhole
+  bool frozen_ = false;            // until EndFrozen
   Value awaited_on_host_ = kNoValue;
   static constexpr std::size_t kLanes = 2;
   std::uint8_t lane_ = 0;  // lane of the next operator

@@ -10,7 +10,10 @@ void LayerTape::DropGradientOfInput() {
   std::vector<Recorded> needed;
   for (std::size_t i = backward_.size(); i-- > 0;) {
     const Recorded& recorded = backward_[i];
-    bool needs = !recorded.operation.gradients.empty();
+    // A kernel that writes no value adds to a gradient that a later one completes.
+    bool needs =
+        !recorded.operation.gradients.empty() ||
+        (recorded.use.reads == recorded.use.count && !recorded.operation.parameters.empty());
     for (std::size_t u = recorded.use.reads; u < recorded.use.count; ++u) {
       needs = needs || wanted[recorded.use.values[u]] != 0;
     }
@@ -21,7 +24,7 @@ void LayerTape::DropGradientOfInput() {
   }
   std::reverse(needed.begin(), needed.end());
   backward_ = std::move(needed);
-  for (Variable& variable : variables_) variable.kept = false;
+  for (Variable& variable : variables_) variable.kept = variable.for_others;
   // Kernels that an operator runs only for itself do not state which kept tensors they read.
   for (const auto& [value, operation] : kept_for_) {
     if (used[operation] != 0 || wanted[value] != 0) variables_[value].kept = true;
@@ -34,6 +37,7 @@ void LayerTape::KeepInputs(const RecomputedModules& modules) {
     if (!modules.Has(recorded.module)) continue;
     for (std::size_t u = 0; u < recorded.use.reads; ++u) {
       Variable& variable = variables_[recorded.use.values[u]];
+      if (variable.outside) continue;
       if (variable.writer < 0 || !modules.Has(forward_[variable.writer].module)) {
         variable.kept = true;
       }

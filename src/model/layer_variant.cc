@@ -54,6 +54,10 @@ std::vector<LayerVariant> VariantsOf(const Architecture& architecture, const Wor
       !described && mixture &&
       (architecture.experts.leading_dense > 0 || architecture.experts.every > 1);
   if (dense_blocks) variants.push_back({});
+  if (architecture.encoder.exists()) {
+    variants.push_back(of_kind(KindOfBlock(architecture, architecture.encoder.layers - 1)));
+    variants.back().ends_encoder = true;
+  }
   std::size_t kinds = variants.size();
   const auto add_others = [&](bool LayerVariant::*member) {
     for (std::size_t i = 0; i < kinds; ++i) {
@@ -78,7 +82,8 @@ LayerVariant VariantOf(const Architecture& architecture, const WorkOptions& opti
   LayerVariant variant{.kind = layer.kind,
                        .experts = layer.experts,
                        .full_attention = layer.full_attention,
-                       .block_kind = layer.block_kind};
+                       .block_kind = layer.block_kind,
+                       .ends_encoder = layer.ends_encoder};
   if (layer.kind != LayerKind::kBlock) return variant;
   if (options.checkpointing != Checkpointing::kNone) {
     if (!options.checkpointed_blocks.all()) {

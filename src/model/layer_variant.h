@@ -15,7 +15,8 @@ struct LayerVariant {
   bool experts = false;  // the feed-forward is a mixture of experts
   // Full attention in a model where other blocks have a window.
   bool full_attention = false;
-  int block_kind = -1;  // Layer::block_kind
+  int block_kind = -1;        // Layer::block_kind
+  bool ends_encoder = false;  // Layer::ends_encoder
   // No part of the block is recomputed, while others are (checkpointed_blocks).
   bool uncheckpointed = false;
   // The block is not the first of its checkpoint (blocks_per_checkpoint).

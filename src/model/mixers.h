@@ -76,6 +76,19 @@ struct Indexer {
   friend bool operator==(const Indexer&, const Indexer&) = default;
 };
 
+// Attention whose keys and values are made of rows of another part of the model, the context, which
+// every block with cross-attention reads.
+struct CrossAttention {
+  std::int64_t heads = 0, kv_heads = 0, head = 0;  // heads 0: no cross-attention
+  std::int64_t width = 0;                          // of a row of the context
+  std::int64_t tokens = 0;                         // rows of the context of one sequence
+  bool bias = false, key_bias = false, output_bias = false;
+  bool norms = false;  // RMS norms of queries and keys, over all heads together (Wan)
+
+  constexpr bool exists() const { return heads > 0; }
+  friend bool operator==(const CrossAttention&, const CrossAttention&) = default;
+};
+
 // Attention whose keys and values are one vector per token, shared by all heads (DeepSeek-V4). It
 // reads the tokens of a window and, with `compressed`, vectors that each represent several tokens.
 struct SharedKeyValue {

@@ -4,6 +4,9 @@
 #include <iterator>
 #include <utility>
 
+#include "fmt/format.h"
+#include "src/base/check.h"
+
 namespace stepcast::model {
 namespace {
 
@@ -467,6 +470,35 @@ constexpr NamedField kFields[] = {
     {"bank_attention", &ModuleNames::bank_attention},
     {"bank_feed_forward", &ModuleNames::bank_feed_forward},
     {"bank_head", &ModuleNames::bank_head},
+    {"input", &ModuleNames::input},
+    {"input_halving", &ModuleNames::input_halving},
+    {"class_rows", &ModuleNames::class_rows},
+    {"distances", &ModuleNames::distances},
+    {"encoder_distances", &ModuleNames::encoder_distances},
+    {"encoder_blocks", &ModuleNames::encoder_blocks},
+    {"encoder_norm", &ModuleNames::encoder_norm},
+    {"encoder_input", &ModuleNames::encoder_input},
+    {"encoder_input_halving", &ModuleNames::encoder_input_halving},
+    {"encoder_positions", &ModuleNames::encoder_positions},
+    {"cross_norm", &ModuleNames::cross_norm},
+    {"cross_query", &ModuleNames::cross_query},
+    {"cross_key", &ModuleNames::cross_key},
+    {"cross_value", &ModuleNames::cross_value},
+    {"cross_projection", &ModuleNames::cross_projection},
+    {"cross_query_norm", &ModuleNames::cross_query_norm},
+    {"cross_key_norm", &ModuleNames::cross_key_norm},
+    {"time_in", &ModuleNames::time_in},
+    {"time_out", &ModuleNames::time_out},
+    {"guidance_in", &ModuleNames::guidance_in},
+    {"guidance_out", &ModuleNames::guidance_out},
+    {"classes", &ModuleNames::classes},
+    {"text_vector_in", &ModuleNames::text_vector_in},
+    {"text_vector_out", &ModuleNames::text_vector_out},
+    {"shared_modulation", &ModuleNames::shared_modulation},
+    {"modulation", &ModuleNames::modulation},
+    {"head_modulation", &ModuleNames::head_modulation},
+    {"text_in", &ModuleNames::text_in},
+    {"text_out", &ModuleNames::text_out},
 };
 
 struct GeneralName {
@@ -547,6 +579,36 @@ constexpr GeneralName kGeneralNames[] = {
     {&ModuleNames::bank_attention, "attn_res"},
     {&ModuleNames::bank_feed_forward, "mlp_res"},
     {&ModuleNames::bank_head, "model.output_res"},
+    {&ModuleNames::positions, "pos_embed"},
+    {&ModuleNames::input, "patch_embed.proj"},
+    {&ModuleNames::input_halving, "conv2"},
+    {&ModuleNames::class_rows, "cls_token"},
+    {&ModuleNames::distances, "decoder.relative_attention_bias"},
+    {&ModuleNames::encoder_distances, "encoder.relative_attention_bias"},
+    {&ModuleNames::encoder_blocks, "encoder.layers"},
+    {&ModuleNames::encoder_norm, "encoder.layer_norm"},
+    {&ModuleNames::encoder_input, "encoder.conv1"},
+    {&ModuleNames::encoder_input_halving, "encoder.conv2"},
+    {&ModuleNames::encoder_positions, "encoder.embed_positions"},
+    {&ModuleNames::cross_norm, "cross_attn_layer_norm"},
+    {&ModuleNames::cross_query, "cross_attn.q_proj"},
+    {&ModuleNames::cross_key, "cross_attn.k_proj"},
+    {&ModuleNames::cross_value, "cross_attn.v_proj"},
+    {&ModuleNames::cross_projection, "cross_attn.o_proj"},
+    {&ModuleNames::cross_query_norm, "cross_attn.q_norm"},
+    {&ModuleNames::cross_key_norm, "cross_attn.k_norm"},
+    {&ModuleNames::time_in, "time_in.in_layer"},
+    {&ModuleNames::time_out, "time_in.out_layer"},
+    {&ModuleNames::guidance_in, "guidance_in.in_layer"},
+    {&ModuleNames::guidance_out, "guidance_in.out_layer"},
+    {&ModuleNames::classes, "class_embedding"},
+    {&ModuleNames::text_vector_in, "vector_in.in_layer"},
+    {&ModuleNames::text_vector_out, "vector_in.out_layer"},
+    {&ModuleNames::shared_modulation, "time_projection"},
+    {&ModuleNames::modulation, "modulation.lin"},
+    {&ModuleNames::head_modulation, "final_layer.modulation"},
+    {&ModuleNames::text_in, "txt_in"},
+    {&ModuleNames::text_out, "txt_out"},
 };
 
 // Default names for modules that no built-in family has.
@@ -572,7 +634,7 @@ std::shared_ptr<const DescribedFamily> DescribeFamily(
   for (const auto& [field, text] : family->texts) {
     const auto* const found =
         std::find_if(std::begin(kFields), std::end(kFields),
-                     [&field](const NamedField& named) { return named.name == field; });
+                     [&field = field](const NamedField& named) { return named.name == field; });
     if (found == std::end(kFields)) {
       if (unknown != nullptr) *unknown = field;
       return nullptr;
@@ -585,11 +647,20 @@ std::shared_ptr<const DescribedFamily> DescribeFamily(
     if (!text.empty()) continue;
     const auto* const found =
         std::find_if(std::begin(kFields), std::end(kFields),
-                     [&field](const NamedField& named) { return named.name == field; });
+                     [&field = field](const NamedField& named) { return named.name == field; });
     general.*(found->field) = "";
   }
   family->names = general;
+  for (const NamedField& named : kFields) {
+    family->of_text.*named.field =
+        family->texts_of_text.emplace_back(fmt::format("txt.{}", general.*named.field));
+  }
   return family;
+}
+
+const ModuleNames& NamesOfText(const Architecture& architecture) {
+  STEPCAST_CHECK(architecture.described != nullptr, "only described families have two streams");
+  return architecture.described->of_text;
 }
 
 const ModuleNames& NamesOf(const Architecture& architecture) {

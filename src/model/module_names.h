@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
@@ -78,14 +79,32 @@ struct ModuleNames {
   std::string_view tower_patch{}, tower_positions{}, tower_norm{}, tower_query_key_value{},
       tower_projection{}, tower_up{}, tower_down{}, tower_last_norm{}, tower_merge_norm{},
       tower_merge_up{}, tower_merge_down{};
+  // Rows of numbers instead of words: their product or first convolution, the further ones, the
+  // rows before them. `positions` has their positions.
+  std::string_view input{}, input_halving{}, class_rows{};
+  // Tables of numbers by distance: of the blocks, and of the encoder's.
+  std::string_view distances{}, encoder_distances{};
+  // Encoder before a decoder: blocks, norm and input.
+  std::string_view encoder_blocks{}, encoder_norm{}, encoder_input{}, encoder_input_halving{},
+      encoder_positions{};
+  // Cross-attention.
+  std::string_view cross_norm{}, cross_query{}, cross_key{}, cross_value{}, cross_projection{},
+      cross_query_norm{}, cross_key_norm{};
+  // The condition's products and table, the vectors that it makes for all blocks, for a block and
+  // for the head, and the products of the text's rows.
+  std::string_view time_in{}, time_out{}, guidance_in{}, guidance_out{}, classes{},
+      text_vector_in{}, text_vector_out{}, shared_modulation{}, modulation{}, head_modulation{},
+      text_in{}, text_out{};
 };
 const ModuleNames& NamesOf(Family family);
 
-// A family that a file describes. `names` points into `texts`.
+// A family that a file describes. `names` points into `texts`, `of_text` into `texts_of_text`.
 struct DescribedFamily {
   std::string name;
   ModuleNames names;
+  ModuleNames of_text;  // of the joined rows in blocks with two streams
   std::map<std::string, std::string, std::less<>> texts;
+  std::deque<std::string> texts_of_text{};
 };
 // Makes a family with the names of `like`, except for the modules in `texts`, keyed by field
 // ("query"). Returns null and sets `unknown` if a key is not a field.
@@ -94,5 +113,7 @@ std::shared_ptr<const DescribedFamily> DescribeFamily(
     std::string* unknown);
 
 const ModuleNames& NamesOf(const Architecture& architecture);
+// The names of the second stream in blocks of a described family.
+const ModuleNames& NamesOfText(const Architecture& architecture);
 
 }  // namespace stepcast::model

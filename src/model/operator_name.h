@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,6 +13,17 @@ inline std::string Joined(std::string_view module, std::string_view suffix) {
   name += suffix;
   return name;
 }
+
+// The product, or `most` if it is larger. The counts of a long sequence's score matrix can exceed
+// 64 bits. The exact count does not matter, because no device has room for the batch.
+inline std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) return most;
+  return std::min(product, most);
+}
+// These bounds leave room for sums over all layers.
+inline constexpr std::int64_t kMostFlops = std::int64_t{1} << 58;
+inline constexpr std::int64_t kMostScoreBytes = std::int64_t{1} << 47;
 
 // Sizes and costs of elements, independent of the model's compute type.
 

@@ -28,7 +28,6 @@ inline constexpr OtherFamily kOtherFamilies[] = {
     {"bloom", "a norm behind the embedding", "mpt"},
     {"jamba", "state-space layers", ""},
     {"bart", "encoders and decoders", ""},
-    {"t5", "encoders and decoders", ""},
 };
 
 // `name`: a family, or a model or file whose name starts with it. Null: no such family.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/model/end_tensors.h"
 
 namespace stepcast::model {
 namespace {
@@ -318,53 +319,28 @@ std::string TensorName(std::string_view prefix, const ModuleParameter& parameter
 
 }  // namespace
 
-namespace {
-
-// A tower's tensors, each covering all its layers or mergers, whole on every rank.
-void AppendTower(const Architecture& a, const Tower& tower, Parameters& parameters) {
-  const ModuleNames& names = NamesOf(a);
-  const bool frozen = a.lora.adapts() || tower.frozen;
-  const auto append = [&](std::string_view module, std::vector<std::int64_t> shape,
-                          std::int64_t biases) {
-    parameters.push_back({module, Of::kWeight, std::move(shape), {}, false, frozen});
-    if (biases > 0) parameters.push_back({module, Of::kBias, {biases}, {}, false, frozen});
-  };
-  const auto linear = [&](std::string_view module, std::int64_t times, std::int64_t in,
-                          std::int64_t out) {
-    append(module, {times * out, in}, tower.biased ? times * out : 0);
-  };
-  const auto norm = [&](std::string_view module, std::int64_t width) {
-    append(module, {width}, tower.layer_norm ? width : 0);
-  };
-  const std::int64_t h = tower.hidden, heads = tower.heads * tower.head_size;
-  append(names.tower_patch, {h, tower.patch}, tower.patch_bias ? h : 0);
-  if (tower.positions > 0) append(names.tower_positions, {tower.positions, h}, 0);
-  if (tower.layers > 0) {
-    norm(names.tower_norm, tower.layers * 2 * h);
-    linear(names.tower_query_key_value, tower.layers, h, 3 * heads);
-    linear(names.tower_projection, tower.layers, heads, h);
-    linear(names.tower_up, tower.layers, h, (tower.gated ? 2 : 1) * tower.feed_forward);
-    linear(names.tower_down, tower.layers, tower.feed_forward, h);
-  }
-  if (tower.last_norm) norm(names.tower_last_norm, h);
-  const std::int64_t rows = tower.merged * h;
-  norm(names.tower_merge_norm,
-       (tower.mergers - tower.joined_norms) * h + tower.joined_norms * rows);
-  // Mergers have biases even where the layers have none.
-  append(names.tower_merge_up, {tower.mergers * tower.merge_hidden, rows},
-         tower.mergers * tower.merge_hidden);
-  append(names.tower_merge_down, {tower.mergers * a.hidden, tower.merge_hidden},
-         tower.mergers * a.hidden);
-}
-
-}  // namespace
-
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
   const ModuleNames& names = NamesOf(a);
   Parameters parameters;
   const bool frozen = a.lora.adapts();
-  parameters.push_back(
-      {names.embedding, Of::kWeight, {a.vocabulary, a.hidden}, AlongTensor(0), false, frozen});
+  if (a.vocabulary > 0) {
+    parameters.push_back(
+        {names.embedding, Of::kWeight, {a.vocabulary, a.hidden}, AlongTensor(0), false, frozen});
+  }
+  AppendInput(a, a.input, InputNamesOf(names, false), parameters);
+  AppendInput(a, a.encoder.input, InputNamesOf(names, true), parameters);
+  AppendText(a, parameters);
+  AppendCondition(a, parameters);
+  for (const bool of_encoder : {true, false}) {
+    const Architecture* const kind = BiasedByDistance(a, of_encoder);
+    if (kind == nullptr) continue;
+    parameters.push_back({of_encoder ? names.encoder_distances : names.distances,
+                          Of::kWeight,
+                          {kind->distance_buckets, kind->heads},
+                          AlongTensor(1),
+                          false,
+                          frozen});
+  }
   if (a.position == Position::kLearned) {
     parameters.push_back(
         {names.positions, Of::kWeight, {a.max_positions, a.hidden}, {}, false, frozen});
@@ -389,8 +365,8 @@ namespace {
 // The linear layers of a block, each with its adapter.
 class BlockLayers {
  public:
-  BlockLayers(const Architecture& a, Parameters& parameters)
-      : a_(a), names_(NamesOf(a)), adapted_(a.lora.targets), parameters_(parameters) {}
+  BlockLayers(const Architecture& a, const ModuleNames& names, Parameters& parameters)
+      : a_(a), names_(names), adapted_(a.lora.targets), parameters_(parameters) {}
 
   // Tensors of queries, keys and values with their sinks and norms, and of the projection.
   void Attention() {
@@ -422,7 +398,8 @@ class BlockLayers {
       const std::int64_t gate = a_.gate_of_query ? a_.heads * ValueSize(a_) : 0;
       Columns(names_.query, a_.heads * a_.head_size + gate, a_.attention_bias, adapted_.query);
       if (!a_.borrows_keys) {
-        Columns(names_.key, a_.kv_heads * a_.head_size, a_.attention_bias, adapted_.key);
+        Columns(names_.key, a_.kv_heads * a_.head_size, a_.attention_bias && !a_.key_without_bias,
+                adapted_.key);
         if (!a_.key_is_value) {
           Columns(names_.value, a_.kv_heads * ValueSize(a_), a_.attention_bias, adapted_.value);
         }
@@ -439,6 +416,27 @@ class BlockLayers {
     if (!a_.qk_norm) return;
     AppendHeadNorm(a_, names_.query_norm, a_.heads, parameters_);
     if (!a_.borrows_keys) AppendHeadNorm(a_, names_.key_norm, a_.kv_heads, parameters_);
+  }
+
+  // Tensors of cross-attention and its norm.
+  void Cross() {
+    const CrossAttention& cross = a_.cross;
+    if (!cross.exists()) return;
+    const std::int64_t queries = cross.heads * cross.head, keys = cross.kv_heads * cross.head;
+    const auto columns = [this](std::string_view module, std::int64_t in, std::int64_t out,
+                                bool bias) {
+      AppendLinear(a_, module, in, out, bias, Pairing::kColumns, parameters_);
+    };
+    columns(names_.cross_query, a_.hidden, queries, cross.bias);
+    columns(names_.cross_key, cross.width, keys, cross.key_bias);
+    columns(names_.cross_value, cross.width, keys, cross.bias);
+    AppendLinear(a_, names_.cross_projection, queries, a_.hidden, cross.output_bias, Pairing::kRows,
+                 parameters_);
+    if (cross.norms) {
+      AppendOfHeads(a_, names_.cross_query_norm, Of::kWeight, {queries}, parameters_);
+      AppendOfHeads(a_, names_.cross_key_norm, Of::kWeight, {keys}, parameters_);
+    }
+    AppendNorm(a_, names_.cross_norm, parameters_);
   }
 
   void Mixer() {
@@ -500,7 +498,8 @@ class BlockLayers {
 std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts) {
   const ModuleNames& names = NamesOf(a);
   Parameters parameters;
-  BlockLayers layers(a, parameters);
+  BlockLayers layers(a, names, parameters);
+  AppendModulation(a, a.modulation, names.modulation, parameters);
   const bool encoder = IsEncoder(a.family), post_norm = HasPostNorm(a.family);
   const bool shares_norm = a.parallel_residual_norms == 1;
   // BertLayer registers attention.self, attention.output, intermediate, output. MegatronBertLayer,
@@ -511,14 +510,22 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   if (in_order) AppendNorm(a, names.attention_norm, parameters);
   if (neox && !shares_norm) AppendNorm(a, names.feed_forward_norm, parameters);
   layers.Mixer();
+  layers.Cross();
   if (in_order && !neox && !shares_norm) AppendNorm(a, names.feed_forward_norm, parameters);
   if (post_norm) AppendNorm(a, names.attention_norm, parameters);
   layers.FeedForward(experts);
   if (post_norm) AppendNorm(a, names.feed_forward_norm, parameters);
   if (in_order || post_norm) return parameters;
+  if (a.two_streams) {
+    const ModuleNames& of_text = NamesOfText(a);
+    BlockLayers second(a, of_text, parameters);
+    AppendModulation(a, a.modulation, of_text.modulation, parameters);
+    second.Attention();
+    second.FeedForward(false);
+  }
   // Norms registered after the modules that they run before or after.
   const auto append = [&](std::string_view norm) {
-    if (!norm.empty()) AppendNorm(a, norm, parameters);
+    if (!norm.empty() && !a.norms_without_weights) AppendNorm(a, norm, parameters);
   };
   if (a.mixer != Mixer::kNone) AppendStreams(a, names.streams_attention, parameters);
   if (HasFeedForward(a)) AppendStreams(a, names.streams_feed_forward, parameters);
@@ -570,6 +577,12 @@ void AppendFurtherTokens(const Architecture& a, Parameters& parameters) {
 
 }  // namespace
 
+std::vector<ModuleParameter> EncoderNorm(const Architecture& a) {
+  Parameters parameters;
+  AppendNorm(a, NamesOf(a).encoder_norm, parameters);
+  return parameters;
+}
+
 std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
   const ModuleNames& names = NamesOf(a);
   Parameters parameters;
@@ -580,7 +593,10 @@ std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
         {names.streams_head, Of::kBias, {a.streams + 1}, {}, true, a.lora.adapts()});
   }
   if (a.residual_bank > 0) AppendWhole(a, names.bank_head, {2, a.hidden}, parameters);
-  if (!HasPostNorm(a.family)) AppendNorm(a, names.final_norm, parameters);
+  if (!HasPostNorm(a.family) && !a.norms_without_weights) {
+    AppendNorm(a, names.final_norm, parameters);
+  }
+  AppendModulation(a, a.modulation, names.head_modulation, parameters);
   if (IsEncoder(a.family)) {
     // Each rank of a tensor-parallel group holds these whole
     // (megatron/core/models/bert/bert_lm_head.py, pooler.py), except for the last product and its
@@ -594,6 +610,16 @@ std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
     whole(names.head_dense, a.hidden, a.hidden);
     AppendNorm(a, names.head_norm, parameters);
     if (a.next_sentence) whole(names.next_sentence, a.hidden, kSentenceClasses);
+  }
+  if (a.prediction.target != Target::kWords) {
+    if (a.prediction.count == 0) return parameters;
+    const bool frozen = a.lora.adapts();
+    parameters.push_back(
+        {names.head, Of::kWeight, {a.prediction.count, a.hidden}, {}, false, frozen});
+    if (a.prediction.bias) {
+      parameters.push_back({names.head, Of::kBias, {a.prediction.count}, {}, false, frozen});
+    }
+    return parameters;
   }
   // The head is an nn.Linear in every family.
   parameters.push_back({a.tie_embeddings ? names.embedding : names.head,
@@ -625,8 +651,9 @@ TransformerLayout LayOut(const Architecture& a) {
                        of_block});
   };
 
-  Layer embedding{
-      .name = std::string(names.embedding), .kind = LayerKind::kEmbedding, .tensors = {}};
+  Layer embedding{.name = std::string(a.vocabulary > 0 ? names.embedding : names.input),
+                  .kind = LayerKind::kEmbedding,
+                  .tensors = {}};
   for (ModuleParameter& parameter : EmbeddingParameters(a)) {
     append(embedding, "", std::move(parameter));
   }
@@ -644,19 +671,25 @@ TransformerLayout LayOut(const Architecture& a) {
     if (a.experts.exist()) by_kind.push_back(BlockParameters(a, true));
   }
   for (std::int64_t i = 0; i < a.layers; ++i) {
-    Layer block{.name = fmt::format("{}.{}", names.blocks, i),
+    const bool encodes = i < a.encoder.layers;
+    Layer block{.name = fmt::format("{}.{}", encodes ? names.encoder_blocks : names.blocks,
+                                    encodes ? i : i - a.encoder.layers),
                 .kind = LayerKind::kBlock,
                 .tensors = {},
                 .first_block = i == 0,
                 .experts = HasExperts(a, i),
                 .full_attention = AttendsInFull(a, i),
-                .block_kind = KindOfBlock(a, i)};
+                .block_kind = KindOfBlock(a, i),
+                .ends_encoder = i + 1 == a.encoder.layers};
     const std::string prefix = block.name + ".";
     const std::size_t kind = block.block_kind >= 0 ? static_cast<std::size_t>(block.block_kind)
                              : block.experts       ? 1
                                                    : 0;
     for (const ModuleParameter& parameter : by_kind[kind]) {
       append(block, prefix, parameter);
+    }
+    if (block.ends_encoder) {
+      for (const ModuleParameter& parameter : EncoderNorm(a)) append(block, "", parameter);
     }
     layout.layers.push_back(std::move(block));
   }

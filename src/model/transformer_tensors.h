@@ -40,6 +40,9 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& architecture,
                                              bool experts = false);
 std::vector<ModuleParameter> HeadParameters(const Architecture& architecture);
 
+// The norm after the encoder's last block, to which its parameters are appended.
+std::vector<ModuleParameter> EncoderNorm(const Architecture& architecture);
+
 // Classes of next-sentence prediction: the segment follows, or it does not.
 inline constexpr std::int64_t kSentenceClasses = 2;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -15,6 +16,7 @@
 
 #include "src/base/check.h"
 #include "src/model/adapter_operators.h"
+#include "src/model/end_work.h"
 #include "src/model/indexer_operators.h"
 #include "src/model/latent_attention_operators.h"
 #include "src/model/layer_operators.h"
@@ -22,9 +24,12 @@
 #include "src/model/layer_variant.h"
 #include "src/model/mixture_operators.h"
 #include "src/model/module_names.h"
+#include "src/model/module_positions.h"
+#include "src/model/operator_name.h"
 #include "src/model/recurrent_operators.h"
 #include "src/model/shared_key_operators.h"
 #include "src/model/stream_operators.h"
+#include "src/model/tower_work.h"
 #include "src/model/transformer_tensors.h"
 
 namespace stepcast::model {
@@ -97,42 +102,6 @@ const CoreNames& CoreNamesOf(Family family) {
   return kLlamaCoreNames;
 }
 
-// Positions count trained parameters only.
-template <typename Visit>
-void ForEachOf(const std::vector<ModuleParameter>& parameters, std::string_view module,
-               const Visit& visit) {
-  int position = 0;
-  for (const ModuleParameter& parameter : parameters) {
-    if (parameter.module == module) visit(parameter.of, parameter.frozen ? -1 : position);
-    if (!parameter.frozen) ++position;
-  }
-}
-
-ModulePositions Find(const std::vector<ModuleParameter>& parameters, std::string_view module) {
-  using Of = ModuleParameter::Of;
-  ModulePositions positions;
-  ForEachOf(parameters, module, [&](Of of, int position) {
-    if (of == Of::kWeight) {
-      positions.weight = position;
-      positions.frozen = position < 0;
-    } else if (of == Of::kBias) {
-      positions.bias = position;
-      positions.frozen_bias = position < 0;
-    }
-  });
-  STEPCAST_CHECK(positions.weight >= 0 || positions.frozen, "a module without a weight");
-  return positions;
-}
-
-// The positions of a module that may have no parameters, such as a norm without weights or a part
-// of another module's product.
-ModulePositions FindIfAny(const std::vector<ModuleParameter>& parameters, std::string_view module) {
-  for (const ModuleParameter& parameter : parameters) {
-    if (parameter.module == module) return Find(parameters, module);
-  }
-  return {.frozen = true};
-}
-
 // Empty: the module has no adapter.
 std::optional<AdapterModule> FindAdapter(const std::vector<ModuleParameter>& parameters,
                                          std::string_view module) {
@@ -167,6 +136,8 @@ class Block {
         adapters_(options, architecture.lora, tape_) {}
 
   Operand Run(const Operand& x) {
+    if (a_.two_streams) return TwoStreams(x);
+    if (a_.modulation.exists()) return Modulated(x);
     if (a_.parallel_residual_norms > 0) return SideBySide(x);
     return HasPostNorm(a_.family) ? PostNorm(x) : PreNorm(x);
   }
@@ -187,6 +158,10 @@ class Block {
                  {names_.streams_attention, names_.bank_attention, core_names_.attention_dropout,
                   core_names_.attention_residual});
     }
+    if (a_.cross.exists()) {
+      const auto read = [&](const Operand& of) { return CrossOf(CrossNorm(of)); };
+      y = Branch(y, read, {"", "", "cross_attn.dropout", "cross_attn.residual"});
+    }
     if (HasFeedForward(a_)) {
       const auto feed = [&](const Operand& of) {
         const Operand made = variant_.experts && a_.experts.beside_dense
@@ -199,6 +174,101 @@ class Block {
                   core_names_.residual});
     }
     return a_.layer_input > 0 ? AddLayerInput(y) : y;
+  }
+
+  // The vectors that the condition makes for a block: of its own product, or those of all blocks
+  // with the block's table added.
+  Operand Vectors(std::string_view module) {
+    const std::int64_t samples = options_.micro_batch_size;
+    const std::int64_t width = a_.modulation.vectors * a_.hidden;
+    LayerOperators& operators = of_samples_.emplace_back(OfLength(options_, 1), tape_);
+    if (!a_.modulation.by_product) {
+      return operators.AddPositions(operators.Context("condition", width, samples), module, 1,
+                                    Find(parameters_, module).weight);
+    }
+    const Operand condition = operators.Context("condition", a_.hidden, samples);
+    return operators.Linear(operators.Silu(condition, "modulation.act_fn"), module, width,
+                            Find(parameters_, module));
+  }
+
+  // A block whose norms and branches are scaled by vectors of the condition (DiT; Wan, with
+  // cross-attention between; Flux's single blocks, with both branches on the same input).
+  Operand Modulated(const Operand& x) {
+    const Operand vectors = Vectors(names_.modulation);
+    const Operand normalized =
+        operators_.Modulate(Norm(x, names_.attention_norm), vectors, "attn.modulate");
+    const Operand attention = Projection(AttentionOf(normalized));
+    if (a_.parallel_residual_norms > 0) {
+      const Operand both = operators_.Add(attention, FeedForward(normalized), "branches.add");
+      return operators_.GatedAdd(x, both, vectors, core_names_.residual);
+    }
+    Operand y = operators_.GatedAdd(x, attention, vectors, core_names_.attention_residual);
+    if (a_.cross.exists()) {
+      y = operators_.Add(y, CrossOf(CrossNorm(y)), "cross_attn.residual");
+    }
+    const Operand fed = FeedForward(
+        operators_.Modulate(Norm(y, names_.feed_forward_norm), vectors, "mlp.modulate"));
+    return operators_.GatedAdd(y, fed, vectors, core_names_.residual);
+  }
+
+  // One of the two streams of a block, with weights of its own.
+  struct Stream {
+    const ModuleNames& names;
+    Operand x, vectors;
+  };
+  // Two streams that attend to each other (Flux's double blocks, black-forest-labs/flux,
+  // modules/layers.py): the joined rows first.
+  Operand TwoStreams(const Operand& input) {
+    const std::int64_t of_text = options_.micro_batch_size * a_.joined_rows;
+    const std::array<Operand, 2> rows = operators_.DivideRows(input, "streams", of_text, false);
+    const ModuleNames& text_names = NamesOfText(a_);
+    const std::array<Stream, 2> streams = {
+        Stream{text_names, rows[0], Vectors(text_names.modulation)},
+        Stream{names_, rows[1], Vectors(names_.modulation)}};
+    const std::array<std::array<Operand, 3>, 2> made = {OfStream(streams[0]), OfStream(streams[1])};
+    const auto join = [&](std::size_t i, std::string_view name) {
+      return operators_.JoinRows({made[0][i], made[1][i]}, name, true);
+    };
+    Operand query = join(0, "attn.join_query"), key = join(1, "attn.join_key");
+    if (a_.position == Position::kRotary) {
+      query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
+      key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
+    }
+    const Operand attended = Core(std::array{query, key, join(2, "attn.join_value")});
+    const std::array<Operand, 2> parts =
+        operators_.DivideRows(attended, "attn.divide", of_text, true);
+    return operators_.JoinRows({EndStream(streams[0], parts[0]), EndStream(streams[1], parts[1])},
+                               "streams.join", false);
+  }
+
+  // A stream's queries, keys and values.
+  std::array<Operand, 3> OfStream(const Stream& stream) {
+    const ModuleNames& names = stream.names;
+    const Operand normalized =
+        operators_.Modulate(Norm(stream.x, names.attention_norm), stream.vectors, "attn.modulate");
+    const auto module = [&](std::string_view name, std::int64_t out) {
+      return LinearModule{name, out, Find(parameters_, name)};
+    };
+    const std::int64_t width = a_.heads * a_.head_size, keys = a_.kv_heads * a_.head_size;
+    const std::vector<Operand> made = operators_.Linears(
+        normalized, core_names_.query_key_value,
+        {module(names.query, width), module(names.key, keys), module(names.value, keys)},
+        Outputs::kApart);
+    if (!a_.qk_norm) return {made[0], made[1], made[2]};
+    return {HeadNorm(made[0], names.query_norm), HeadNorm(made[1], names.key_norm), made[2]};
+  }
+
+  // A stream after attention: its projection and feed-forward layer.
+  Operand EndStream(const Stream& stream, const Operand& attended) {
+    const ModuleNames& names = stream.names;
+    const Operand y = operators_.GatedAdd(stream.x, Rows(attended, names.projection),
+                                          stream.vectors, core_names_.attention_residual);
+    const Operand normalized =
+        operators_.Modulate(Norm(y, names.feed_forward_norm), stream.vectors, "mlp.modulate");
+    tape_.BeginModule(Module::kFeedForward);
+    const Operand fed = Rows(Activated(Linear(normalized, names.up, a_.feed_forward)), names.down);
+    tape_.EndModule();
+    return operators_.GatedAdd(y, fed, stream.vectors, core_names_.residual);
   }
 
   // Module names of a branch, for whatever it has beside the plain residual.
@@ -300,10 +370,18 @@ class Block {
   }
 
   Operand Norm(Operand x, std::string_view module) {
+    return Norm(
+        x, module,
+        a_.norms_without_weights ? ModulePositions{.frozen = true} : Find(parameters_, module));
+  }
+  Operand Norm(Operand x, std::string_view module, const ModulePositions& positions) {
     tape_.BeginModule(Module::kNorm);
-    const Operand y = operators_.Norm(x, module, a_.normalization, Find(parameters_, module));
+    const Operand y = operators_.Norm(x, module, a_.normalization, positions);
     tape_.EndModule();
     return y;
+  }
+  Operand CrossNorm(const Operand& x) {
+    return Norm(x, names_.cross_norm, Find(parameters_, names_.cross_norm));
   }
 
   // A norm over each head of queries or keys, or over all heads of a rank.
@@ -555,28 +633,34 @@ class Block {
                       : variant_.full_attention ? 0
                                                 : a_.attention_window,
             .dropout = a_.attention_dropout,
-            .causal = !IsEncoder(a_.family),
+            .causal = !IsEncoder(a_.family) && !a_.attends_both_ways,
             .sinks = a_.sinks,
             .sink_positions = FindIfAny(parameters_, names_.sinks),
-            .capped = a_.score_cap > 0};
+            .capped = a_.score_cap > 0,
+            .biased = a_.distance_buckets > 0,
+            .scaled = a_.distance_buckets == 0};
   }
 
   // The attention core on queries, keys and values, or on one tensor with all of them.
   template <std::size_t kCount>
   Operand Core(std::array<Operand, kCount> operands) {
+    return Core(std::move(operands), Shape(), core_names_.core);
+  }
+  template <std::size_t kCount>
+  Operand Core(std::array<Operand, kCount> operands, const AttentionShape& shape,
+               std::string_view core) {
     tape_.BeginModule(Module::kAttentionCore);
-    const std::string_view core = core_names_.core;
     const bool transposes = options_.transposes_attention && options_.micro_batch_size > 1;
     constexpr std::string_view kNames[] = {".transpose_query", ".transpose_key",
                                            ".transpose_value"};
     for (std::size_t i = 0; transposes && i < kCount; ++i) {
       operands[i] = operators_.Transposed(operands[i], core, kNames[i]);
     }
-    if (fills_values()) {
+    const bool fills = shape.value_filling != 0;
+    if (fills) {
       operands.back() =
           operators_.ResizeHeads(operands.back(), core, ".fill_value", heads(), a_.head_size);
     }
-    const AttentionShape shape = Shape();
     if (shape.sinks) operators_.SinkGradients(shape, names_.sinks);
     const auto attend = [&](const auto&... each) {
       return flash() ? operators_.FlashAttention(each..., core, shape)
@@ -586,9 +670,7 @@ class Block {
     if (shape.sinks && RescalesForSinks(options_.attention)) {
       y = operators_.RescaleForSinks(y, core, shape);
     }
-    if (fills_values()) {
-      y = operators_.ResizeHeads(y, core, ".cut_output", heads(), ValueSize(a_));
-    }
+    if (fills) y = operators_.ResizeHeads(y, core, ".cut_output", heads(), ValueSize(a_));
     if (transposes) y = operators_.Transposed(y, core, ".transpose_output");
     tape_.EndModule();
     return y;
@@ -634,6 +716,39 @@ class Block {
           operators_.NormOfHeads(made[2], "self_attn.v_norm", ValueSize(a_), {.frozen = true});
     }
     return GateOutput(x, flash() && !options_.repeat_kv ? Core(made) : CoreOfRepeatedHeads(made));
+  }
+
+  // Attention to the context. Rotary positions are not applied.
+  Operand CrossOf(const Operand& normalized) {
+    const CrossAttention& cross = a_.cross;
+    const std::int64_t heads = cross.heads / options_.tensor;
+    const std::int64_t kv_heads = cross.kv_heads / options_.tensor;
+    const Operand context = operators_.Context("cross_attn.context", cross.width,
+                                               options_.micro_batch_size * cross.tokens);
+    Operand query = Linear(operators_.EnterColumns(normalized, "cross_attn"), names_.cross_query,
+                           heads * cross.head);
+    Operand key = Linear(context, names_.cross_key, kv_heads * cross.head);
+    Operand value = Linear(context, names_.cross_value, kv_heads * cross.head);
+    if (cross.norms) {
+      const auto norm = [this](const Operand& of, std::string_view module) {
+        return operators_.Norm(of, module, Normalization::kRmsNorm, Find(parameters_, module));
+      };
+      query = norm(query, names_.cross_query_norm);
+      key = norm(key, names_.cross_key_norm);
+    }
+    if (!flash() || options_.repeat_kv) {
+      key = operators_.RepeatHeads(key, "cross_attn.repeat_key", heads / kv_heads);
+      value = operators_.RepeatHeads(value, "cross_attn.repeat_value", heads / kv_heads);
+    }
+    const AttentionShape shape{.heads = heads,
+                               .kv_heads = flash() && !options_.repeat_kv ? kv_heads : heads,
+                               .head_size = cross.head,
+                               .dropout = a_.attention_dropout,
+                               .causal = false,
+                               .context = cross.tokens,
+                               .scaled = a_.distance_buckets == 0};
+    return Rows(Core(std::array{query, key, value}, shape, "cross_attn.core"),
+                names_.cross_projection);
   }
 
   // Rotates and normalises queries and keys. Blocks of Llama 4 that attend to all tokens do
@@ -767,8 +882,9 @@ class Block {
 
   // The activation function of a layer without a gate.
   Operand Activated(const Operand& up) {
-    return a_.activator == Activator::kGelu ? operators_.Gelu(up, names_.activator)
-                                            : operators_.SquaredRelu(up, names_.activator);
+    if (a_.activator == Activator::kGelu) return operators_.Gelu(up, names_.activator);
+    if (a_.activator == Activator::kRelu) return operators_.Relu(up, names_.activator);
+    return operators_.SquaredRelu(up, names_.activator);
   }
 
   // SwiGLU of the outputs of two products.
@@ -803,7 +919,8 @@ class Block {
   std::optional<IndexerOperators> indexer_;
   std::optional<SharedKeyOperators> shared_key_;
   std::optional<StreamOperators> streams_;
-  Operand gate_;  // of attention's output
+  std::deque<LayerOperators> of_samples_;  // on one row for each sample
+  Operand gate_;                           // of attention's output
 };
 
 // The attention core treats chunks as documents, if they divide the document.
@@ -830,29 +947,59 @@ WorkOptions WithinChunks(const Architecture& a, WorkOptions options, const Layer
   return options;
 }
 
+// The encoder's output stays for the decoder's blocks, whether or not they are recomputed.
+void KeepContext(LayerWork& work) {
+  std::vector<LayerValue>& saved = work.Of(Lifetime::kSaved);
+  work.forward.back().begins.push_back({Lifetime::kSaved, static_cast<int>(saved.size())});
+  saved.push_back({"cross_attn.context", work.output});
+}
+
+// The sums of the gradients of what all blocks read, the context and the numbers that are added to
+// scores, exist during the backward of each of them.
+void HoldSharedGradients(const Architecture& a, const WorkOptions& options, LayerWork& work) {
+  const auto hold = [&](std::int64_t elements) {
+    if (elements == 0) return;
+    const DataType type = ActivationType(options.compute);
+    const std::int64_t most = kMostScoreBytes / SizeOf(type);
+    const Bytes sum = BytesOf(Capped(options.micro_batch_size, elements, most), type);
+    work.backward_temporaries.push_back(sum);
+    work.backward_transient += sum;
+  };
+  hold(a.cross.tokens * a.cross.width);
+  const std::int64_t s = options.sequence_length;
+  hold(a.distance_buckets > 0 ? Capped(a.heads / options.tensor, s * s, kMostScoreBytes) : 0);
+}
+
 LayerWork BlockWork(const Architecture& whole, const WorkOptions& of_all,
                     const LayerVariant& variant) {
   const Architecture a = OfKind(whole, variant.block_kind);
-  const WorkOptions options = WithinChunks(a, of_all, variant);
+  const WorkOptions options =
+      WithinChunks(a, OfLength(of_all, a.own_length, a.joined_rows), variant);
   LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
-  const std::vector<ModuleParameter> parameters = BlockParameters(a, variant.experts);
+  std::vector<ModuleParameter> parameters = BlockParameters(a, variant.experts);
+  if (variant.ends_encoder) {
+    const std::vector<ModuleParameter> norm = EncoderNorm(whole);
+    parameters.insert(parameters.end(), norm.begin(), norm.end());
+  }
   Block block(a, options, variant, parameters, tape, operators);
   operators.AddUpParts();
-  const Operand y = block.Run(operators.Input(a.hidden * std::max<std::int64_t>(a.streams, 1)));
-  return tape.Finish(y.value, {.checkpointing = options.checkpointing,
-                               .stops_early = options.recompute_stops_early,
-                               .modules = options.recomputed_modules,
-                               .continues_checkpoint = variant.continues_checkpoint,
-                               .splits_backward = options.splits_backward,
-                               .delays_weight_gradients = options.experts.delays_weight_gradients,
-                               .input_has_gradient = !variant.ends_backward});
-}
-
-std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options) {
-  const std::int64_t words = (a.vocabulary + options.tensor - 1) / options.tensor;
-  const std::int64_t multiple = options.vocabulary_multiple;
-  return (words + multiple - 1) / multiple * multiple;
+  Operand y = block.Run(operators.Input(a.hidden * std::max<std::int64_t>(a.streams, 1)));
+  if (variant.ends_encoder) {
+    const std::string_view norm = NamesOf(whole).encoder_norm;
+    y = operators.Norm(y, norm, whole.normalization, Find(parameters, norm));
+  }
+  LayerWork work =
+      tape.Finish(y.value, {.checkpointing = options.checkpointing,
+                            .stops_early = options.recompute_stops_early,
+                            .modules = options.recomputed_modules,
+                            .continues_checkpoint = variant.continues_checkpoint,
+                            .splits_backward = options.splits_backward,
+                            .delays_weight_gradients = options.experts.delays_weight_gradients,
+                            .input_has_gradient = !variant.ends_backward});
+  if (variant.ends_encoder) KeepContext(work);
+  HoldSharedGradients(a, options, work);
+  return work;
 }
 
 // Per-layer inputs: rows of a table plus a product of the embedding, normalized and summed. Blocks
@@ -875,126 +1022,14 @@ void AppendLayerRows(const Architecture& a, const WorkOptions& options,
   tape.OnBackward([&tape, rows] { tape.Deliver(rows.value, tape.MakeGradient(rows.value)); });
 }
 
-// A tower's layers, mergers, and the rows that replace words'. One tensor holds a module's
-// parameters of all layers, so the first layer's backward, which comes last, completes its
-// gradient.
-class TowerWork {
- public:
-  TowerWork(const Architecture& a, const Tower& tower, const WorkOptions& options,
-            const std::vector<ModuleParameter>& parameters, LayerTape& tape)
-      : a_(a),
-        tower_(tower),
-        options_(OptionsOf(tower, options)),
-        names_(NamesOf(a)),
-        parameters_(parameters),
-        operators_(options_, tape) {}
-
-  // Returns rows of the decoder's width. Call once.
-  Operand Run() {
-    const std::int64_t patches = options_.micro_batch_size * tower_.patches;
-    Operand x = operators_.Linear(operators_.Values("pixels", tower_.patch, patches),
-                                  names_.tower_patch, tower_.hidden, Of(names_.tower_patch, true));
-    if (tower_.positions > 0) {
-      x = operators_.AddPositions(x, names_.tower_positions, tower_.positions,
-                                  Of(names_.tower_positions, true).weight);
-    }
-    for (std::int64_t layer = 0; layer < tower_.layers; ++layer) x = Layer(x, layer);
-    if (tower_.last_norm) x = Norm(x, names_.tower_last_norm, true);
-    x = Norm(x, names_.tower_merge_norm, true);
-    const Operand rows{.value = x.value,
-                       .width = x.width * tower_.merged,
-                       .tokens = x.tokens / tower_.merged,
-                       .fp32 = x.fp32};
-    const std::int64_t mergers = tower_.mergers;
-    const Operand up = operators_.Linear(rows, names_.tower_merge_up, mergers * tower_.merge_hidden,
-                                         Of(names_.tower_merge_up, true));
-    return operators_.Linear(operators_.Gelu(up, "visual.merger.act_fn"), names_.tower_merge_down,
-                             a_.hidden, Of(names_.tower_merge_down, true));
-  }
-
- private:
-  // Images count as documents, in which every patch sees every other.
-  static WorkOptions OptionsOf(const Tower& tower, WorkOptions options) {
-    options.sequence_length = tower.patches;
-    options.tensor = 1;
-    options.sequence_parallel = false;
-    options.context = {};
-    options.documents.clear();
-    const std::int64_t image = tower.image > 0 ? tower.image : tower.patches;
-    if (image < tower.patches) options.documents.push_back({image, 1});
-    return options;
-  }
-
-  ModulePositions Of(std::string_view module, bool completes) const {
-    ModulePositions positions = Find(parameters_, module);
-    if (completes || positions.frozen) return positions;
-    positions.gradient_later = true;
-    if (positions.bias >= 0) {
-      positions.bias = -1;
-      positions.frozen_bias = true;
-    }
-    return positions;
-  }
-  Operand Norm(const Operand& x, std::string_view module, bool completes) {
-    ModulePositions positions = Find(parameters_, module);
-    if (!completes) positions = {.frozen = true, .frozen_bias = positions.biased()};
-    return operators_.Norm(x, module,
-                           tower_.layer_norm ? Normalization::kLayerNorm : Normalization::kRmsNorm,
-                           positions);
-  }
-
-  Operand Layer(const Operand& x, std::int64_t layer) {
-    const bool first = layer == 0;
-    const std::int64_t heads = tower_.heads * tower_.head_size;
-    const Operand made =
-        operators_.Linear(Norm(x, names_.tower_norm, first), names_.tower_query_key_value,
-                          3 * heads, Of(names_.tower_query_key_value, first));
-    const AttentionShape shape{.heads = tower_.heads,
-                               .kv_heads = tower_.heads,
-                               .head_size = tower_.head_size,
-                               .causal = false};
-    const Operand attended = FlashGeneration(options_.attention) > 0
-                                 ? operators_.FlashAttention(made, "visual.attn.core", shape)
-                                 : operators_.MathAttention(made, "visual.attn.core", shape);
-    const Operand between =
-        operators_.Add(x,
-                       operators_.Linear(attended, names_.tower_projection, tower_.hidden,
-                                         Of(names_.tower_projection, first)),
-                       "visual.attn.residual");
-    const Operand normalised = Norm(between, names_.tower_norm, false);
-    const ModulePositions of_up = Of(names_.tower_up, first);
-    Operand inside;
-    if (tower_.gated) {
-      const std::vector<Operand> both =
-          operators_.Linears(normalised, names_.tower_up,
-                             {{names_.tower_up, tower_.feed_forward, of_up},
-                              {"visual.mlp.gate", tower_.feed_forward, {.frozen = true}, true}},
-                             Outputs::kSideBySide);
-      inside = operators_.GatedSilu(both[0], both[1], "visual.mlp.act_fn");
-    } else {
-      inside = operators_.Gelu(
-          operators_.Linear(normalised, names_.tower_up, tower_.feed_forward, of_up),
-          "visual.mlp.act_fn");
-    }
-    return operators_.Add(
-        between,
-        operators_.Linear(inside, names_.tower_down, tower_.hidden, Of(names_.tower_down, first)),
-        "visual.mlp.residual");
-  }
-
-  const Architecture& a_;
-  const Tower& tower_;
-  const WorkOptions options_;
-  const ModuleNames& names_;
-  const std::vector<ModuleParameter>& parameters_;
-  LayerOperators operators_;
-};
-
 LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
+  if (a.encoder.exists()) return EncoderInputWork(a, options);
+  if (a.input.exists()) return ValueInputWork(a, options);
   const ModuleNames& names = NamesOf(a);
   const std::vector<ModuleParameter> parameters = EmbeddingParameters(a);
   LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
+  AppendDistances(a, false, parameters, operators, options);
   Operand x = operators.Lookup(names.embedding, VocabularyOfRank(a, options), a.hidden,
                                Find(parameters, names.embedding).weight,
                                a.tie_embeddings || a.further_tokens > 0);
@@ -1026,15 +1061,6 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
   if (a.dropout) x = operators.Dropout(x, "embedding_dropout");
   return tape.Finish(x.value, {.splits_backward = options.splits_backward,
                                .input_has_gradient = !a.lora.adapts()});
-}
-
-int FindBias(const std::vector<ModuleParameter>& parameters, std::string_view module) {
-  int bias = -1;
-  ForEachOf(parameters, module, [&](ModuleParameter::Of of, int position) {
-    if (of == ModuleParameter::Of::kBias) bias = position;
-  });
-  STEPCAST_CHECK(bias >= 0, "a module without a bias");
-  return bias;
 }
 
 // Two losses: of masked tokens, and of whether the second segment follows the first, predicted from
@@ -1174,6 +1200,7 @@ LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
   options.tensor_overlap = TensorOverlap::kNone;  // of blocks, too
   const ModuleNames& names = NamesOf(a);
   const std::vector<ModuleParameter> parameters = HeadParameters(a);
+  if (a.modulation.exists()) return ModulatedHeadWork(a, options, parameters);
   LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
   operators.AddUpParts();
@@ -1190,7 +1217,10 @@ LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
     return EncoderHead(a, options, parameters, operators, x, tape);
   }
   const Operand normalized =
-      operators.Norm(x, names.final_norm, a.normalization, Find(parameters, names.final_norm));
+      operators.Norm(x, names.final_norm, a.normalization, FindIfAny(parameters, names.final_norm));
+  if (a.prediction.target != Target::kWords) {
+    return PredictionWork(a, options, parameters, operators, normalized, tape);
+  }
   ModulePositions head = Find(parameters, a.tie_embeddings ? names.embedding : names.head);
   LayerTape::Keeping keeping;
   std::optional<FurtherTokens> further;  // backward refers to it

@@ -91,6 +91,9 @@ struct DataParallel {
   std::int64_t prefetch = 1;
   ReshardAfterForward reshard_after_forward = true;
   bool accumulate_unsharded = false;
+  // ddp, megatron, reference at stages 0 and 1: gradients are reduced once a step; if false, in
+  // every micro-batch
+  bool no_sync = true;
   // ranks that share one copy of the states; equal to `data`: no hybrid sharding
   std::int64_t shard_group_size = 0;
   bool overlap_param_gather = false;  // megatron, stage 1: gather during the next forward
@@ -134,7 +137,7 @@ struct DataParallelRequest {
   std::optional<Bytes> first_bucket_size;
   std::optional<std::int64_t> prefetch;
   std::optional<ReshardAfterForward> reshard_after_forward;
-  std::optional<bool> accumulate_unsharded;
+  std::optional<bool> accumulate_unsharded, no_sync;
   std::optional<std::int64_t> shard_group_size;
   std::optional<bool> overlap_param_gather, align_grad_reduce, align_param_gather;
   std::optional<bool> overlap_param_gather_with_optimizer_step;

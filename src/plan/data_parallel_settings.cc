@@ -42,12 +42,13 @@ std::vector<DataParallelSetting> Rows() {
        .type = OwnNotation<&Given::bucket_size>(),
        .uses = {Of(kReference), Of(kDdp), Of(kMegatron, "with overlap"),
                 At(kNanotron, 0, 0, "`ddp_bucket_cap_mb`")},
+       .elsewhere = "unit_blocks",
        .values =
            "bytes; `0 B`: one collective per tensor; `unit`: one per unit (reference, stage 3)",
        .default_value =
            "megatron: the gradients of 40 million parameters, or of 1 million per rank if that is "
            "more; others: 25 MiB; reference at stage 3: `unit`; reference at stages 0 to 2 "
-           "without overlap: one bucket, except stage 2 with several micro-batches"},
+           "without overlap: one bucket, except if every micro-batch reduces"},
       {.key = "first_bucket_size",
        .type = OwnNotation<&Given::first_bucket_size>(),
        .uses = {Of(kReference), Of(kDdp)},
@@ -73,6 +74,18 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {At(kReference, 2, 3), Of(kFsdp1), Of(kFsdp2)},
        .values = "`true`: gradients are kept whole and communicated once a step",
        .default_value = "`false`; `true` for fsdp2 in a pipeline"},
+      {.key = "no_sync",
+       .type = Switch{&Given::no_sync, &DataParallel::no_sync},
+       .uses = {At(kReference, 0, 1), Of(kDdp), Of(kMegatron)},
+       .idle = [](const Plan& plan) -> std::string_view {
+         return plan.training.gradient_accumulation == 1 ? "with one micro-batch" : OnOneRank(plan);
+       },
+       .shown = [](const DataParallel& data_parallel) { return !data_parallel.no_sync; },
+       .elsewhere = "accumulate_unsharded",
+       .values = "`true`: gradients of micro-batches add up on each rank and are reduced once a "
+                 "step; `false`: every micro-batch reduces its gradients, as PyTorch's "
+                 "DistributedDataParallel does without `no_sync()`. Not in a pipeline",
+       .default_value = "`true`"},
       {.key = "shard_group_size",
        .type = Count{&Given::shard_group_size, &DataParallel::shard_group_size, 1, kMostRanks},
        .uses = {At(kReference, 1, 3), Of(kFsdp1), Of(kFsdp2),

@@ -21,6 +21,7 @@ inline constexpr Version kOldestDriver{450, 0};
 // them are skipped, so that mistakes in other files do not hide a plan's.
 struct Facts {
   std::optional<std::int64_t> devices;  // of the cluster
+  bool one_machine = false;             // the cluster is given as a number of GPUs
   // longest sequence that the model supports; 0: no limit
   std::optional<std::int64_t> max_positions;
   std::optional<std::int64_t> layers;      // of the model
@@ -45,6 +46,13 @@ struct Facts {
   std::string recurrent{};
   std::vector<std::int64_t> recurrent_heads{};
   bool recurrent_by_channel = false;  // Kimi delta attention
+  // A part that most models lack: "cross-attention", "attention without a causal mask", "an input
+  // of numbers", "a head that predicts no words". Empty: the model has no such part.
+  std::string unusual_part{};
+  bool reads_context = false;   // blocks have cross-attention to an encoder's rows
+  std::int64_t other_rows = 0;  // rows of a sample beside `sequence_length`: an encoder's, a text's
+  bool distances = false;       // trained numbers by distance are added to scores
+  bool predicts_words = true;
   // For a mixture; 0: the model is dense.
   std::int64_t experts = 0, expert_width = 0;
   bool expert_biases = false;                // experts' products have biases

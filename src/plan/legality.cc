@@ -22,6 +22,7 @@ class Checker : public Rules {
     CheckSequence();
     CheckPrecision();
     CheckLoss(request_, facts_, violations_);
+    CheckParts(request_, facts_, violations_);
     CheckAxes(request_, facts_, violations_);
     CheckDevices();
     CheckBatch();
@@ -32,6 +33,7 @@ class Checker : public Rules {
     CheckKeys("parallelism", ParallelismSettings());
     CheckKeys("experts", MixtureSettings());
     CheckKeys("data_parallel", DataParallelSettings());
+    CheckNoSync();
     CheckSharding(request_, facts_, violations_);
     CheckLoadingAndSaving();
   }
@@ -158,8 +160,9 @@ class Checker : public Rules {
   }
 
   // A hint with the number of nodes that together have `ranks` devices; empty if that is no whole
-  // number.
+  // number. For one machine: with the number of GPUs.
   std::string WithMoreNodes(std::int64_t ranks) const {
+    if (facts_.one_machine) return fmt::format("; or use {0} GPUs: --set cluster.gpus={0}", ranks);
     if (!facts_.node_devices || ranks % *facts_.node_devices != 0) return "";
     return fmt::format("; or use the nodes that this needs: --set cluster.nodes={}",
                        ranks / *facts_.node_devices);
@@ -167,7 +170,7 @@ class Checker : public Rules {
 
   // A hint to leave devices idle; empty for a flat cluster, which has as many devices as it states.
   std::string LeavingSomeIdle() const {
-    if (!facts_.node_devices) return "";
+    if (!facts_.node_devices || facts_.one_machine) return "";
     return "; or leave the other GPUs idle: --set cluster.devices=plan";
   }
 
@@ -323,9 +326,29 @@ class Checker : public Rules {
         having += having.empty() ? "" : ", ";
         having += plan::Name(use.framework);
       }
+      const auto* instead = FindSetting(settings, setting.elsewhere);
       Add(fmt::format("{}.{}", section, setting.key), "plan.key-not-of-framework",
           fmt::format("{} has no setting {}", plan::Name(*request_.framework), setting.key),
-          fmt::format("remove it; frameworks that have it: {}", having));
+          instead != nullptr && instead->uses.Has(*request_.framework)
+              ? fmt::format("remove it; {} has {} for this", plan::Name(*request_.framework),
+                            setting.elsewhere)
+              : fmt::format("remove it; frameworks that have it: {}", having));
+    }
+  }
+
+  // Reductions in every micro-batch, where gradients are whole.
+  void CheckNoSync() {
+    if (!request_.no_sync || !request_.framework || !request_.zero_stage) return;
+    if (TraitsOf(*request_.framework).textbook && *request_.zero_stage >= 2) {
+      Add("data_parallel.no_sync", "plan.key-not-of-framework",
+          fmt::format("no_sync is for zero_stage 0 and 1, and it is {}", *request_.zero_stage),
+          fmt::format("remove it, and write accumulate_unsharded: {}", *request_.no_sync));
+    }
+    if (!*request_.no_sync && request_.pipeline.value_or(1) > 1) {
+      Add("data_parallel.no_sync", "plan.axis-not-supported-with",
+          "the stages of a pipeline reduce gradients once a step, after the last micro-batch, and "
+          "no_sync is false",
+          "remove it, or write parallelism.pipeline: 1");
     }
   }
 

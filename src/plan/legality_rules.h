@@ -74,6 +74,7 @@ void CheckOffload(const Request& request, const Facts& facts, std::vector<Violat
 void CheckOptimizer(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckOptimizerStates(const Request& request, const Facts& facts,
                           std::vector<Violation>& violations);
+void CheckParts(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckSharding(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 
 }  // namespace stepcast::plan

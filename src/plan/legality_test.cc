@@ -84,6 +84,47 @@ TEST(Check, OffloadNeedsItsStageAndAHost) {
   EXPECT_EQ(CodesOf(request, EightDevices()), Codes{"plan.offload-stage"});
 }
 
+// no_sync: false is for whole gradients, which ddp, megatron and reference at stages 0 and 1 have.
+TEST(Check, ReductionsInEveryMicroBatchNeedWholeGradients) {
+  using Codes = std::vector<std::string>;
+  Request request = Legal();
+  request.no_sync = false;
+  for (const Framework framework : {Framework::kReference, Framework::kMegatron}) {
+    request.framework = framework;
+    for (int stage = 0; stage <= 1; ++stage) {
+      request.zero_stage = stage;
+      EXPECT_EQ(CodesOf(request, EightDevices()), Codes{}) << Name(framework) << stage;
+    }
+  }
+  request.framework = Framework::kReference;
+  request.zero_stage = 2;
+  auto violations = Check(request, EightDevices());
+  ASSERT_EQ(violations.size(), 1U);
+  EXPECT_EQ(violations[0].key, "data_parallel.no_sync");
+  EXPECT_EQ(violations[0].hint, "remove it, and write accumulate_unsharded: false");
+  request.framework = Framework::kFsdp2;
+  request.zero_stage = 3;
+  violations = Check(request, EightDevices());
+  ASSERT_EQ(violations.size(), 1U);
+  EXPECT_EQ(violations[0].hint, "remove it; fsdp2 has accumulate_unsharded for this");
+  request = Legal();
+  request.no_sync = false;
+  request.pipeline = 2;
+  request.data.reset();
+  EXPECT_EQ(CodesOf(request, EightDevices()), Codes{"plan.axis-not-supported-with"});
+}
+
+// Another setting does the same: the hint names it.
+TEST(Check, HintsNameTheSettingThatTheFrameworkHasInstead) {
+  Request request = Legal();
+  request.framework = Framework::kFsdp2;
+  request.zero_stage = 3;
+  request.bucket_size = MiB(25);
+  const auto violations = Check(request, EightDevices());
+  ASSERT_EQ(violations.size(), 1U);
+  EXPECT_EQ(violations[0].hint, "remove it; fsdp2 has unit_blocks for this");
+}
+
 TEST(Check, OnlyMegatronsRanksShareAKeyValueHead) {
   using Codes = std::vector<std::string>;
   Facts facts = EightDevices();

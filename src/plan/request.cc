@@ -46,6 +46,8 @@ model::Implementation DefaultRotary(const Request& request, bool compile) {
 // (transformer_engine/pytorch/attention/dot_product_attention/utils.py, get_attention_backend).
 // Here it does so only on Blackwell, because published runs on Hopper differ.
 //
+// transformers' T5 adds a bias to the scores in memory, and computes the softmax in FP32.
+//
 // torchtitan's models with sinks, with values of another size than keys or with chunks run
 // FlexAttention (torchtitan/models/{gpt_oss,deepseek_v3,llama4} @ v0.2.0 to v0.2.2, whose attn_type
 // is "flex"; DeepSeek-V3 and Llama 4 also @ b5bcd76). PyTorch's scaled_dot_product_attention has no
@@ -54,6 +56,7 @@ model::Implementation DefaultRotary(const Request& request, bool compile) {
 // nvte_get_fused_attn_backend). Packages of PyTorch before 2.11 have 9.10, and scores are in memory
 // (NVIDIA-NeMo/RL issue 1685).
 model::Attention DefaultAttention(const Request& request, const ModelBlocks& model) {
+  if (model.distances) return model::Attention::kMathFp32;
   constexpr Version kPrefersCudnn{2, 11};
   const bool recent = request.torch.value_or(Software().torch) >= kPrefersCudnn;
   const LayerStyle& layers = StyleOf(*request.framework).layers;

@@ -55,6 +55,7 @@ struct ModelBlocks {
   // Features that not every attention kernel supports: sinks; values of another size than keys;
   // chunks.
   bool attention_sinks = false, narrow_values = false, attention_chunks = false;
+  bool distances = false;  // trained numbers by distance are added to scores
 };
 
 // The number of the model's blocks in each of `chunks` chunks: as requested, or equal parts, in

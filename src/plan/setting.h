@@ -75,7 +75,7 @@ struct WordSetting {
   bool (*is_given)(const Given& given);
   // its index in `words`; none: not given
   void (*give)(Given& given, std::optional<std::size_t> word);
-  void (*apply)(const Given& given, Kept& kept);                // requires that it is given
+  void (*apply)(const Given& given, Kept& kept);  // requires that it is given
   std::string_view (*name)(const Kept& kept);
 };
 // A special notation. The reader and the resolved scenario handle it by key.
@@ -113,6 +113,8 @@ struct Setting {
   std::string_view (*idle)(const Plan& plan) = nullptr;
   // Whether the resolved scenario shows it; null: whenever it has an effect.
   bool (*shown)(const Kept& kept) = nullptr;
+  // The setting of the same section that other frameworks have for this; empty: none.
+  std::string_view elsewhere = "";
   const char* values;         // for documents, in Markdown
   const char* default_value;  // for documents, in Markdown
 

@@ -426,7 +426,6 @@ std::vector<TrainingSetting> Rows() {
       {.key = "make_vocab_size_divisible_by",
        .type = Count{&Given::make_vocab_size_divisible_by, &Training::make_vocab_size_divisible_by,
                      1, kMostTokens},
-       .of_task = true,
        .uses = {Of(Framework::kMegatron)},
        .of_architectures = true,
        .shown =

@@ -363,10 +363,11 @@ class Builder {
     for (const Layout& layout : rules.Legal())
       some |= AddPart(size, framework, stage, layout, rules);
     if (some) return;
-    // If there is no legal layout, the scenario's own is tried and refused with the reason.
-    Layout own = layouts_.own;
-    own.data = std::max<std::int64_t>(sizes_[size].devices / own.ranks_per_replica(), 1);
-    AddPart(size, framework, stage, own, rules, /*whatever=*/true);
+    // If there is no legal layout, one is tried and refused with the reason: the scenario's own if
+    // the search is restricted to some layouts, else plain data parallelism.
+    Layout tried = wanted_.empty() ? Layout() : layouts_.own;
+    tried.data = std::max<std::int64_t>(sizes_[size].devices / tried.ranks_per_replica(), 1);
+    AddPart(size, framework, stage, tried, rules, /*whatever=*/true);
   }
 
   // Returns false if no micro-batch is left; `whatever`: the part is added all the same.

@@ -51,9 +51,12 @@ Bytes FullGradients(const Scenario& scenario, std::int64_t parameters) {
   if (plan.zero_stage > 1 || plan::IsFsdp(plan.framework)) return {};
   const plan::GradientStore store = plan::StyleOf(plan.framework).gradients;
   if (store == plan::GradientStore::kPartitions && plan.zero_stage == 1) return {};
-  const DataType type = plan::TraitsOf(plan.framework).textbook
-                            ? plan::WrittenGradientType(training)
-                            : training.gradient_dtype;
+  const bool textbook = plan::TraitsOf(plan.framework).textbook;
+  // Every micro-batch reduces its gradients, of which the rank keeps its shard.
+  if (textbook && plan.zero_stage == 1 && !plan.no_sync && training.gradient_accumulation > 1) {
+    return {};
+  }
+  const DataType type = textbook ? plan::WrittenGradientType(training) : training.gradient_dtype;
   return BytesOf(parameters, type);
 }
 

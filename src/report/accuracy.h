@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -78,14 +79,18 @@ struct RunErrors {
 RunErrors ErrorsOfLearned(const RunsReport& report);
 RunErrors ErrorsOfHeldBack(const RunsReport& report);
 
+// Measured over forecast time that the only configuration teaches, with the range that holds 90 % of
+// its measurements. None if there are several configurations, or nothing was learned.
+struct OneFactor {
+  double factor = 1, low = 1, high = 1;
+};
+std::optional<OneFactor> OneFactorOf(const RunsReport& report);
+
 std::string RunsText(const RunsReport& report);
 // The document of `calibrate runs --json`, version 1.
 std::string RunsJson(const RunsReport& report);
 
 // The section `runs` of a calibration profile, as YAML.
 std::string LearnedRunsYaml(const RunsReport& report);
-
-// The text of a profile with this section, which replaces the existing one or is added at the end.
-std::string WithRuns(const std::string& profile, const std::string& section);
 
 }  // namespace stepcast::report

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "fmt/ranges.h"
 #include "src/base/quantity.h"
 #include "src/base/version.h"
 #include "src/model/stage.h"
@@ -18,19 +17,6 @@
 
 namespace stepcast::report {
 namespace {
-
-Json FittingJson(const std::vector<FittingSettings>& fitting) {
-  Json rows = Json::array();
-  for (const FittingSettings& one : fitting) {
-    Json set = Json::array();
-    for (const std::string& option : one.set) set.push_back(option);
-    rows.push_back({{"set", std::move(set)},
-                    {"step_time_s", JsonSeconds(one.step_time)},
-                    {"free_bytes", one.left.count()},
-                    {"fit_probability", one.fit_probability}});
-  }
-  return rows;
-}
 
 std::string VersionText(const Version& version) {
   return fmt::format("{}.{}", version.major, version.minor);
@@ -51,7 +37,7 @@ Json SoftwareJson(const scenario::Scenario& scenario) {
 
 std::string SimulateJson(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          double seconds, const forecast::TrainingTarget& target,
-                         const std::vector<FittingSettings>& fitting) {
+                         const Fitting& fitting) {
   const auto utilization = [&](double value) { return forecast.has_flops ? Json(value) : Json(); };
   const std::optional<forecast::TimeRange>& range = forecast.step_time_range;
   Json document{
@@ -106,17 +92,6 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
   document["would_fit"] = FittingJson(fitting);
   document["run"] = {{"seconds", seconds}};
   return Text(document);
-}
-
-std::string FittingText(const std::vector<FittingSettings>& fitting) {
-  if (fitting.empty()) return "";
-  Table table({{"what makes it fit", Align::kLeft}, {"step ms"}, {"left GiB"}, {"fits %"}});
-  for (const FittingSettings& one : fitting) {
-    table.AddRow({fmt::format("{}", fmt::join(one.set, ", ")), Milliseconds(one.step_time),
-                  Decimal(static_cast<double>(one.left.count()) / (1 << 30), 2),
-                  Decimal(kHundred * one.fit_probability, 0)});
-  }
-  return table.ToString();
 }
 
 namespace {

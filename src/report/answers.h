@@ -12,6 +12,7 @@
 #include "src/forecast/memory_summary.h"
 #include "src/forecast/training_run.h"
 #include "src/forecast/values.h"
+#include "src/report/fitting_report.h"
 #include "src/scenario/scenario.h"
 
 namespace stepcast::report {
@@ -22,6 +23,10 @@ struct MeasuredStep;  // measured_step.h
 // same values, apart from locations. Empty sections are left out. Control characters in text become
 // spaces.
 std::string CalibrationYaml(const calibration::Calibration& profile);
+
+// The text of a profile with these sections: each replaces the one of its name, or is added at the
+// end. Comments before a section belong to it.
+std::string WithSections(const std::string& profile, const std::string& sections);
 
 // The content of a file that `kernels.rates` of a profile names: only products, attention and power
 // of `costs`.
@@ -105,26 +110,16 @@ struct MemoryReport {
 
 std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& report);
 
-// The document of `memory --json`, version 1.
+// The document of `memory --json`, version 1. `fitting`: what makes the scenario's stage fit; it is
+// in the document only if the stage does not fit.
 std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& report,
-                       double seconds);
-
-// Settings that make a step fit that otherwise does not.
-struct FittingSettings {
-  std::vector<std::string> set;  // "KEY=VALUE", in addition to the scenario's settings
-  Time step_time;
-  Bytes left;  // free memory of the fullest device
-  double fit_probability = 0;
-};
-
-// A table of such settings for people; empty without any.
-std::string FittingText(const std::vector<FittingSettings>& fitting);
+                       double seconds, const Fitting* fitting = nullptr);
 
 // The document of `simulate --json`, version 1. All keys depend only on the input, except the last
 // one, `run`. `seconds` is the wall-clock time of the run; `target` describes the training.
 std::string SimulateJson(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          double seconds, const forecast::TrainingTarget& target = {},
-                         const std::vector<FittingSettings>& fitting = {});
+                         const Fitting& fitting = {});
 
 // The text output of `simulate`: the question, the step time and its breakdown, collectives, and
 // memory. It depends only on the input. `target` describes the training.

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -230,6 +232,16 @@ void WriteKernels(const KernelCosts& kernels, Writer& writer) {
   WriteSurfaces("gemm_weight_gradient_surface", kernels.gemm_weight_gradient_surface, writer);
 }
 
+void WriteHost(const std::map<std::string, Dispatch, std::less<>>& dispatch, Writer& writer) {
+  if (dispatch.empty()) return;
+  writer.Line(0, "host:");
+  writer.Line(1, "dispatch:");
+  for (const auto& [framework, costs] : dispatch) {
+    writer.Entry(2, "{}: {{module: {}, autograd: {}}}", framework, ExactTime(costs.module),
+                 ExactTime(costs.autograd));
+  }
+}
+
 void WriteLinks(const calibration::LinkCosts& links, Writer& writer) {
   writer.Line(0, "links:");
   writer.Entry(1, "nvlink_efficiency: {}", links.nvlink_efficiency);
@@ -289,6 +301,7 @@ std::string CalibrationYaml(const calibration::Calibration& profile) {
     writer.Entry(1, "{}: {}", YamlQuoted(key), YamlQuoted(value));
   }
   if (profile.kernels) WriteKernels(*profile.kernels, writer);
+  WriteHost(profile.dispatch, writer);
   if (profile.links) WriteLinks(*profile.links, writer);
   if (profile.memory) WriteMemory(*profile.memory, writer);
   if (profile.copies != calibration::CopyCurves()) {
@@ -314,6 +327,41 @@ std::string CalibrationYaml(const calibration::Calibration& profile) {
                  residual.spread, residual.interpolation);
   }
   return writer.Take();
+}
+
+std::string WithSections(const std::string& profile, const std::string& sections) {
+  // Calls `section(key, text)` for each section, with the comments before it.
+  const auto each = [&profile](std::string_view text, const auto& section) {
+    std::string key, own, comments;
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      const std::string_view line = text.substr(begin, end - begin);
+      begin = end + 1;
+      if (line.starts_with('#')) {
+        // What an earlier calibration said of itself.
+        const bool written = line.starts_with("# Written by") && text == profile;
+        if (!written) comments += fmt::format("{}\n", line);
+        continue;
+      }
+      if (!line.empty() && line.front() != ' ') {
+        if (!key.empty()) section(key, own);
+        key = line.substr(0, line.find(':'));
+        own.clear();
+      }
+      own += std::exchange(comments, "") + fmt::format("{}\n", line);
+    }
+    if (!key.empty()) section(key, own + comments);
+  };
+  std::map<std::string, std::string, std::less<>> replacing;
+  each(sections, [&](const std::string& key, const std::string& text) { replacing[key] = text; });
+  std::string out;
+  each(profile, [&](const std::string& key, const std::string& text) {
+    const auto found = replacing.find(key);
+    out += found == replacing.end() ? text : found->second;
+    if (found != replacing.end()) replacing.erase(found);
+  });
+  for (const auto& [key, text] : replacing) out += text;
+  return out;
 }
 
 std::string CurvesYaml(const calibration::CurveFile& file) {

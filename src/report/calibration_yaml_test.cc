@@ -238,5 +238,12 @@ collectives:
 )");
 }
 
+TEST(CalibrationYamlTest, SectionsReplaceThoseOfTheirNames) {
+  EXPECT_EQ(WithSections("# a machine\nname: a\nkernels:\n  x: 1\n# about links\nlinks:\n  y: 2\n",
+                         "kernels:\n  x: 3\n# Written by a command\nruns:\n  z: 4\n"),
+            "# a machine\nname: a\nkernels:\n  x: 3\n# about links\nlinks:\n  y: 2\n"
+            "# Written by a command\nruns:\n  z: 4\n");
+}
+
 }  // namespace
 }  // namespace stepcast::report

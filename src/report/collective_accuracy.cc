@@ -129,6 +129,8 @@ std::string CollectiveAccuracyMarkdown(const CollectiveAccuracy& accuracy) {
       "% |\n"
       "|---|---|---|---:|---:|---:|---:|---:|---:|\n";
   for (const MeasuredRow& row : RowsOf(accuracy)) {
+    // Forecasts take fit points from the curve, so their error says nothing.
+    if (row.role == Role::kFit) continue;
     out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
                        NameOf(accuracy.sources[row.source]), Name(row.band), Name(row.role),
                        row.forecast.points, PerCent(row.forecast.median), PerCent(row.forecast.p90),
@@ -136,13 +138,8 @@ std::string CollectiveAccuracyMarkdown(const CollectiveAccuracy& accuracy) {
                        PerCent(row.law.p90));
   }
   out +=
-      fmt::format("\n{}\n{}\n{}\n{}\n", TotalSentence(accuracy, Role::kFit),
+      fmt::format("\n{}\n{}\n{}\n{}", TotalSentence(accuracy, Role::kFit),
                   TotalSentence(accuracy, Role::kHeldBack), Choices(accuracy), Targets(accuracy));
-  for (const CollectiveSource& source : accuracy.sources) {
-    out += fmt::format("- {}: {}. {}. Rule: {}.{}\n", source.name, source.source, source.machine,
-                       source.rule,
-                       source.counts() ? "" : " Not counted: " + source.not_counted + ".");
-  }
   return out;
 }
 

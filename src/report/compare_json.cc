@@ -85,7 +85,7 @@ std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double sec
         {{"guard", verdict.guard}, {"a", verdict.a}, {"b", verdict.b}, {"failed", verdict.failed}});
   }
   Json settings = Json::array();
-  for (const SettingPair& pair : DifferentSettings(a.scenario->resolved, b.scenario->resolved)) {
+  for (const SettingPair& pair : DifferentSettings(*a.scenario, *b.scenario)) {
     settings.push_back(Json{{"key", pair.key}, {"a", pair.a}, {"b", pair.b}});
   }
   return Text(Json{

@@ -40,8 +40,7 @@ std::string SignedBytes(ByteUnit unit, Bytes bytes) {
 
 std::string SettingsBeside(const ComparedPlan& a, const ComparedPlan& b) {
   constexpr std::size_t kLongest = 40;
-  const std::vector<SettingPair> pairs =
-      DifferentSettings(a.scenario->resolved, b.scenario->resolved);
+  const std::vector<SettingPair> pairs = DifferentSettings(*a.scenario, *b.scenario);
   if (pairs.empty()) return "all settings are the same\n";
   Table table({{"setting", Align::kLeft}, {"A", Align::kLeft}, {"B", Align::kLeft}});
   const auto cell = [](const std::string& value) {

@@ -46,10 +46,126 @@ std::string MeasuredLine(const forecast::Forecast& forecast, const MeasuredStep&
                             FormatTime(range.high));
 }
 
+using validate::Cause;
+using validate::CauseKind;
+
+// Where to look.
+const char* NextOf(CauseKind kind) {
+  switch (kind) {
+    case CauseKind::kProducts:
+      return "sizes that are no multiple of 8; TF32; the clock; software.torch";
+    case CauseKind::kAttention:
+      return "the kernel's name: training.attention";
+    case CauseKind::kOptimizer:
+      return "training.optimizer_implementation";
+    case CauseKind::kElementwise:
+      return "training.compile, norm, rotary, loss; more kernels than forecast";
+    case CauseKind::kOtherKernels:
+      return "the layers' times in the model file";
+    case CauseKind::kCommunication:
+      return "stepcast collective beside nccl-tests; NCCL_DEBUG=INFO; bucket sizes";
+    case CauseKind::kCopies:
+      return "offloading; pinned memory";
+    case CauseKind::kImbalance:
+      return "the slow rank: its clock, its node, its share of tokens";
+    case CauseKind::kPipelineBubble:
+      return "parallelism.stage_layers; a slow stage";
+    case CauseKind::kLaunches:
+      return "CPU load and clock; .item(); training.compile; CUDA graphs";
+    case CauseKind::kDataLoading:
+      return "training.data_loading: workers, prefetch";
+    case CauseKind::kAllocatorFlushes:
+      return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; a smaller micro-batch";
+  }
+  return "";
+}
+
+std::string NameOf(const Cause& cause) {
+  return cause.axis.empty() ? Name(cause.kind)
+                            : fmt::format("{}, {}", Name(cause.kind), cause.axis);
+}
+
+// Differences below a thousandth of the step are shown as one row.
+constexpr double kLeastShown = 1e-3;
+
+std::string CausesText(const MeasuredStep& step) {
+  const validate::StepCauses& causes = *step.causes;
+  std::string out = fmt::format("traced     step {} of rank {}, of {} traced\n\n", step.number,
+                                causes.rank, causes.ranks);
+  Table table({{"cause", Align::kLeft},
+               {"forecast ms"},
+               {"measured ms"},
+               {"more ms"},
+               {"calls"},
+               {"forecast"},
+               {"look at", Align::kLeft}});
+  Time small;
+  for (const Cause& cause : causes.causes) {
+    if (std::abs(cause.difference().seconds()) < kLeastShown * causes.measured.seconds()) {
+      small += cause.difference();
+      continue;
+    }
+    const bool counted = cause.forecast_calls + cause.measured_calls > 0;
+    table.AddRow({NameOf(cause), Milliseconds(cause.forecast), Milliseconds(cause.measured),
+                  Milliseconds(cause.difference()),
+                  counted ? std::to_string(cause.measured_calls) : "",
+                  counted ? std::to_string(cause.forecast_calls) : "",
+                  cause.difference() > Time() ? NextOf(cause.kind) : ""});
+  }
+  const auto plain = [&](const char* name, Time time, const char* next) {
+    table.AddRow({name, "", "", Milliseconds(time), "", "", next});
+  };
+  if (small != Time()) plain("smaller causes", small, "");
+  if (causes.learned != Time()) plain("learned from runs", Time() - causes.learned, "");
+  plain("remainder", causes.remainder, "idle for no reason in the trace");
+  plain("difference", causes.difference(), "");
+  out += table.ToString();
+  if (causes.slowest_rank) {
+    out += fmt::format("rank {} waits least in collectives: the others wait for it\n",
+                       *causes.slowest_rank);
+  }
+  for (const validate::KernelSum& kernel : causes.kernels) {
+    out += fmt::format("{} ms in {} of {}\n", Milliseconds(kernel.total), kernel.calls, kernel.name);
+  }
+  for (const std::string& note : causes.notes) out += "note: " + note + "\n";
+  return out + "\n";
+}
+
+Json CausesJson(const MeasuredStep& step) {
+  if (!step.causes) return Json();
+  const validate::StepCauses& causes = *step.causes;
+  Json rows = Json::array();
+  for (const Cause& cause : causes.causes) {
+    rows.push_back({{"cause", Name(cause.kind)},
+                    {"axis", cause.axis.empty() ? Json() : Json(cause.axis)},
+                    {"forecast_s", JsonSeconds(cause.forecast)},
+                    {"measured_s", JsonSeconds(cause.measured)},
+                    {"difference_s", JsonSeconds(cause.difference())},
+                    {"forecast_calls", cause.forecast_calls},
+                    {"measured_calls", cause.measured_calls}});
+  }
+  Json kernels = Json::array();
+  for (const validate::KernelSum& kernel : causes.kernels) {
+    kernels.push_back({{"name", kernel.name},
+                       {"calls", kernel.calls},
+                       {"total_s", JsonSeconds(kernel.total)}});
+  }
+  return Json{{"step", step.number},
+              {"rank", causes.rank},
+              {"ranks", causes.ranks},
+              {"causes", std::move(rows)},
+              {"learned_s", JsonSeconds(causes.learned)},
+              {"remainder_s", JsonSeconds(causes.remainder)},
+              {"slowest_rank", causes.slowest_rank ? Json(*causes.slowest_rank) : Json()},
+              {"longest_kernels", std::move(kernels)},
+              {"notes", causes.notes}};
+}
+
 }  // namespace
 
 std::string MeasuredStepText(const forecast::Forecast& forecast, const MeasuredStep& step) {
-  std::string out = MeasuredLine(forecast, step) + "\n";
+  std::string out = MeasuredLine(forecast, step);
+  out += step.causes ? CausesText(step) : "\n";
   Table settings(
       {{"if the run has", Align::kLeft}, {"step ms"}, {"explains %"}, {"look at", Align::kLeft}});
   for (const TriedSetting& tried : step.settings) {
@@ -87,6 +203,7 @@ Json MeasuredStepJson(const forecast::Forecast& forecast, const MeasuredStep& st
   return Json{{"step_time_s", JsonSeconds(step.measured)},
               {"difference_s", JsonSeconds(step.measured - forecast.step_time)},
               {"in_range", step.in_range ? Json(*step.in_range) : Json()},
+              {"traced", CausesJson(step)},
               {"settings", std::move(settings)},
               {"resources", std::move(resources)}};
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,9 +9,10 @@
 #include "src/forecast/explaining_speed.h"
 #include "src/forecast/values.h"
 #include "src/report/json.h"
+#include "src/validate/step_causes.h"
 
-// Why a measured step takes another time than its forecast, as `explain --measured` shows it: what
-// could explain the difference, by itself.
+// Why a measured step takes another time than its forecast, as `explain --measured` shows it: where
+// the difference lies, if the step was traced, and what could explain it by itself.
 namespace stepcast::report {
 
 // The scenario with one thing set otherwise.
@@ -23,6 +25,8 @@ struct TriedSetting {
 
 struct MeasuredStep {
   Time measured;
+  std::int64_t number = 0;                     // of a traced step: ProfilerStep#
+  std::optional<validate::StepCauses> causes;  // none if only the time is known
   std::optional<bool> in_range;                      // none where the forecast has no range
   std::vector<TriedSetting> settings;                // the best explanation first
   std::vector<forecast::ExplainingSpeed> resources;  // likewise

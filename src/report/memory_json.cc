@@ -47,7 +47,7 @@ Bytes LeastMemory(const scenario::Scenario& scenario) {
 }  // namespace
 
 std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& report,
-                       double seconds) {
+                       double seconds, const Fitting* fitting) {
   Json stages = Json::array();
   for (const StageMemory& stage : report.stages) {
     Json formula = Json::object();
@@ -59,7 +59,7 @@ std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& r
     if (stage.limit.has_value()) entry["max_micro_batch"] = Limit(*stage.limit);
     stages.push_back(std::move(entry));
   }
-  return Text(Json{
+  Json document{
       {"stepcast", 1},
       {"scenario", scenario.name},
       {"parameters", scenario.model->all_parameter_count()},
@@ -68,8 +68,10 @@ std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& r
       {"stages", std::move(stages)},
       {"resolved", ToJson(scenario.resolved)},
       {"warnings", scenario.warnings},
-      {"run", {{"seconds", seconds}}},
-  });
+  };
+  if (fitting != nullptr) document["would_fit"] = FittingJson(*fitting);
+  document["run"] = {{"seconds", seconds}};
+  return Text(document);
 }
 
 }  // namespace stepcast::report

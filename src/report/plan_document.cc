@@ -207,7 +207,7 @@ std::string PlanJson(const PlanReport& report) {
     by_gpus.push_back(
         {{"gpus", size.gpus}, {"best", size.best ? RowJson(report.goal, *size.best) : Json()}});
   }
-  return Text(Json{
+  Json document{
       {"stepcast", 1},
       {"scenario", report.name},
       {"target", Name(report.goal.target)},
@@ -242,7 +242,10 @@ std::string PlanJson(const PlanReport& report) {
       {"exact", result.proved},
       {"open", result.open},
       {"least", result.least},
-      {"run", {{"seconds", report.seconds}}}});
+  };
+  if (report.would_fit) document["would_fit"] = FittingJson(*report.would_fit);
+  document["run"] = {{"seconds", report.seconds}};
+  return Text(document);
 }
 
 }  // namespace stepcast::report

@@ -569,6 +569,7 @@ std::string PlanText(const PlanReport& report) {
         out += "lacks: missing memory, including the memory that must stay free\n";
       }
     }
+    if (report.would_fit) out += "\nThe nearest plan:\n" + FittingText(*report.would_fit);
     return out + "\n" + KindsText(report) + LayoutAnswerText(report) + CountsText(report);
   }
   out += KindsText(report) + LayoutAnswerText(report);

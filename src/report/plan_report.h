@@ -11,6 +11,7 @@
 #include "src/planner/search.h"
 #include "src/planner/sensitivity.h"
 #include "src/report/command_text.h"
+#include "src/report/fitting_report.h"
 #include "src/scenario/scenario.h"
 
 // The output of `plan`.
@@ -111,7 +112,8 @@ struct PlanReport {
   std::vector<SizeAnswer> by_gpus;  // fewest first; empty if all plans have the same number
   const planner::SearchResult* result = nullptr;
   std::vector<PlanRow> best, pareto, nearest;
-  std::vector<PlanRow> runners_up;  // set with --why
+  std::optional<Fitting> would_fit;  // what makes the nearest plan fit, if none fits
+  std::vector<PlanRow> runners_up;   // set with --why
   std::optional<planner::Sensitivity> sensitivity;
   std::optional<PlanRow> with_more_memory;
   std::vector<std::string> notes;          // settings without effect for some frameworks

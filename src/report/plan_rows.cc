@@ -69,6 +69,40 @@ std::vector<SettingPair> DifferentSettings(const Resolved& a, const Resolved& b)
   return pairs;
 }
 
+namespace {
+
+// "llama3.1-8b" for "../models/llama3.1-8b.yaml".
+std::string_view NameIn(std::string_view path) {
+  path.remove_prefix(std::min(path.rfind('/') + 1, path.size()));
+  if (path.ends_with(".yaml")) path.remove_suffix(std::string_view(".yaml").size());
+  return path;
+}
+
+// Whether the two scenarios have the same under this key, which names a file.
+bool HaveTheSame(std::string_view key, const scenario::Scenario& a, const scenario::Scenario& b) {
+  if (key == "model") {
+    return a.model->name == b.model->name &&
+           a.model->all_parameter_count() == b.model->all_parameter_count() &&
+           a.model->layers.size() == b.model->layers.size();
+  }
+  if (key == "cluster.topology") {
+    return a.gpu.has_value() == b.gpu.has_value() && (!a.gpu || a.gpu->name == b.gpu->name) &&
+           a.cluster->flat() == b.cluster->flat();
+  }
+  return key == "calibration" && a.calibration->name == b.calibration->name;
+}
+
+}  // namespace
+
+std::vector<SettingPair> DifferentSettings(const scenario::Scenario& a,
+                                           const scenario::Scenario& b) {
+  std::vector<SettingPair> pairs = DifferentSettings(a.resolved, b.resolved);
+  std::erase_if(pairs, [&](const SettingPair& pair) {
+    return NameIn(pair.a) == NameIn(pair.b) && HaveTheSame(pair.key, a, b);
+  });
+  return pairs;
+}
+
 std::vector<CollectivePair> PairCollectives(const forecast::Forecast& a,
                                             const forecast::Forecast& b) {
   std::vector<CollectivePair> pairs;

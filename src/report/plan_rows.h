@@ -27,6 +27,10 @@ struct SettingPair {
 std::vector<SettingPair> DifferentSettings(const scenario::Resolved& a,
                                            const scenario::Resolved& b);
 
+// The same without files that have the same content under another path.
+std::vector<SettingPair> DifferentSettings(const scenario::Scenario& a,
+                                           const scenario::Scenario& b);
+
 // The collectives of one kind and group; null if a plan has none.
 struct CollectivePair {
   const forecast::CollectiveSummary* a = nullptr;

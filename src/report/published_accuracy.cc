@@ -116,11 +116,6 @@ std::string PublishedAccuracyMarkdown(const PublishedAccuracy& accuracy) {
     }
     if (!content.note.empty()) out += "\n" + content.note + "\n";
   }
-  out += "\n### Sources\n\n";
-  for (const scenario::PublishedSource& source : accuracy.sources) {
-    out += fmt::format("- {}: {}. {}. Rows: {}.\n", source.name, source.source, source.machine,
-                       source.rule);
-  }
   return out;
 }
 

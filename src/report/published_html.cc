@@ -106,9 +106,9 @@ std::vector<PageFigure> Answer(const PublishedAccuracy& accuracy) {
           {.label = "Simulated",
            .value = Grouped(simulated),
            .more = "the others are counted below, by reason"},
-          {.label = "What is aimed at",
+          {.label = "Targets",
            .value = meets ? "met" : "missed",
-           .more = meets ? "" : "the tables say which and by how much",
+           .more = meets ? "" : "a table shows which and by how much",
            .tone = meets ? Tone::kGood : Tone::kBad}};
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
@@ -103,28 +104,6 @@ PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
   return table;
 }
 
-PublishedTable LargeSteps(const PublishedAccuracy& accuracy) {
-  PublishedTable table{.title = fmt::format("Step time above {} GPUs", validate::kSmall),
-                       .columns = {{"source", Align::kLeft},
-                                   {"rows", Align::kLeft},
-                                   {"cases"},
-                                   {"mean %"},
-                                   {"bias %"},
-                                   {"rival %"}},
-                       .rows = {},
-                       .note = fmt::format("rival: the same, from fit rows of up to {} GPUs only.",
-                                           validate::kSmall)};
-  for (Group group : GroupsOf(accuracy)) {
-    group.selection.large = true;
-    const AccuracyFigures rival = accuracy.RivalStepTime(group.selection, true);
-    const AccuracyFigures figures = accuracy.StepTimeBesideRival(group.selection, true);
-    if (rival.cases == 0) continue;
-    table.rows.push_back({group.source, group.rows, fmt::format("{}", figures.cases),
-                          PerCent(figures.mean), SignedPerCent(figures.bias), PerCent(rival.mean)});
-  }
-  return table;
-}
-
 PublishedTable Memories(const PublishedAccuracy& accuracy) {
   PublishedTable table{.title = "Peak memory",
                        .columns = kFigureColumns,
@@ -189,7 +168,7 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
                   {"bias %"},
                   {"in range"}},
       .rows = {},
-      .note = "Errors of step time. A run of one's own is of a source that was never fitted."};
+      .note = "Errors of step time. Your runs are of a source that was never fitted."};
   const auto add = [&](std::string name, Selection selection) {
     selection.split = Split::kCheck;
     const AccuracyFigures figures = accuracy.StepTime(selection);
@@ -223,8 +202,8 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
                              accuracy.sources[i].name, cases);
   }
   if (!predicted.empty()) {
-    table.note += fmt::format(
-        " Not counted, since another simulator has made the times that it gives: {}.", predicted);
+    table.note +=
+        fmt::format(" Not counted, because another simulator made its times: {}.", predicted);
   }
   // With one source the rows would repeat the total.
   if (accuracy.sources.size() == 1 || table.rows.size() < 2) table.rows.clear();
@@ -395,25 +374,26 @@ PublishedTable Residuals(const PublishedAccuracy& accuracy) {
 }
 
 PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
-  PublishedTable table{.title = "What is aimed at, on check rows",
-                       .columns = {{"source", Align::kLeft},
-                                   {"what", Align::kLeft},
-                                   {"is"},
-                                   {"aim"},
-                                   {"", Align::kLeft}},
-                       .rows = {},
-                       .note = {}};
-  for (const validate::PublishedAim& aim : accuracy.Aims()) {
+  PublishedTable table{
+      .title = "Missed targets on check rows",
+      .columns = {{"source", Align::kLeft}, {"figure", Align::kLeft}, {"is"}, {"target"}},
+      .rows = {},
+      .note = {}};
+  const std::vector<validate::PublishedAim> aims = accuracy.Aims();
+  for (const validate::PublishedAim& aim : aims) {
+    if (aim.met()) continue;
     // Correlations and counts are not percentages.
     const auto number = [&](double value) {
       return aim.unit == validate::AimUnit::kPart    ? PerCent(value) + " %"
              : aim.unit == validate::AimUnit::kCount ? fmt::format("{:.0f}", value)
                                                      : fmt::format("{:.3f}", value);
     };
+    const char* const direction = aim.at_least ? "from" : "up to";
     table.rows.push_back({aim.source, aim.what, number(aim.value),
-                          fmt::format("{} {}", aim.at_least ? "from" : "up to", number(aim.limit)),
-                          aim.met() ? "met" : "missed"});
+                          fmt::format("{} {}", direction, number(aim.limit))});
   }
+  table.note =
+      fmt::format("{} of {} targets are met.", aims.size() - table.rows.size(), aims.size());
   return table;
 }
 
@@ -421,8 +401,8 @@ PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
 
 std::vector<PublishedTable> PublishedTables(const PublishedAccuracy& accuracy) {
   std::vector<PublishedTable> tables;
-  for (auto make : {Headline, StepTimes, LargeSteps, Memories, Choices, AimsTable, Transfer,
-                    FitProbabilities, Residuals, Worst, NotSimulated, TooLarge, StandIns}) {
+  for (auto make : {Headline, StepTimes, Memories, Choices, AimsTable, Transfer, FitProbabilities,
+                    Residuals, Worst, NotSimulated, TooLarge, StandIns}) {
     PublishedTable table = make(accuracy);
     if (!table.rows.empty()) tables.push_back(std::move(table));
   }

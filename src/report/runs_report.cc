@@ -75,6 +75,7 @@ Table ErrorTable(const char* heading) {
 // Names of runs without a similar configuration among the other runs.
 std::vector<std::string> FarRuns(const RunsReport& report) {
   std::vector<std::string> names;
+  if (OneFactorOf(report)) return names;
   for (const Configuration& configuration : report.fit.configurations) {
     if (configuration.left_out) continue;
     for (const std::size_t member : configuration.members) {
@@ -143,6 +144,12 @@ Json ErrorJson(const AccuracyFigures& figures) {
               {"bias", figures.bias}};
 }
 
+Json OneFactorJson(const RunsReport& report) {
+  const std::optional<OneFactor> one = OneFactorOf(report);
+  if (!one) return Json();
+  return Json{{"measured_over_forecast", one->factor}, {"low", one->low}, {"high", one->high}};
+}
+
 Json ErrorsJson(const RunErrors& errors) {
   return Json{{"forecast", ErrorJson(errors.forecast)},
               {"nearest_run", ErrorJson(errors.nearest)},
@@ -184,6 +191,16 @@ RunErrors ErrorsOfHeldBack(const RunsReport& report) {
   return {FiguresOf(forecast), FiguresOf(nearest), FiguresOf(learned)};
 }
 
+std::optional<OneFactor> OneFactorOf(const RunsReport& report) {
+  if (!report.fit.learned || report.fit.configurations.size() != 1) return std::nullopt;
+  constexpr double kNineOfTen = 1.645;  // standard deviations
+  const LearnedRuns::Estimate estimate =
+      report.fit.learned->At(report.fit.configurations.front().run.settings);
+  const double spread = kNineOfTen * estimate.deviation;
+  return OneFactor{std::exp(estimate.log_ratio), std::exp(estimate.log_ratio - spread),
+                   std::exp(estimate.log_ratio + spread)};
+}
+
 std::string RunsText(const RunsReport& report) {
   const std::size_t simulated = report.learned.size() + report.held_back.size();
   std::string out = fmt::format(
@@ -194,7 +211,9 @@ std::string RunsText(const RunsReport& report) {
   }
   out += "\n";
   Table own = ErrorTable("error of step time");
-  AddRows(own, ErrorsOfLearned(report), "learned from the other configurations");
+  RunErrors errors = ErrorsOfLearned(report);
+  if (OneFactorOf(report)) errors.learned = {};  // there are no other configurations
+  AddRows(own, errors, "learned from the other configurations");
   out += own.ToString();
   if (!report.held_back.empty()) {
     Table held_back = ErrorTable("error on held-back runs");
@@ -202,6 +221,13 @@ std::string RunsText(const RunsReport& report) {
     out += "\n" + held_back.ToString();
   }
   out += MemoryText(report) + "\n";
+  if (const std::optional<OneFactor> one = OneFactorOf(report)) {
+    constexpr int kDigits = 3;
+    out += fmt::format(
+        "such a step takes {} times the forecast, {} to {} in nine of ten measurements; no other "
+        "configuration checks this\n",
+        Decimal(one->factor, kDigits), Decimal(one->low, kDigits), Decimal(one->high, kDigits));
+  }
   if (const std::vector<std::string> far = FarRuns(report); !far.empty()) {
     out += fmt::format("{} far from all others and {} nothing: {}\n",
                        far.size() == 1 ? "a run is" : fmt::format("{} runs are", far.size()),
@@ -254,6 +280,7 @@ std::string RunsJson(const RunsReport& report) {
   return Text(Json{{"stepcast", 1},
                    {"configurations", report.fit.configurations.size()},
                    {"leave_one_configuration_out", ErrorsJson(ErrorsOfLearned(report))},
+                   {"one_factor", OneFactorJson(report)},
                    {"held_back", ErrorsJson(ErrorsOfHeldBack(report))},
                    {"far", FarRuns(report)},
                    {"doubtful", DoubtfulRuns(report)},
@@ -280,21 +307,6 @@ std::string LearnedRunsYaml(const RunsReport& report) {
     out += "}\n";
   }
   return out;
-}
-
-std::string WithRuns(const std::string& profile, const std::string& section) {
-  std::string out;
-  bool inside = false;
-  for (std::size_t begin = 0; begin < profile.size();) {
-    const std::size_t end = std::min(profile.find('\n', begin), profile.size());
-    const std::string_view line = std::string_view(profile).substr(begin, end - begin);
-    begin = end + 1;
-    if (line.starts_with("# Written by `stepcast calibrate runs")) continue;
-    const bool key = !line.empty() && line.front() != ' ' && line.front() != '#';
-    if (key) inside = line.starts_with("runs:");
-    if (!inside) out += fmt::format("{}\n", line);
-  }
-  return out + section;
 }
 
 }  // namespace stepcast::report

@@ -144,7 +144,7 @@ class Layout {
   Layout(std::vector<Column> columns, std::vector<Cells> rows, std::size_t width)
       : columns_(std::move(columns)), rows_(std::move(rows)), width_(width) {}
 
-  std::string Text() {
+  std::string Text() const {
     std::vector<Shown> shown = All();
     if (TotalOf(shown) <= width_) return Block(shown);
     std::string above;
@@ -154,9 +154,9 @@ class Layout {
       if (TotalOf(shown) <= width_) return above + Block(Widened(shown));
     }
     for (Shown& one : shown) one.width = std::min(one.width, Least(one.column));
-    const std::string below = TakeSpare(shown);
-    if (TotalOf(shown) <= width_) return above + Block(Widened(shown)) + below;
-    return above + Blocks(shown) + below;
+    const std::string below = LeaveOut(shown);
+    Clip(shown);
+    return above + Block(Widened(shown)) + below;
   }
 
  private:
@@ -216,20 +216,40 @@ class Layout {
                         : Wrapped(fmt::format("all rows: {}\n", fmt::join(said, ", ")), width_);
   }
 
-  // Removes spare columns, last ones first, until the others fit. Returns a sentence that names
-  // them.
-  std::string TakeSpare(std::vector<Shown>& shown) const {
-    std::vector<std::string> taken;
-    if (AllColumns()) return "";
+  // Removes columns until the others fit: spare ones, then other figures, then text, last ones
+  // first. The first column and one other stay. Returns a sentence that names them.
+  std::string LeaveOut(std::vector<Shown>& shown) const {
+    std::vector<std::size_t> taken;
+    const auto spare = [](const Column& column) { return column.spare; };
+    const auto figure = [](const Column& column) { return column.align == Align::kRight; };
+    const auto any = [](const Column&) { return true; };
+    const auto take = [&](const auto& may_go) {
+      for (std::size_t i = shown.size(); i-- > 1 && shown.size() > 2 && TotalOf(shown) > width_;) {
+        const std::size_t column = shown[i].column;
+        // A column without a heading refers to notes below.
+        if (!may_go(columns_[column]) || columns_[column].heading.empty()) continue;
+        taken.push_back(column);
+        shown.erase(shown.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    };
+    take(spare);
+    take(figure);
+    take(any);
+    if (taken.empty()) return "";
+    std::sort(taken.begin(), taken.end());
+    std::vector<std::string> headings;
+    for (const std::size_t column : taken) headings.push_back(columns_[column].heading);
+    return Wrapped(
+        fmt::format("no room for: {} (--columns shows all)\n", fmt::join(headings, ", ")), width_);
+  }
+
+  // Breaks what is left into the width.
+  void Clip(std::vector<Shown>& shown) const {
     for (std::size_t i = shown.size(); i-- > 0 && TotalOf(shown) > width_;) {
-      if (!columns_[shown[i].column].spare) continue;
-      taken.insert(taken.begin(), columns_[shown[i].column].heading);
-      shown.erase(shown.begin() + static_cast<std::ptrdiff_t>(i));
+      const std::size_t others = TotalOf(shown) - shown[i].width;
+      const std::size_t least = std::max<std::size_t>(1, width_ / (2 * shown.size()));
+      shown[i].width = std::min(shown[i].width, std::max(least, width_ - std::min(width_, others)));
     }
-    return taken.empty() ? ""
-                         : Wrapped(fmt::format("no room for: {} (--columns shows all)\n",
-                                               fmt::join(taken, ", ")),
-                                   width_);
   }
 
   // Distributes the remaining width, first columns first.
@@ -248,65 +268,6 @@ class Layout {
       }
     }
     return shown;
-  }
-
-  std::string Blocks(std::vector<Shown> shown) {
-    std::vector<Shown> keys = KeysOf(shown);
-    if (keys.empty()) {
-      NumberRows(shown);
-      keys = {shown.front()};
-    }
-    std::string out;
-    std::vector<Shown> block = keys;
-    const auto end = [&] {
-      out += (out.empty() ? "" : "\n") + Block(Widened(block));
-      block = keys;
-    };
-    for (std::size_t i = keys.size(); i < shown.size(); ++i) {
-      Shown one = shown[i];
-      one.width = std::min(one.width, width_ - std::min(width_ - 1, TotalOf(keys) + kGap));
-      block.push_back(one);
-      if (TotalOf(block) > width_) {
-        block.pop_back();
-        if (block.size() > keys.size()) end();
-        block.push_back(one);
-      }
-    }
-    end();
-    return out;
-  }
-
-  // The first columns that identify rows: one of any kind, or several of text. None if they do not
-  // identify rows, or would take half of each line.
-  std::vector<Shown> KeysOf(const std::vector<Shown>& shown) const {
-    std::vector<Shown> keys;
-    for (Shown one : shown) {
-      if (!keys.empty() && columns_[one.column].align == Align::kRight) break;
-      one.width = NarrowHeading(one.column);
-      keys.push_back(one);
-      if (2 * TotalOf(keys) > width_) break;
-      std::set<Cells> seen;
-      const bool apart = std::all_of(rows_.begin(), rows_.end(), [&](const Cells& row) {
-        Cells cells;
-        for (const Shown& key : keys) {
-          if (!row.empty()) cells.push_back(row[key.column]);
-        }
-        return row.empty() || seen.insert(std::move(cells)).second;
-      });
-      if (apart) return keys;
-    }
-    return {};
-  }
-
-  // Inserts a column of row numbers in front.
-  void NumberRows(std::vector<Shown>& shown) {
-    columns_.insert(columns_.begin(), {"row", Align::kRight});
-    std::size_t number = 0;
-    for (Cells& row : rows_) {
-      if (!row.empty()) row.insert(row.begin(), fmt::format("{}", ++number));
-    }
-    for (Shown& one : shown) ++one.column;
-    shown.insert(shown.begin(), {0, Natural(0)});
   }
 
   std::string Block(const std::vector<Shown>& shown) const {
@@ -345,8 +306,8 @@ class Layout {
     return out;
   }
 
-  std::vector<Column> columns_;
-  std::vector<Cells> rows_;
+  const std::vector<Column> columns_;
+  const std::vector<Cells> rows_;
   const std::size_t width_;
 };
 

@@ -55,12 +55,8 @@ enum class Align : std::uint8_t { kLeft, kRight };
 struct Column {
   std::string heading;
   Align align = Align::kRight;
-  bool spare = false;  // left out if the table is too wide, unless AllColumns is set
+  bool spare = false;  // left out first if the table is too wide
 };
-
-// Whether tables keep their spare columns and continue in further blocks. One value per process;
-// set it before commands run.
-bool& AllColumns();
 
 class Table {
  public:
@@ -77,9 +73,8 @@ class Table {
   // 1. Headings take several lines.
   // 2. Columns with equal cells in all rows are stated once above the rows.
   // 3. Text is broken between words.
-  // 4. Spare columns are left out, last ones first, and named below.
-  // 5. Remaining columns move to further blocks. Their rows begin with the first columns, or with
-  //    numbers if these do not identify rows.
+  // 4. Columns are left out and named below: spare ones, then other figures, then text, last ones
+  //    first. The first column and one other stay.
   std::string ToString(std::size_t width = TextWidth()) const;
 
   const std::vector<Column>& columns() const { return columns_; }

@@ -77,21 +77,27 @@ TEST(TableTest, TextIsBrokenAtBlanks) {
             "    nothing hides\n");
 }
 
-// Two rows have the same first cell, so numbers identify the rows of the blocks.
-TEST(TableTest, ColumnsWithoutAPlaceStandInFurtherBlocks) {
-  Table table({{"key", Align::kLeft}, {"first"}, {"second"}, {"third"}});
+// 18 of 22 characters hold two columns of seven beside the key.
+TEST(TableTest, ColumnsWithoutAPlaceAreLeftOut) {
+  Table table({{"key", Align::kLeft}, {"first"}, {"second", Align::kRight, true}, {"third"}});
   table.AddRow({"a", "1000000", "2000000", "3000000"});
-  table.AddRow({"a", "1000001", "2000001", "3000001"});
+  table.AddRow({"b", "1000001", "2000001", "3000001"});
   EXPECT_EQ(table.ToString(22),
-            "row  key    first\n"
-            "-----------------\n"
-            "  1  a    1000000\n"
-            "  2  a    1000001\n"
-            "\n"
-            "row   second    third\n"
+            "key    first    third\n"
             "---------------------\n"
-            "  1  2000000  3000000\n"
-            "  2  2000001  3000001\n");
+            "a    1000000  3000000\n"
+            "b    1000001  3000001\n"
+            "no room for: second\n"
+            "(--columns shows all)\n");
+  EXPECT_EQ(table.ToString(14),
+            "key    first\n"
+            "------------\n"
+            "a    1000000\n"
+            "b    1000001\n"
+            "no room for:\n"
+            "second, third\n"
+            "(--columns\n"
+            "shows all)\n");
 }
 
 // Figures of up to six characters in tables of up to 12 columns fit into 40 characters.

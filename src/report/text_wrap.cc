@@ -125,11 +125,6 @@ std::vector<std::string_view> LinesOf(std::string_view text) {
 
 }  // namespace
 
-bool& AllColumns() {
-  static bool all = false;
-  return all;
-}
-
 std::size_t TextWidth() { return text_width; }
 void SetTextWidth(std::size_t width) { text_width = width; }
 

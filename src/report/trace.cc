@@ -486,8 +486,9 @@ class TraceWriter {
     EndArgs(record, instruction);
   }
 
+  // A measurement knows when, and not for how long.
   void Issue(const char* name, Time cost, const program::OperationRecord& record) {
-    if (cost == Time()) return;
+    if (cost == Time() && process_.prices != nullptr) return;
     BeginSlice(fmt::format("\"{}\"", name), "cuda_runtime", kHostTrack, record.issued - cost,
                record.issued);
     Append("\"correlation\": {}}}}}", Correlation(record));

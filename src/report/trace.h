@@ -46,7 +46,8 @@ struct TraceProcess {
 // Writes a trace. A process has these tracks:
 // - steps: the intervals between the ends of successive steps. The step that the figures describe
 //   is marked "forecast".
-// - host: issues (if they take time), host tasks, and waits for the device.
+// - host: issues (if they take time; of a measurement, their ends), host tasks, and waits for the
+//   device.
 // - one per stream: kernels, copies and collectives. A collective's name starts with "nccl". Its
 //   args give bytes, algorithm and the source of its time, and the fields that analyzers need under
 //   Kineto's names ("Collective name", "In msg nelems", ...; pytorch,

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/scenario/end_reader.h"
+#include "src/scenario/part_reader.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -28,28 +30,6 @@ constexpr std::int64_t kMostRepeats = model::kMostLayers;
 
 // Parts by name.
 using Parts = std::map<std::string, Architecture, std::less<>>;
-
-class PartReader {
- public:
-  PartReader(const Node& node, Diagnostics& diagnostics) : reader_(node, diagnostics) {}
-
-  std::int64_t Width(std::string_view key, std::int64_t absent) {
-    return reader_.ReadInteger(key, Need::kOptional, {1, model::kMostWidth}).value_or(absent);
-  }
-  std::int64_t Width(std::string_view key) {
-    return reader_.ReadInteger(key, Need::kRequired, {1, model::kMostWidth}).value_or(1);
-  }
-  std::int64_t WidthOrNone(std::string_view key) {
-    return reader_.ReadInteger(key, Need::kOptional, {0, model::kMostWidth}).value_or(0);
-  }
-  bool Boolean(std::string_view key, bool absent) {
-    return reader_.ReadBoolean(key, Need::kOptional).value_or(absent);
-  }
-  MappingReader& reader() { return reader_; }
-
- private:
-  MappingReader reader_;
-};
 
 // ---- mixers ----
 
@@ -115,7 +95,11 @@ void ReadAttention(PartReader& part, Architecture& a) {
   a.key_is_value = part.Boolean("k_eq_v", false);
   a.borrows_keys = part.Boolean("borrows_keys", false);
   a.attention_bias = part.Boolean("bias", false);
+  a.key_without_bias = !part.Boolean("key_bias", true);
   a.projection_bias = part.Boolean("output_bias", false);
+  a.attends_both_ways = !part.Boolean("causal", true);
+  a.distance_buckets = part.WidthOrNone("distances");
+  a.two_streams = part.Boolean("two_streams", false);
   a.score_cap = reader.ReadDecimal("softcap", Need::kOptional, kCap).value_or(0);
   a.attention_dropout = part.Boolean("dropout", false);
   ReadRotary(part, a);
@@ -190,18 +174,40 @@ void ReadStateSpace(PartReader& part, Architecture& a) {
   state.chunk = part.Width("chunk", state.chunk);
 }
 
-enum class MixerKind : std::uint8_t { kAttention, kLatent, kSharedKey, kDelta, kStateSpace };
+// The context's rows are known when the encoder has been read.
+void ReadCross(PartReader& part, Architecture& a) {
+  a.mixer = Mixer::kNone;
+  model::CrossAttention& cross = a.cross;
+  cross.heads = part.Width("heads");
+  cross.kv_heads = part.Width("kv_heads", cross.heads);
+  cross.head = part.Width("head");
+  cross.bias = part.Boolean("bias", false);
+  cross.key_bias = part.Boolean("key_bias", cross.bias);
+  cross.output_bias = part.Boolean("output_bias", false);
+  cross.norms = part.Boolean("qk_norm", false);
+}
+
+enum class MixerKind : std::uint8_t {
+  kAttention,
+  kCross,
+  kLatent,
+  kSharedKey,
+  kDelta,
+  kStateSpace
+};
 
 Architecture ReadMixer(const Node& node, Architecture a, Diagnostics& diagnostics) {
   PartReader part(node, diagnostics);
   const auto kind = part.reader().ReadWord<MixerKind>("kind", Need::kRequired,
                                                       {{"attention", MixerKind::kAttention},
+                                                       {"cross", MixerKind::kCross},
                                                        {"latent", MixerKind::kLatent},
                                                        {"shared_kv", MixerKind::kSharedKey},
                                                        {"delta", MixerKind::kDelta},
                                                        {"state_space", MixerKind::kStateSpace}});
   if (!kind) return a;
   if (*kind == MixerKind::kAttention) ReadAttention(part, a);
+  if (*kind == MixerKind::kCross) ReadCross(part, a);
   if (*kind == MixerKind::kLatent) ReadLatent(part, a);
   if (*kind == MixerKind::kSharedKey) ReadSharedKey(part, a);
   if (*kind == MixerKind::kDelta) ReadDelta(part, a);
@@ -213,17 +219,18 @@ Architecture ReadMixer(const Node& node, Architecture a, Diagnostics& diagnostic
 // ---- feed-forward layers ----
 
 void ReadActivation(PartReader& part, Architecture& a) {
-  enum class Function : std::uint8_t { kSilu, kGelu, kSquaredRelu };
+  enum class Function : std::uint8_t { kSilu, kGelu, kSquaredRelu, kRelu };
   const Function function = part.reader()
                                 .ReadWord<Function>("activation", Need::kOptional,
                                                     {{"silu", Function::kSilu},
                                                      {"gelu", Function::kGelu},
-                                                     {"relu2", Function::kSquaredRelu}})
+                                                     {"relu2", Function::kSquaredRelu},
+                                                     {"relu", Function::kRelu}})
                                 .value_or(Function::kSilu);
   const bool gated = part.Boolean("gated", function == Function::kSilu);
-  if (gated && function == Function::kSquaredRelu) {
+  if (gated && (function == Function::kSquaredRelu || function == Function::kRelu)) {
     part.reader().Report("gated", "model.impossible",
-                         "feed-forward layers whose gate is a squared ReLU are not modelled",
+                         "feed-forward layers whose gate is a ReLU are not modelled",
                          "write 'gated: false'");
   }
   if (!gated && function == Function::kSilu) {
@@ -232,11 +239,14 @@ void ReadActivation(PartReader& part, Architecture& a) {
                          "write 'gated: true', or another activation");
   }
   a.activator = gated ? (function == Function::kGelu ? Activator::kGeGlu : Activator::kSwiGlu)
-                      : (function == Function::kGelu ? Activator::kGelu : Activator::kSquaredRelu);
+                : function == Function::kGelu ? Activator::kGelu
+                : function == Function::kRelu ? Activator::kRelu
+                                              : Activator::kSquaredRelu;
 }
 
 void ReadDense(PartReader& part, Architecture& a) {
   a.feed_forward = part.Width("width");
+  a.parallel_residual_norms = part.Boolean("beside_mixer", false) ? 1 : 0;
   ReadActivation(part, a);
   a.feed_forward_bias = part.Boolean("bias", false);
 }
@@ -329,24 +339,23 @@ std::string KnownNames(const Parts& parts) {
   return names.empty() ? "there are none" : fmt::format("there are {}", names);
 }
 
-// Combines a block's mixer and feed-forward parts.
-Architecture BlockOf(const Architecture& base, const Architecture* mixer,
+// Combines a block's mixer, cross-attention and feed-forward parts.
+Architecture BlockOf(const Architecture& base, const Architecture* mixer, const Architecture* cross,
                      const Architecture* feed_forward) {
   Architecture block = mixer != nullptr ? *mixer : base;
   if (mixer == nullptr) {
     block.mixer = Mixer::kNone;
     block.position = model::Position::kNone;
   }
+  if (cross != nullptr) block.cross = cross->cross;
   if (feed_forward == nullptr) return block;
   block.feed_forward = feed_forward->feed_forward;
   block.feed_forward_bias = feed_forward->feed_forward_bias;
   block.activator = feed_forward->activator;
+  block.parallel_residual_norms = mixer != nullptr ? feed_forward->parallel_residual_norms : 0;
   block.experts = feed_forward->experts;
   return block;
 }
-
-// The kinds of blocks by their letters.
-using Letters = std::map<char, int>;
 
 Letters ReadBlockKinds(MappingReader& reader, const Architecture& base, const Parts& mixers,
                        const Parts& feed_forwards, std::vector<Architecture>& kinds) {
@@ -367,24 +376,28 @@ Letters ReadBlockKinds(MappingReader& reader, const Architecture& base, const Pa
     }
     const auto names = ReadWords(node, diagnostics);
     if (!names) continue;
-    const Architecture *mixer = nullptr, *feed_forward = nullptr;
+    const Architecture *mixer = nullptr, *cross = nullptr, *feed_forward = nullptr;
     for (const std::string& name : *names) {
       const auto of_mixer = mixers.find(name);
       const auto of_feed_forward = feed_forwards.find(name);
-      if (of_mixer != mixers.end() && mixer == nullptr && feed_forward == nullptr) {
+      const bool reads = of_mixer != mixers.end() && of_mixer->second.cross.exists();
+      if (reads && cross == nullptr && feed_forward == nullptr) {
+        cross = &of_mixer->second;
+      } else if (of_mixer != mixers.end() && !reads && mixer == nullptr && cross == nullptr &&
+                 feed_forward == nullptr) {
         mixer = &of_mixer->second;
       } else if (of_feed_forward != feed_forwards.end() && feed_forward == nullptr) {
         feed_forward = &of_feed_forward->second;
       } else {
         report(fmt::format("'{}' is not a part that this block can have here", name),
-               fmt::format("a block is a mixer, then a feed-forward layer, or only one of them; "
-                           "mixers: {}; feed_forwards: {}",
+               fmt::format("a block is a mixer, then cross-attention, then a feed-forward layer, "
+                           "or only some of them; mixers: {}; feed_forwards: {}",
                            KnownNames(mixers), KnownNames(feed_forwards)));
       }
     }
-    if (mixer == nullptr && feed_forward == nullptr) continue;
+    if (mixer == nullptr && cross == nullptr && feed_forward == nullptr) continue;
     letters[letter[0]] = static_cast<int>(kinds.size());
-    kinds.push_back(BlockOf(base, mixer, feed_forward));
+    kinds.push_back(BlockOf(base, mixer, cross, feed_forward));
   }
   return letters;
 }
@@ -481,7 +494,7 @@ void ReadFurtherTokens(MappingReader& reader, const Letters& letters, Architectu
     a.further_kind = blocks.front();
   } else if (pair) {
     a.further_kind = static_cast<int>(a.kinds.size());
-    a.kinds.push_back(BlockOf(a, &first, &last));
+    a.kinds.push_back(BlockOf(a, &first, nullptr, &last));
   } else {
     fields->Report(
         "pattern", "model.impossible",
@@ -526,59 +539,6 @@ void TakeFromKinds(Architecture& a) {
   }
 }
 
-// `towers`: image encoders. A tower without layers is ignored.
-void ReadTowers(MappingReader& reader, Architecture& a) {
-  const auto towers = reader.ReadNode("towers", Need::kOptional, "a mapping of names");
-  if (!towers) return;
-  for (const auto& [name, node] : towers->entries()) {
-    PartReader part(node, reader.diagnostics());
-    MappingReader& fields = part.reader();
-    const auto count = [&](std::string_view key, Need need, std::int64_t least,
-                           std::int64_t absent) {
-      return fields.ReadInteger(key, need, {least, model::kMostPositions}).value_or(absent);
-    };
-    model::Tower tower;
-    tower.hidden = part.Width("hidden_size");
-    tower.layers = count("layers", Need::kRequired, 0, 0);
-    tower.heads = part.Width("heads");
-    tower.head_size = part.Width("head", tower.hidden / tower.heads);
-    tower.feed_forward = part.Width("width");
-    tower.gated = part.Boolean("gated", false);
-    tower.biased = part.Boolean("bias", true);
-    tower.layer_norm =
-        fields.ReadWord<bool>("norm", Need::kOptional, {{"layer", true}, {"rms", false}})
-            .value_or(true);
-    tower.patch = count("patch", Need::kRequired, 1, 1);
-    tower.patch_bias = part.Boolean("patch_bias", true);
-    tower.positions = count("positions", Need::kOptional, 0, 0);
-    tower.last_norm = part.Boolean("last_norm", false);
-    if (auto merge = fields.ReadMapping("merge", Need::kRequired)) {
-      PartReader into(merge->node(), reader.diagnostics());
-      tower.merged = into.Width("tokens", 1);
-      tower.merge_hidden = into.Width("width", tower.merged * tower.hidden);
-      tower.mergers = into.Width("count", 1);
-      tower.joined_norms = into.WidthOrNone("joined_norms");
-      into.reader().Finish();
-    }
-    tower.patches = count("patches", Need::kRequired, 1, 1);
-    tower.image = count("image", Need::kOptional, 1, tower.patches);
-    fields.Finish();
-    if (tower.joined_norms > tower.mergers || tower.patches % tower.merged != 0) {
-      fields.Report(
-          "merge", "model.impossible",
-          fmt::format("{} patches do not divide into rows of {}, or joined_norms {} exceeds the "
-                      "number of mergers, {}",
-                      tower.patches, tower.merged, tower.joined_norms, tower.mergers),
-          "make patches a multiple of merge.tokens, and joined_norms at most merge.count");
-    }
-    if (tower.layers > 0) a.towers.push_back(tower);
-  }
-  if (a.towers.size() > 1) {
-    reader.Report("towers", "model.impossible", "only one tower is modelled",
-                  "leave the others out");
-  }
-}
-
 Parts ReadParts(MappingReader& reader, std::string_view key, Need need,
                 const std::function<Architecture(const Node&, const Parts&)>& read) {
   Parts parts;
@@ -606,7 +566,17 @@ Architecture ReadBlocks(MappingReader& reader,
     return reader.ReadInteger(key, need, {1, most}).value_or(absent);
   };
   base.hidden = dimension("hidden_size", Need::kRequired, model::kMostWidth, 1);
-  base.vocabulary = dimension("vocab_size", Need::kRequired, model::kMostVocabulary, 1);
+  const model::ValueInput input = ReadValueInput(reader);
+  const model::Prediction prediction = ReadPrediction(reader);
+  const bool words = !input.exists();
+  base.vocabulary = dimension("vocab_size", words ? Need::kRequired : Need::kOptional,
+                              model::kMostVocabulary, words ? 1 : 0);
+  if (!words && (base.vocabulary > 0 || prediction.target == model::Target::kWords)) {
+    reader.Report(base.vocabulary > 0 ? "vocab_size" : "input", "model.impossible",
+                  "a model that reads numbers has no words to read or predict",
+                  "leave vocab_size out, and write 'output: {kind: classes, count: 1000}' or "
+                  "'output: {kind: values}'");
+  }
   base.max_positions =
       dimension("max_position_embeddings", Need::kOptional, model::kMostPositions, 0);
   base.tie_embeddings = reader.ReadBoolean("tie_word_embeddings", Need::kOptional).value_or(false);
@@ -625,6 +595,7 @@ Architecture ReadBlocks(MappingReader& reader,
                                           {{"layernorm", model::Normalization::kLayerNorm},
                                            {"rmsnorm", model::Normalization::kRmsNorm}})
           .value_or(model::Normalization::kRmsNorm);
+  base.norms_without_weights = !reader.ReadBoolean("norm_weights", Need::kOptional).value_or(true);
   base.norm_bias = base.normalization == model::Normalization::kLayerNorm;
   base.branch_norms = !base.described->names.attention_post_norm.empty();
   Diagnostics& diagnostics = reader.diagnostics();
@@ -637,7 +608,18 @@ Architecture ReadBlocks(MappingReader& reader,
                                         });
   Architecture a = base;
   const Letters letters = ReadBlockKinds(reader, base, mixers, feed_forwards, a.kinds);
+  a.input = input;
+  a.prediction = prediction;
+  ReadCondition(reader, a);
+  ReadText(reader, a);
   a.pattern = ReadPattern(reader, letters);
+  ReadEncoder(reader, letters, a);
+  const std::int64_t positions = dimension("positions", Need::kOptional, model::kMostPositions, 0);
+  if (positions > 0) {
+    a.position = model::Position::kLearned;
+    a.max_positions = positions;
+  }
+  if (input.positions > 0) a.max_positions = input.positions;
   a.layers = std::ssize(a.pattern);
   for (Architecture& kind : a.kinds) kind.layers = std::max<std::int64_t>(a.layers, 1);
   ReadFurtherTokens(reader, letters, a);

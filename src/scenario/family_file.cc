@@ -177,7 +177,9 @@ class ConfigEvaluator {
         }
         break;
       case JsonKind::kObject:
-        made = FamilyValue::Of(true);
+        // Only the number of its keys counts.
+        made.kind = FamilyValue::Kind::kList;
+        made.list.resize(static_cast<std::size_t>(value.elements));
         break;
     }
     made.location = value.location;
@@ -200,6 +202,10 @@ class ConfigEvaluator {
     if (name == "patches" && parts_.patches) return FamilyValue::Of(*parts_.patches);
     if (name == "image" && parts_.patches) {
       return FamilyValue::Of(parts_.image.value_or(*parts_.patches));
+    }
+    if (name == "frozen" && parts_.patches) return FamilyValue::Of(parts_.frozen);
+    if (name == "encoder_tokens") {
+      return parts_.encoder_tokens ? FamilyValue::Of(*parts_.encoder_tokens) : FamilyValue();
     }
     const std::string key(name);
     if (const auto known = values_.find(key); known != values_.end()) return known->second;
@@ -339,6 +345,9 @@ class ConfigEvaluator {
     if (further != nullptr) {
       if (const YamlNode* of_further = Child(*further, "pattern")) letters += of_further->scalar;
     }
+    if (const YamlNode* encoder = Child(model, "encoder")) {
+      if (const YamlNode* of_encoder = Child(*encoder, "block")) letters += of_encoder->scalar;
+    }
     for (const YamlNode::Entry& entry : blocks->entries) {
       if (letters.find(entry.key) == std::string::npos) continue;
       used_blocks_.insert(entry.key);
@@ -434,6 +443,11 @@ std::shared_ptr<const model::DescribedFamily> NamesOfFamily(const std::string& n
   return family ? NamesOfFamily(*family, diagnostics) : nullptr;
 }
 
+const formats::JsonValue* TypeOf(const formats::JsonObject& config) {
+  const formats::JsonValue* type = config.Find("model_type");
+  return type != nullptr ? type : config.Find("_class_name");
+}
+
 std::optional<Node> FamilyOfType(std::string_view model_type, Diagnostics& diagnostics) {
   for (const std::string& name : NamesIn(kFamilies)) {
     std::optional<Node> family = ReadDocument(FamilyPath(name), diagnostics);
@@ -465,7 +479,7 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
   CheckKeys(family, diagnostics);
   auto names = NamesOfFamily(family, diagnostics);
   if (diagnostics.size() > before) return std::nullopt;
-  const formats::JsonValue* type = config.Find("model_type");
+  const formats::JsonValue* type = TypeOf(config);
   const bool named = type != nullptr && type->kind == JsonKind::kText;
   std::optional<std::string> section =
       named ? SectionOf(*family.tree(), type->text) : std::optional<std::string>("");
@@ -480,9 +494,10 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
   }
   FamilyModel model{.description = family, .family = std::move(names), .name = {}, .warnings = {}};
   const YamlNode* described = Child(*family.tree(), "model");
-  for (const char* part : {"mtp", "towers"}) {
-    const bool asked =
-        part == std::string_view("mtp") ? parts.further_tokens : parts.patches.has_value();
+  for (const std::string_view part : {"mtp", "towers", "encoder"}) {
+    const bool asked = part == "mtp"      ? parts.further_tokens
+                       : part == "towers" ? parts.patches.has_value()
+                                          : parts.encoder_tokens.has_value();
     if (!asked || Child(*described, part) != nullptr) continue;
     diagnostics.push_back(
         {"model.not-modelled", described->position.location(),
@@ -491,9 +506,12 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
   }
   if (!section->empty() && !parts.patches) {
     model.warnings.push_back(
-        fmt::format("model: only the text model of {} is forecast; the vision tower, the projector "
-                    "and everything else beside text_config are left out",
-                    Quoted(type->text)));
+        *section == "text_config"
+            ? fmt::format("model: only the text model of {} is forecast; the vision tower, the "
+                          "projector and everything else beside text_config are left out",
+                          Quoted(type->text))
+            : fmt::format("model: only the {} of {} is forecast; everything else is left out",
+                          *section, Quoted(type->text)));
   }
   ConfigEvaluator evaluator(config, family, *section, parts, diagnostics, model.warnings);
   const YamlTree tree = evaluator.Model();

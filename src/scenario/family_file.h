@@ -30,6 +30,10 @@ std::shared_ptr<const model::DescribedFamily> NamesOfFamily(const std::string& n
 std::shared_ptr<const model::DescribedFamily> NamesOfFamily(const Node& family,
                                                             Diagnostics& diagnostics);
 
+// The type of a config.json: its `model_type`, or in the diffusers library its `_class_name`
+// ("FluxTransformer2DModel"). Null: it states none.
+const formats::JsonValue* TypeOf(const formats::JsonObject& config);
+
 // The shipped family that reads this model type ("qwen3_next"), as a document, if there is one.
 std::optional<Node> FamilyOfType(std::string_view model_type, Diagnostics& diagnostics);
 // All model types that shipped families read.
@@ -40,6 +44,8 @@ struct ConfigParts {
   bool further_tokens = false;  // the multi-token-prediction module
   // The tower, and its numbers of patches: of all images of a sequence, and of one.
   std::optional<std::int64_t> patches{}, image{};
+  bool frozen = false;                           // the tower is not trained
+  std::optional<std::int64_t> encoder_tokens{};  // of a sequence of an encoder before the decoder
 };
 
 struct FamilyModel {

@@ -115,6 +115,43 @@ TEST_F(FamilyFileTest, CountsArePublishedOnes) {
             30697345280);
 }
 
+// Encoders, encoder-decoders and diffusion transformers, as their publishers' files state them.
+// Tables of fixed positions count: 1500 x 1280 of Whisper, 256 x 1152 of DiT.
+TEST(FamilyFileSamplesTest, ModelsBeyondDecodersOfWords) {
+  const std::map<std::string, std::int64_t> samples = {
+      {"vit-base", 86'567'656},
+      {"siglip-so400m", 412'987'248},
+      {"t5-11b", 11'307'321'344},
+      {"t5-v1.1-xxl-encoder", 4'762'310'656},
+      {"whisper-large-v3", 1'543'490'560},
+      {"flux.1-dev", 11'901'408'320},
+      {"wan2.1-t2v-14b", 14'288'491'584},
+      {"dit-xl-2", 674'834'720 + 256 * 1152},
+  };
+  for (const auto& [name, parameters] : samples) {
+    const auto loaded = LoadModel("src/scenario/testdata/" + name + ".json");
+    ASSERT_TRUE(loaded) << name << ": " << loaded.error().front().message;
+    EXPECT_EQ(loaded->model.all_parameter_count(), parameters) << name;
+    const std::size_t expected = name == "siglip-so400m" ? 1 : 0;
+    EXPECT_EQ(loaded->warnings.size(), expected)
+        << name << ": " << (loaded->warnings.empty() ? "" : loaded->warnings.front());
+  }
+}
+
+// The tokens of an encoder before a decoder are asked for.
+TEST_F(FamilyFileTest, TokensOfAnEncoder) {
+  Write("config.json", R"({"model_type": "t5", "d_model": 64, "d_kv": 16, "d_ff": 128,
+      "num_layers": 2, "num_heads": 4, "vocab_size": 100})");
+  const auto tokens = [&](const std::string& more) -> std::int64_t {
+    Diagnostics faults;
+    const auto node = ParseDocument("{config: config.json" + more + "}", "s", faults);
+    const auto loaded = ReadConfigOfFamily(*node, folder_.string(), faults);
+    return loaded ? std::get<model::Architecture>(loaded->model.source).encoder.tokens : 0;
+  };
+  EXPECT_EQ(tokens(""), 512);
+  EXPECT_EQ(tokens(", encoder: {tokens: 1024}"), 1024);
+}
+
 TEST_F(FamilyFileTest, SayWhichLayerIsWhichBlock) {
   const auto loaded = Config(kQwenNext);
   ASSERT_TRUE(loaded);

@@ -44,7 +44,11 @@ void AddModel(Schema& schema) {
   Schema& described = schema.AddOther();
   LetAsk(ReadModel, described,
          {"{kind: transformer, mixers: {}, feed_forwards: {}, blocks: {}, pattern: A, towers: {}, "
-          "mtp: {depth: 1, pattern: A}}"});
+          "mtp: {depth: 1, pattern: A}, encoder: {input: {}}}",
+          "{kind: transformer, mixers: {}, feed_forwards: {}, blocks: {}, pattern: A, input: {}, "
+          "output: {kind: values}, condition: {}, text: {}}",
+          "{kind: transformer, mixers: {}, feed_forwards: {}, blocks: {}, pattern: A, "
+          "output: {kind: classes}}"});
   described.Fix("kind", {.kind = Kind::kWord, .words = {"transformer"}});
   LetAsk(ReadModel, schema.AddOther(),
          {"{config: config.json, family: family.yaml}", "{config: config.json}"});

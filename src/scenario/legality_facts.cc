@@ -59,6 +59,28 @@ void AddKinds(const model::Architecture& architecture, plan::Facts& facts) {
   }
 }
 
+// Parts that most models do not have.
+void AddParts(const model::Architecture& architecture, plan::Facts& facts) {
+  facts.reads_context =
+      std::any_of(architecture.kinds.begin(), architecture.kinds.end(),
+                  [](const model::Architecture& kind) { return kind.cross.exists(); });
+  facts.other_rows = architecture.encoder.tokens + architecture.text.tokens;
+  facts.predicts_words = architecture.prediction.target == model::Target::kWords;
+  if (architecture.condition.exists()) {
+    facts.reads_context = true;
+    facts.unusual_part = "a condition that scales their blocks";
+  } else if (facts.reads_context) {
+    facts.unusual_part = "cross-attention";
+  } else if (architecture.input.exists()) {
+    facts.unusual_part = "an input of numbers";
+  } else if (!facts.predicts_words) {
+    facts.unusual_part = "a head that predicts no words";
+  } else if (model::AttendsBothWays(architecture) && !model::IsEncoder(architecture.family)) {
+    facts.unusual_part = "attention without a causal mask";
+  }
+  if (architecture.input.positions > 0) facts.max_positions = architecture.input.positions;
+}
+
 void AddModel(const Scenario& scenario, plan::Facts& facts) {
   const model::Architecture* const architecture = ArchitectureOf(scenario);
   facts.has_ends = architecture != nullptr || scenario.model == nullptr;  // not known: passed over
@@ -85,7 +107,10 @@ void AddModel(const Scenario& scenario, plan::Facts& facts) {
     if (experts.shared_feed_forward > 0) {
       facts.divided.push_back({"shared_expert_intermediate_size", experts.shared_feed_forward});
     }
-    if (!architecture->kinds.empty()) AddKinds(*architecture, facts);
+    if (!architecture->kinds.empty()) {
+      AddKinds(*architecture, facts);
+      AddParts(*architecture, facts);
+    }
   }
   if (scenario.model == nullptr) return;
   facts.layers = static_cast<std::int64_t>(scenario.model->layers.size());
@@ -102,11 +127,13 @@ void AddModel(const Scenario& scenario, plan::Facts& facts) {
   facts.of_block = blocks.of_block;
   facts.of_head = blocks.of_head;
   facts.attention_sinks = blocks.attention_sinks;
+  facts.distances = blocks.distances;
 }
 
 void AddCluster(const Scenario& scenario, plan::Facts& facts) {
   if (scenario.cluster == nullptr) return;
   facts.devices = scenario.cluster->devices();
+  facts.one_machine = scenario.one_machine;
   if (!scenario.cluster->flat()) facts.node_devices = scenario.cluster->gpus_per_node();
   const auto take_host = [&](const topology::NodeType* node) {
     const bool host = node != nullptr && node->host.has_value();

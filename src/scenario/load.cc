@@ -31,11 +31,20 @@ const YamlNode* At(const YamlTree& root, std::string_view key) {
   return node;
 }
 
+// Whether the key says how many machines of which kind there are.
+bool IsOfMachines(std::string_view key) {
+  constexpr std::string_view kKeys[] = {
+      "cluster",      "cluster.topology", "cluster.nodes",      "cluster.gpu",
+      "cluster.gpus", "cluster.devices",  "cluster.other_nodes"};
+  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
+}
+
 // A suffix for the title: ", with KEY=VALUE". A title such as "8B on 16 nodes" does not describe
-// overridden settings. A few settings are named, those with long values by their keys only. Empty
-// if the title itself is overridden.
+// overridden settings; `other_machines` is set if it need not describe the cluster either. A few
+// settings are named, those with long values by their keys only. Empty if the title itself is
+// overridden.
 std::string Changes(const YamlTree& before, const YamlTree& after,
-                    const std::vector<std::string>& overrides) {
+                    const std::vector<std::string>& overrides, bool& other_machines) {
   constexpr std::size_t kMost = 3, kLongest = 40;
   std::vector<std::string> keys, named;
   for (auto option = overrides.rbegin(); option != overrides.rend(); ++option) {
@@ -47,6 +56,7 @@ std::string Changes(const YamlTree& before, const YamlTree& after,
     const bool same = was == nullptr || is == nullptr ? was == is && option->ends_with("=null")
                                                       : CanonicalText(*was) == CanonicalText(*is);
     if (same) continue;
+    other_machines = other_machines || IsOfMachines(key);
     const bool shown = option->size() <= kLongest && option->find('\n') == std::string::npos;
     named.push_back(shown ? *option : key);
   }
@@ -62,7 +72,7 @@ Result<Scenario> Read(OpenedScenario opened, const std::vector<std::string>& ove
                       InputCache& cache) {
   const YamlTree before = opened.root;
   Override(overrides, opened, cache);
-  opened.changes = Changes(before, opened.root, overrides);
+  opened.changes = Changes(before, opened.root, overrides, opened.other_machines);
   Loader loader(std::move(opened), cache);
   if (auto read = loader.Read(); !read) return tl::make_unexpected(std::move(read.error()));
   return loader.Take();

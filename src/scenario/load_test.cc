@@ -1034,5 +1034,19 @@ TEST(Load, ATitleIsFollowedByWhatTheCommandLineChanges) {
   EXPECT_EQ(title({"training.micro_batch_size=2", "name=other"}), "other");
 }
 
+TEST(Load, ATitleDoesNotNameMachinesThatTheCommandLineReplaces) {
+  InputCache cache;
+  const auto title = [&](const std::string& name) {
+    const std::string text = "name: " + name + "\n" + std::string(kShipped);
+    const auto loaded = LoadText(text, "s.yaml", {"cluster.nodes=3"}, cache);
+    return loaded ? loaded->name : Format(loaded.error());
+  };
+  EXPECT_EQ(title("8B, FSDP2 on 16 DGX H100"), "8B, FSDP2, with cluster.nodes=3");
+  EXPECT_EQ(title("8B on 2,048 nodes of H100 with FSDP2"), "8B with FSDP2, with cluster.nodes=3");
+  EXPECT_EQ(title("8B on two A100, bound by the host"),
+            "8B, bound by the host, with cluster.nodes=3");
+  EXPECT_EQ(title("8B"), "8B, with cluster.nodes=3");
+}
+
 }  // namespace
 }  // namespace stepcast::scenario

@@ -62,12 +62,26 @@ void SortByPosition(Diagnostics& diagnostics) {
 
 }  // namespace
 
+namespace {
+
+// "Llama-3.1 8B, FSDP2" for "Llama-3.1 8B, FSDP2 on 16 DGX H100".
+std::string WithoutMachines(const std::string& title) {
+  const std::size_t begin = title.find(" on ");
+  if (begin == std::string::npos || begin == 0) return title;
+  std::size_t end = title.size();
+  for (const char* next : {", ", " with "}) end = std::min(end, title.find(next, begin));
+  return title.substr(0, begin) + title.substr(end);
+}
+
+}  // namespace
+
 class Loader::Reading {
  public:
   Reading(OpenedScenario opened, Contents& contents)
       : root_(std::move(opened.root)),
         file_(std::move(opened.file)),
         changes_(std::move(opened.changes)),
+        other_machines_(opened.other_machines),
         folder_(FolderOf(file_)),
         diagnostics_(std::move(opened.mistakes)),
         contents_(contents) {}
@@ -374,7 +388,8 @@ class Loader::Reading {
         [](const Node& node, Diagnostics& diagnostics) { return ReadTopology(node, diagnostics); });
     if (topology == nullptr) return;
     scenario_.gpu = topology->gpu;
-    if (!file.machine.empty()) scenario_.warnings.push_back(file.machine);
+    scenario_.one_machine = !file.machine.empty();
+    if (scenario_.one_machine) scenario_.warnings.push_back(file.machine);
     if (!topology->note.empty()) scenario_.warnings.push_back(topology->note);
     const bool flat = std::holds_alternative<topology::FlatCluster>(topology->description);
     std::optional<std::int64_t> nodes = flat ? file.nodes : file.nodes.value_or(1);
@@ -635,7 +650,9 @@ class Loader::Reading {
   }
 
   void TakeWhatPlansShare() {
-    scenario_.name = read_.name.value_or(DefaultName()) + changes_;
+    scenario_.name = (read_.name ? (other_machines_ ? WithoutMachines(*read_.name) : *read_.name)
+                                 : DefaultName()) +
+                     changes_;
     scenario_.algorithm = read_.algorithm.value_or(
         scenario_.cluster->flat() ? CollectiveAlgorithm::kRing : CollectiveAlgorithm::kAuto);
     scenario_.nccl_algo = read_.nccl_algo.value_or("");
@@ -676,6 +693,7 @@ class Loader::Reading {
   const YamlTree root_;
   const std::string file_;
   const std::string changes_;
+  const bool other_machines_;
   const std::string folder_;
   Diagnostics diagnostics_;
   Contents& contents_;

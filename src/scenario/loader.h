@@ -23,6 +23,8 @@ struct OpenedScenario {
   std::string file;  // base of relative paths
   // Suffix of the title, which describes the file, for command-line changes: ", with KEY=VALUE".
   std::string changes{};
+  // The command line gives other machines, or another number of them, than the title may name.
+  bool other_machines = false;
 };
 
 // Opens the file at `path`, as for scenario::Load.

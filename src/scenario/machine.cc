@@ -49,16 +49,31 @@ int PcieBandwidthOf(const topology::Gpu& gpu) {
   return gpu.compute_capability >= kGen4 ? 32 : 16;
 }
 
+// The host of a workstation: a desktop's two channels of DDR4-3200 for one or two GPUs, a server
+// CPU's eight for more, and as much memory as such machines are sold with.
+struct WorkstationHost {
+  std::int64_t memory = 0;     // GiB
+  std::int64_t bandwidth = 0;  // GB/s
+};
+
+WorkstationHost HostOf(std::int64_t gpus) {
+  constexpr std::int64_t kMemoryOfGpu = 64;
+  return {.memory = kMemoryOfGpu * gpus, .bandwidth = gpus <= 2 ? 51 : 204};
+}
+
 std::string WorkstationOf(const topology::Gpu& gpu, const std::string& name, std::int64_t gpus) {
+  const std::string host = fmt::format("{{memory: {} GiB, memory_bandwidth: {} GB/s}}",
+                                       HostOf(gpus).memory, HostOf(gpus).bandwidth);
   return fmt::format(
       "name: Workstation with {1} {0}\n"
       "node:\n"
       "  gpu: {0}\n"
       "  processor: amd\n"
       "  devices: {{gpu: {1}, cpu: 1}}\n"
+      "  host: {3}\n"
       "  links:\n"
       "    - {{kind: pcie, from: gpu, to: cpu, latency: 150 ns, bandwidth: {2} GB/s}}\n",
-      name, gpus, PcieBandwidthOf(gpu));
+      name, gpus, PcieBandwidthOf(gpu), host);
 }
 
 }  // namespace
@@ -94,8 +109,10 @@ std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
       .nodes = 1,
       .devices = std::nullopt,
       .taken = fmt::format("{} {} are assumed to be in a workstation, each on {} GB/s of PCIe "
-                           "without NVLink (set cluster.topology to change this)",
-                           gpus, sheet->name, PcieBandwidthOf(*sheet))};
+                           "without NVLink, with {} GiB of host memory at {} GB/s (set "
+                           "cluster.topology to change this)",
+                           gpus, sheet->name, PcieBandwidthOf(*sheet), HostOf(gpus).memory,
+                           HostOf(gpus).bandwidth)};
 }
 
 }  // namespace stepcast::scenario

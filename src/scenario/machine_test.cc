@@ -2,6 +2,7 @@
 
 #include "src/scenario/machine.h"
 
+#include <algorithm>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -27,6 +28,16 @@ TEST(Machine, IsAWorkstationWhereNoTopologyHasTheGpu) {
   EXPECT_EQ(scenario->cluster->devices(), 4);
   EXPECT_EQ(scenario->cluster->nodes(), 1);
   EXPECT_EQ(scenario->gpu->name, "rtx-4090");
+}
+
+// 64 GiB for each GPU, and said where the machine is assumed. CPU offload then has a host.
+TEST(Machine, StatesTheHostOfAWorkstation) {
+  const auto scenario = LoadOn("{gpu: rtx-4090, gpus: 4}");
+  ASSERT_TRUE(scenario) << Format(scenario.error());
+  const auto& warnings = scenario->warnings;
+  EXPECT_TRUE(std::any_of(warnings.begin(), warnings.end(), [](const std::string& warning) {
+    return warning.find("256 GiB of host memory at 204 GB/s") != std::string::npos;
+  }));
 }
 
 TEST(Machine, IsAPartOfAShippedNode) {

@@ -16,6 +16,8 @@ plan::ModelBlocks BlocksOf(const model::Model& model) {
     blocks.attention_sinks = architecture->sinks;
     blocks.narrow_values = model::ValueSize(*architecture) != architecture->head_size;
     blocks.attention_chunks = architecture->attention_chunk > 0;
+    blocks.distances = model::BiasedByDistance(*architecture, false) != nullptr ||
+                       model::BiasedByDistance(*architecture, true) != nullptr;
     blocks.of_head = model::ProductWeightsOfHead(*architecture);
   }
   return blocks;

@@ -340,10 +340,10 @@ std::optional<model::Model> ReadTransformer(
   }
   if (reader.failed()) return std::nullopt;
   model::Model model = Build(std::move(name), architecture);
-  if (stated.has_value() && *stated != model.parameter_count()) {
+  if (stated.has_value() && *stated != model.all_parameter_count()) {
     reader.Report("parameters", "model.parameter-count",
                   fmt::format("the dimensions give {} parameters, but the file states {}",
-                              model.parameter_count(), *stated),
+                              model.all_parameter_count(), *stated),
                   "correct the dimensions, or leave 'parameters' out");
     return std::nullopt;
   }
@@ -499,7 +499,7 @@ bool IsHuggingFace(const Node& node) {
 
 // The shipped family that reads the config, if there is one.
 std::optional<Node> FamilyOf(const formats::JsonObject& config, Diagnostics& diagnostics) {
-  const formats::JsonValue* type = config.Find("model_type");
+  const formats::JsonValue* type = TypeOf(config);
   if (type == nullptr || type->kind != formats::JsonValue::Kind::kText) return std::nullopt;
   if (formats::ReadsType(type->text)) return std::nullopt;
   return FamilyOfType(type->text, diagnostics);
@@ -596,7 +596,13 @@ std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view
     };
     parts.patches = patches("patches", Need::kRequired);
     parts.image = patches("image", Need::kOptional);
+    parts.frozen = images->ReadBoolean("frozen", Need::kOptional).value_or(false);
     images->Finish();
+  }
+  if (auto encoder = reader.ReadMapping("encoder", Need::kOptional)) {
+    parts.encoder_tokens =
+        encoder->ReadInteger("tokens", Need::kRequired, {1, model::kMostPositions});
+    encoder->Finish();
   }
   reader.Finish();
   if (!config_path || reader.failed()) return std::nullopt;

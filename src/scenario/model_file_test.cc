@@ -137,6 +137,14 @@ TEST(ModelFileTest, ShippedModelsHaveTheirParameterCounts) {
       {"qwen3-next-80b-a3b", 79'674'391'296},
       {"qwen3.5-27b", 26'895'998'464},
       {"qwen3.5-35b-a3b", 34'660'610'688},
+      {"dit-xl-2", 674'834'720},
+      {"flux.1-dev", 11'901'408'320},
+      {"siglip-so400m", 412'987'248},
+      {"t5-11b", 11'307'321'344},
+      {"t5-v1.1-xxl-encoder", 4'762'310'656},
+      {"vit-base", 86'567'656},
+      {"wan2.1-t2v-14b", 14'288'491'584},
+      {"whisper-large-v3", 1'541'570'560},  // without the encoder's table of positions
   };
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator("models")) {

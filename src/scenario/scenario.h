@@ -70,6 +70,7 @@ struct Scenario {
   // Shared between a sweep's scenarios that use the same files.
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
+  bool one_machine = false;  // `cluster` is given as a number of GPUs, not as a topology
   std::shared_ptr<const calibration::Calibration> calibration;
   std::optional<topology::Gpu> gpu;  // none only on a flat cluster without a GPU
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;

@@ -1,6 +1,8 @@
 #include "src/study/fitting_settings.h"
 
+#include <chrono>
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/forecast/forecast.h"
@@ -27,10 +29,11 @@ TEST(FittingSettings, MakeTheStepFit) {
   const auto own = scenario::Load(document.name(), {}, cache);
   ASSERT_TRUE(own.has_value());
   ASSERT_FALSE(forecast::FiguresOf(*own)->memory.fits);
-  const auto fitting = SettingsThatFit(document.name(), {}, cache);
-  ASSERT_FALSE(fitting.empty());
+  const report::Fitting fitting = SettingsThatFit(document.name(), {}, cache);
+  ASSERT_FALSE(fitting.settings.empty());
+  EXPECT_EQ(fitting.step_time, forecast::FiguresOf(*own)->step_time);
   Time before;
-  for (const report::FittingSettings& one : fitting) {
+  for (const report::FittingSettings& one : fitting.settings) {
     const auto with = scenario::Load(document.name(), one.set, cache);
     ASSERT_TRUE(with.has_value());
     const auto figures = forecast::FiguresOf(*with);
@@ -43,12 +46,48 @@ TEST(FittingSettings, MakeTheStepFit) {
   }
 }
 
+// States of 16 B for each of 8 billion parameters are 32 GB on each of four ranks, and the GPUs
+// have 25.8 GB. Moments in 8 bits leave 10 B, 20 GB, beside activations of some 7 GB, which
+// recomputation lowers to 2 GB. Without a host there is no offload, so that no setting suffices by
+// itself.
+TEST(FittingSettings, AreCombinedWhereNoneSuffices) {
+  const scenario::MemoryDocument document("fitting.yaml", kText);
+  const std::vector<std::string> set = {
+      "cluster={topology: {kind: flat, devices: 4, gpu: rtx-4090, link: {latency: 5 us, bandwidth: "
+      "25 GB/s}}}",
+      "training.sequence_length=1024", "training.micro_batch_size=1"};
+  scenario::InputCache cache;
+  const report::Fitting fitting = SettingsThatFit(document.name(), set, cache);
+  ASSERT_FALSE(fitting.settings.empty());
+  EXPECT_LE(fitting.forecasts, 60);
+  for (const report::FittingSettings& one : fitting.settings) {
+    EXPECT_GT(one.set.size(), 1U);
+    std::vector<std::string> all = set;
+    all.insert(all.end(), one.set.begin(), one.set.end());
+    const auto with = scenario::Load(document.name(), all, cache);
+    ASSERT_TRUE(with.has_value());
+    EXPECT_TRUE(forecast::FiguresOf(*with)->memory.fits);
+  }
+}
+
+// 405B on two small GPUs: what comes nearest still lacks memory.
 TEST(FittingSettings, AreNoneWhereNothingHelps) {
   const scenario::MemoryDocument document("fitting.yaml", kText);
   scenario::InputCache cache;
-  EXPECT_TRUE(SettingsThatFit(document.name(),
-                              {"model=llama3.1-405b", "cluster={gpu: rtx-4090, gpus: 2}"}, cache)
-                  .empty());
+  const report::Fitting fitting = SettingsThatFit(
+      document.name(), {"model=llama3.1-405b", "cluster={gpu: rtx-4090, gpus: 2}"}, cache);
+  EXPECT_TRUE(fitting.settings.empty());
+  ASSERT_TRUE(fitting.nearest.has_value());
+  EXPECT_LT(fitting.nearest->left, Bytes());
+}
+
+// No time: nothing is tried, and the answer says so.
+TEST(FittingSettings, AreNotTriedWithoutTime) {
+  const scenario::MemoryDocument document("fitting.yaml", kText);
+  scenario::InputCache cache;
+  const report::Fitting fitting =
+      SettingsThatFit(document.name(), {}, cache, std::chrono::milliseconds(0));
+  EXPECT_TRUE(fitting.settings.empty());
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include "src/forecast/explaining_speed.h"
 #include "src/forecast/forecast.h"
 #include "src/scenario/variants.h"
+#include "src/study/traced_steps.h"
+#include "src/validate/step_causes.h"
 
 namespace stepcast::study {
 namespace {
@@ -105,6 +107,23 @@ Result<report::MeasuredStep> ExplainMeasured(const std::string& file,
   auto resources = forecast::SpeedsThatExplain(scenario, forecast.step_time, measured);
   if (!resources) return tl::unexpected(std::move(resources.error()));
   step.resources = *std::move(resources);
+  return step;
+}
+
+Result<report::MeasuredStep> ExplainTraced(const std::string& traces, const std::string& file,
+                                           const std::vector<std::string>& set,
+                                           const scenario::Scenario& scenario,
+                                           scenario::InputCache& cache) {
+  const auto run = forecast::Simulate(scenario);
+  if (!run) return tl::unexpected(run.error());
+  auto traced = ReadTracedSteps(traces, *run, scenario.cluster->devices());
+  if (!traced) return tl::unexpected(std::move(traced.error()));
+  validate::StepCauses causes = validate::CausesOf(*run, std::move(traced->ranks));
+  causes.notes.insert(causes.notes.end(), traced->notes.begin(), traced->notes.end());
+  auto step = ExplainMeasured(file, set, scenario, run->forecast, causes.measured, cache);
+  if (!step) return step;
+  step->number = traced->number;
+  step->causes = std::move(causes);
   return step;
 }
 

@@ -21,4 +21,11 @@ Result<report::MeasuredStep> ExplainMeasured(const std::string& file,
                                              const forecast::Forecast& forecast, Time measured,
                                              scenario::InputCache& cache);
 
+// The same for a step in a trace, or in a folder with one for each rank (traced_steps.h), and where
+// its time differs from the forecast's.
+Result<report::MeasuredStep> ExplainTraced(const std::string& traces, const std::string& file,
+                                           const std::vector<std::string>& set,
+                                           const scenario::Scenario& scenario,
+                                           scenario::InputCache& cache);
+
 }  // namespace stepcast::study

@@ -1,10 +1,14 @@
 #include "src/study/plan_base.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/planner/search_table.h"
 #include "src/scenario/key_values.h"
 #include "src/scenario/load.h"
 
@@ -81,7 +85,7 @@ class BaseLoader {
   // scenario is found.
   bool LeaveOutWhatRulesRefuse() {
     scenario::Variants variants(path_, base_.set, cache_);
-    std::vector<std::string> more;
+    std::vector<std::string> more = BatchAsWritten();
     constexpr int kMostSettings = 16;
     for (int left = kMostSettings; left > 0; --left) {
       const scenario::Variants::Tried tried = variants.Try(more);
@@ -97,22 +101,46 @@ class BaseLoader {
       more.emplace_back(bare);
       if (variants.Try(more).scenario != nullptr) return Take(more);
     }
-    // Limits for fewer data-parallel ranks, if the global batch is not divisible by the number of
-    // devices.
-    constexpr int kMostTensor = 8, kMostPipeline = 64;
-    for (int pipeline = 1; pipeline <= kMostPipeline; pipeline *= 2) {
-      for (int tensor = 1; tensor <= kMostTensor; tensor *= 2) {
-        more.push_back(fmt::format("parallelism={{tensor: {}, pipeline: {}}}", tensor, pipeline));
-        if (variants.Try(more).scenario != nullptr) return Take(more);
-        more.pop_back();
+    // Fewer data-parallel ranks, if the global batch is not divisible by the number of devices.
+    constexpr int kMostRanks = 64, kMostTensor = 8;  // of a replica
+    for (int ranks = 2; ranks <= kMostRanks; ++ranks) {
+      for (int context = 1; context <= ranks; ++context) {
+        if (ranks % context != 0) continue;
+        for (int tensor = 1; tensor <= std::min(kMostTensor, ranks / context); ++tensor) {
+          if (ranks / context % tensor != 0) continue;
+          more.push_back(fmt::format("parallelism={{tensor: {}, context: {}, pipeline: {}}}", tensor,
+                                     context, ranks / context / tensor));
+          if (variants.Try(more).scenario != nullptr) return Take(more);
+          more.pop_back();
+        }
       }
     }
     return false;
   }
 
+  // The global batch that the written plan has, if the file gives it by micro-batches of a number
+  // of data-parallel ranks. Other plans keep it.
+  std::vector<std::string> BatchAsWritten() const {
+    if (Has("training.global_batch_size")) return {};
+    std::int64_t batch = 1;
+    for (const char* key : {"training.micro_batch_size", "training.gradient_accumulation",
+                            "parallelism.data"}) {
+      const auto written = scenario::WrittenValue(key, path_, base_.set, cache_);
+      const std::int64_t number = written ? std::atoll(written->c_str()) : 0;
+      if (number < 1) return {};
+      batch *= number;
+    }
+    return {"training.gradient_accumulation=null",
+            fmt::format("training.global_batch_size={}", batch)};
+  }
+
   // Whether the search chooses the setting; settings of the job itself are fixed.
   static bool IsChoice(std::string_view key) {
-    return key.starts_with("parallelism.") || key.starts_with("experts.") ||
+    const std::span<const planner::SearchRow> rows = planner::SearchTable();
+    const bool searched = std::any_of(rows.begin(), rows.end(), [key](const planner::SearchRow& row) {
+      return row.key == key;
+    });
+    return searched || key.starts_with("parallelism.") || key.starts_with("experts.") ||
            (key.starts_with("data_parallel.") && key != "data_parallel.framework" &&
             key != "data_parallel.zero_stage");
   }

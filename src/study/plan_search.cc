@@ -29,6 +29,8 @@
 #include "src/planner/sweep_grid.h"
 #include "src/scenario/memory_document.h"
 #include "src/scenario/resolved_scenario.h"
+#include "src/scenario/scenario_checks.h"
+#include "src/study/fitting_settings.h"
 #include "src/study/plan_base.h"
 #include "src/study/run_facts.h"
 #include "src/study/varied.h"
@@ -114,7 +116,7 @@ class PlanSearch::Impl {
   // The inputs of bounds and forecasts, apart from the settings of plans. They include neither the
   // goal nor the set of plans.
   std::vector<planner::StoreFact> Facts(const std::string& code) const {
-    return RunFacts("plan", code, set_, files_);
+    return RunFacts("plan", code, question_.scenario, set_, files_);
   }
   // Text that must be equal on all ranks, since they refer to plans by number.
   std::string Fingerprint(const std::string& code) const {
@@ -215,6 +217,7 @@ class PlanSearch::Impl {
       report.runners_up =
           Rows(result, planner::RunnersUp(result, goal_, question_.why, source_.kind));
     }
+    if (result.best.empty()) FindWhatFits(report);
     const bool in_time = !stop_.requested() && (!within_ || !search_options.bounded_enough());
     if (!result.best.empty() && FindsSensitivity() && result.proved && in_time) {
       auto sensitivity =
@@ -404,6 +407,16 @@ class PlanSearch::Impl {
     return std::nullopt;
   }
 
+  // What makes the nearest plan fit, if it lacks memory, unless the search was to end in time.
+  void FindWhatFits(report::PlanReport& report) {
+    if (report.nearest.empty() || within_ || stop_.requested()) return;
+    const report::PlanRow& nearest = report.nearest.front();
+    if (IsSafe(nearest.outcome)) return;  // it misses the deadline or the headroom
+    std::vector<std::string> set = set_;
+    for (const auto& [key, value] : nearest.settings) set.push_back(key + "=" + value);
+    report.would_fit = SettingsThatFit(question_.scenario, set, cache_);
+  }
+
   // Adds a plan that is faster than the best one but may not fit.
   void SayRisky(report::PlanReport& report) {
     if (report.best.empty()) return;
@@ -472,6 +485,13 @@ class PlanSearch::Impl {
     }
     if (degrees["pipeline"].size() > 1)
       report.not_tried.emplace_back("hand-chosen layers per stage");
+    const auto varies = [&settings](const char* key) {
+      return std::find(settings.begin(), settings.end(), key) != settings.end();
+    };
+    if (!varies("attention")) report.not_tried.emplace_back("other attention kernels");
+    if (scenario::LegalityFactsOf(*base_).experts > 0 && !varies("dispatcher")) {
+      report.not_tried.emplace_back("other dispatchers of experts");
+    }
     for (const char* name : {"tensor", "pipeline", "context"}) {
       if (degrees[name] == std::set<std::int64_t>{1}) {
         report.not_tried.push_back(fmt::format("{} parallelism", name));

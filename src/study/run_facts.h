@@ -10,8 +10,9 @@ namespace stepcast::study {
 
 // The inputs of all results of a command, for stores and for agreement between ranks. They are the
 // command, a digest of this build's code, the --set options, and the input files (base/files.h).
-// Files in the data root have their names within it.
+// Files in the data root have their names within it. A scenario without a file is an input itself.
 std::vector<planner::StoreFact> RunFacts(const std::string& command, const std::string& code,
+                                         const std::string& scenario,
                                          const std::vector<std::string>& set,
                                          const std::map<std::string, std::string>& files);
 

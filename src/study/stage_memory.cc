@@ -7,6 +7,7 @@
 #include "src/forecast/memory_summary.h"
 #include "src/forecast/warnings.h"
 #include "src/scenario/load.h"
+#include "src/study/fitting_settings.h"
 
 namespace stepcast::study {
 namespace {
@@ -85,7 +86,11 @@ Result<StagesMemory> MemoryOfStages(const MemoryQuestion& question) {
       report.stages.push_back(OtherStage(question, *scenario, stage, cache));
     }
   }
-  return StagesMemory{*std::move(scenario), std::move(report), std::move(judged)};
+  StagesMemory memory{*std::move(scenario), std::move(report), std::move(judged)};
+  if (!memory.own.fits) {
+    memory.fitting = SettingsThatFit(question.scenario, question.set, cache);
+  }
+  return memory;
 }
 
 }  // namespace stepcast::study

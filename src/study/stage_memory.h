@@ -1,11 +1,13 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/base/diagnostic.h"
 #include "src/forecast/values.h"
 #include "src/report/answers.h"
+#include "src/report/fitting_report.h"
 #include "src/scenario/scenario.h"
 
 // The memory of a scenario at each ZeRO stage.
@@ -24,6 +26,7 @@ struct StagesMemory {
   // micro-batch that fits there, or of one sequence if none fits. It decides whether the answer is
   // "fits".
   forecast::MemoryForecast own;
+  std::optional<report::Fitting> fitting{};  // what makes it fit, if it does not; without a command
 };
 
 // Further error: command.no-micro-batch, for layer lists with `max_micro_batch`.

@@ -5,10 +5,13 @@
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/files.h"
+#include "src/plan/framework.h"
+#include "src/plan/settings.h"
 #include "src/planner/answers.h"
 #include "src/study/run_facts.h"
 
@@ -73,13 +76,17 @@ Result<void> SweepRun::Prepare() {
     with_idle.emplace_back(kIdleKey, "plan");
     first_ = scenario::Load(question_.scenario, Overrides(with_idle), cache_);
   }
+  if (Diagnostics faults = KeysNotOfFramework(); !faults.empty()) {
+    return tl::unexpected(std::move(faults));
+  }
   ReadOtherFiles();
   files_ = files.digests();
   return {};
 }
 
 std::vector<planner::StoreFact> SweepRun::Facts(const std::string& code) const {
-  std::vector<planner::StoreFact> facts = RunFacts("sweep", code, question_.set, files_);
+  std::vector<planner::StoreFact> facts =
+      RunFacts("sweep", code, question_.scenario, question_.set, files_);
   std::string order;
   for (const planner::SweepAxis& axis : grid_->axes()) {
     facts.push_back({fmt::format("--vary {}", axis.key),
@@ -188,6 +195,66 @@ Result<void> SweepRun::MakeGrid() {
   };
   may_leave_idle_ = varies("parallelism.data") && !varies(kIdleKey) && !varied_.ValueOf(kIdleKey);
   return {};
+}
+
+// Varied keys that no combination may have, because the one framework does not have them. Only the
+// first row is looked at: the others have the same keys.
+Diagnostics SweepRun::KeysNotOfFramework() {
+  Diagnostics faults;
+  if (*first_) return faults;
+  const auto& axes = grid_->axes();
+  const bool one_framework = std::none_of(axes.begin(), axes.end(), [](const auto& axis) {
+    return axis.key == "data_parallel" || axis.key == "data_parallel.framework";
+  });
+  if (!one_framework) return faults;
+  for (const planner::SweepAxis& axis : axes) {
+    const bool may_be_left_out =
+        std::find(axis.values.begin(), axis.values.end(), "null") != axis.values.end();
+    const std::string option = fmt::format("--set {}={}", axis.key, axis.values.front());
+    for (Diagnostic fault : first_->error()) {
+      if (may_be_left_out || fault.code != "plan.key-not-of-framework" ||
+          fault.location.file != option) {
+        continue;
+      }
+      fault.location.file = fmt::format("--vary {}={}", axis.key, fmt::join(axis.values, ","));
+      if (std::string hint = InsteadOf(axis); !hint.empty()) fault.hint = std::move(hint);
+      faults.push_back(std::move(fault));
+    }
+  }
+  return faults;
+}
+
+// The command that varies what the framework has for this; empty if it has nothing.
+std::string SweepRun::InsteadOf(const planner::SweepAxis& axis) {
+  constexpr std::string_view kSection = "data_parallel.";
+  if (!axis.key.starts_with(kSection) || question_.command.words.empty()) return "";
+  const auto rows = plan::DataParallelSettings();
+  const auto* setting = plan::FindSetting(rows, axis.key.substr(kSection.size()));
+  const auto* instead = setting == nullptr ? nullptr : plan::FindSetting(rows, setting->elsewhere);
+  const std::string name = varied_.ValueOf("data_parallel.framework").value_or("");
+  const auto traits =
+      std::find_if(std::begin(plan::kFrameworkTraits), std::end(plan::kFrameworkTraits),
+                   [&](const plan::FrameworkTraits& one) { return one.name == name; });
+  if (instead == nullptr || traits == std::end(plan::kFrameworkTraits)) return "";
+  const auto framework =
+      plan::kFrameworks[static_cast<std::size_t>(traits - std::begin(plan::kFrameworkTraits))];
+  if (!instead->uses.Has(framework)) return "";
+  report::CommandWords command = question_.command;
+  const auto vary = [&command](const std::string& text) {
+    command.words.emplace_back("--vary");
+    command.words.push_back(text);
+  };
+  using Count = plan::CountSetting<plan::DataParallelRequest, plan::DataParallel>;
+  const bool count = std::holds_alternative<Count>(instead->type);
+  for (std::size_t i = 0; i < grid_->axes().size(); ++i) {
+    const planner::SweepAxis& other = grid_->axes()[i];
+    if (other.key == axis.key) {
+      vary(fmt::format("{}{}={}", kSection, instead->key, count ? "1,2,4" : "all"));
+    } else {
+      vary(question_.vary[i]);
+    }
+  }
+  return fmt::format("{} has {} for this: {}", name, instead->key, report::CommandLine(command));
 }
 
 // Reads files that rows other than the first use, to make them part of the facts. Only these keys

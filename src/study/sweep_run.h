@@ -15,6 +15,7 @@
 #include "src/planner/sweep.h"
 #include "src/planner/sweep_grid.h"
 #include "src/planner/worker_pool.h"
+#include "src/report/command_text.h"
 #include "src/scenario/load.h"
 #include "src/scenario/variants.h"
 #include "src/study/failure.h"
@@ -28,6 +29,8 @@ struct SweepQuestion {
   std::vector<std::string> set;   // "KEY=VALUE"
   std::vector<std::string> vary;  // "KEY=V1,V2,...", ranges, "KEY=all"
   TrainingQuestion training;
+  // The question as a command without `vary`, for hints; without words: no command asks it.
+  report::CommandWords command;
   // Receives the numbers of finished rows, of those from the store, and of all rows. It is called
   // from several threads, one at a time. May be empty.
   std::function<void(std::int64_t done, std::int64_t known, std::int64_t rows)> progress;
@@ -44,7 +47,7 @@ class SweepRun {
   explicit SweepRun(SweepQuestion question);
 
   // Reads the input that all rows share. Fails only on mistakes that every combination has: an
-  // unreadable file or an unknown key.
+  // unreadable file, an unknown key, or a key that the framework does not have.
   Result<void> Prepare();
   // The inputs of the results, apart from the settings of rows. `code`: a digest of the program.
   std::vector<planner::StoreFact> Facts(const std::string& code) const;
@@ -83,6 +86,8 @@ class SweepRun {
   planner::SweepRow Forecast(const planner::Settings& settings);
   std::vector<std::string> Overrides(const planner::Settings& settings) const;
   Result<void> MakeGrid();
+  Diagnostics KeysNotOfFramework();
+  std::string InsteadOf(const planner::SweepAxis& axis);
   void ReadOtherFiles();
 
   const SweepQuestion question_;

@@ -5,7 +5,7 @@
   tests/cluster/accuracy.py --speed 1Gbit      one of them
   tests/cluster/accuracy.py --quick            a handful of cases at 1Gbit, in a minute or two
   tests/cluster/accuracy.py --keep FOLDER      goes on where an interrupted run was
-  tests/cluster/accuracy.py --update           also writes the table into docs/accuracy/emulated-cluster.md
+  tests/cluster/accuracy.py --update           also writes a summary into docs/accuracy/emulated-cluster.md
 
 For each speed of the links: `stepcast calibrate` measures the cluster, then each case is forecast
 (`stepcast simulate` with that profile) and executed (`stepcast execute`, the median step).
@@ -319,7 +319,7 @@ def main():
             of_table = [case for case in cases if case.model in models]
             if of_table:
                 accuracy_table.update_document(ROOT / "docs" / "accuracy" / "emulated-cluster.md", table,
-                                               accuracy_table.text(of_table))
+                                               accuracy_table.text_of_document(of_table))
     within = (accuracy_table.mean_error(cases) <= options.mean
               and abs(accuracy_table.worst(cases).error) <= options.worst
               and all(loss <= options.bucket for _, _, loss in choices))

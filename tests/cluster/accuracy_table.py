@@ -1,4 +1,4 @@
-"""Forecasts held against measurements: the table, its summary, its place in docs/accuracy/emulated-cluster.md."""
+"""Forecasts compared with measurements: the table of all cases, and the summary in docs/accuracy/emulated-cluster.md."""
 
 import dataclasses
 import pathlib
@@ -90,11 +90,28 @@ def summary(cases):
 
 
 def text(cases):
-    """The tables and their summary, as docs/accuracy/emulated-cluster.md has them."""
+    """Every case, the summary, and what following the forecast costs."""
     parts = [markdown(cases), summary(cases)]
     if bucket_choices(cases):
         parts.append(markdown_choices(cases))
     return "\n\n".join(parts)
+
+
+def markdown_groups(cases):
+    """One row for all cases with the same links and model."""
+    groups = {}
+    for case in cases:
+        groups.setdefault((case.speed, case.model), []).append(case)
+    return table(("links", "model", "cases", "mean error", "worst", "plan with the worst error"),
+                 (False, False, True, True, True, False),
+                 [(speed, model, str(len(members)), f"{mean_error(members):.1f} %",
+                   f"{worst(members).error:+.1f} %", worst(members).plan)
+                  for (speed, model), members in groups.items()])
+
+
+def text_of_document(cases):
+    """The section of docs/accuracy/emulated-cluster.md."""
+    return f"{markdown_groups(cases)}\n\n{summary(cases)}"
 
 
 def update_document(path, section, text):

@@ -3,7 +3,7 @@
 
   tests/cluster/pytorch_ddp.py                       200Mbit, 500Mbit and 1Gbit; 15 minutes
   tests/cluster/pytorch_ddp.py --speed 1Gbit         one of them
-  tests/cluster/pytorch_ddp.py --update              also writes the table into docs/accuracy/emulated-cluster.md
+  tests/cluster/pytorch_ddp.py --update              also writes a summary into docs/accuracy/emulated-cluster.md
 
 Four processes on an emulated cluster (tools/cluster) train with DistributedDataParallel on Gloo:
 Debian's python3-torch, none of stepcast's code. The model's layers sleep for given times in forward
@@ -382,7 +382,8 @@ def main():
     text = f"{accuracy_table.markdown(table)}\n\n{accuracy_table.summary(table)}"
     print(text)
     if arguments.update:
-        accuracy_table.update_document(ROOT / "docs" / "accuracy" / "emulated-cluster.md", "pytorch ddp", text)
+        accuracy_table.update_document(ROOT / "docs" / "accuracy" / "emulated-cluster.md", "pytorch ddp",
+                                       accuracy_table.text_of_document(table))
     return 0
 
 

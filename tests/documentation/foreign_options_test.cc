@@ -1,12 +1,13 @@
-// Checks that docs/foreign.md has the program's tables of other programs' options.
+// Checks that docs/foreign.md has the program's tables of other programs' options. Options without
+// effect on a step are not listed.
 //
 //   bazel test //tests/documentation:foreign_options_test
 //   bazel run //tests/documentation:foreign_options_test -- --update     # rewrites them
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +23,8 @@ constexpr const char* kDocument = "docs/foreign.md";
 bool update = false;
 
 // A row of options that share a cell is no wider than this.
-constexpr std::size_t kCellWidth = 60;
-constexpr std::size_t kLineWidth = 100;
+constexpr std::size_t kCellWidth = 90;
+constexpr std::size_t kLineWidth = 120;
 
 // "`a`, `b`, `c`." on lines of at most kLineWidth characters.
 std::string Wrapped(const std::vector<std::string>& names) {
@@ -70,36 +71,35 @@ std::string ListOfRules(const Framework& framework) {
   return "\nInterpreted together with other options:\n" + Wrapped(names);
 }
 
-// Options that stand side by side and have the same consequence share rows.
+// Options with the same consequence share rows.
 std::string TableOfGaps(const Framework& framework) {
-  std::string table;
-  std::string names;
-  std::string_view consequence;
-  const auto end_row = [&] {
-    if (!names.empty()) table += fmt::format("| {} | {} |\n", names, consequence);
-    names.clear();
+  struct Row {
+    std::string names;
+    std::string_view consequence;
   };
+  std::vector<Row> rows;
   for (const Option& option : framework.options) {
     if (option.effect != Effect::kNotModelled) continue;
     const std::string name = fmt::format("`{}`", option.name);
-    if (option.consequence != consequence || names.size() + 2 + name.size() > kCellWidth) {
-      end_row();
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& known) {
+      return known.consequence == option.consequence &&
+             known.names.size() + 2 + name.size() <= kCellWidth;
+    });
+    if (row == rows.end()) {
+      rows.push_back({name, option.consequence});
+    } else {
+      row->names += ", " + name;
     }
-    consequence = option.consequence;
-    names += (names.empty() ? "" : ", ") + name;
   }
-  end_row();
-  if (table.empty()) return "";
+  if (rows.empty()) return "";
+  std::string table;
+  for (const Row& row : rows) table += fmt::format("| {} | {} |\n", row.names, row.consequence);
   return "\n| not modelled | the forecast instead |\n|---|---|\n" + table;
 }
 
 std::string TableOf(const Framework& framework) {
-  std::vector<std::string> without_effect;
-  std::istringstream names{std::string(framework.without_effect)};
-  for (std::string name; names >> name;) without_effect.push_back(fmt::format("`{}`", name));
   return fmt::format("Defaults are from {}.\n", framework.release) + TableOfKeys(framework) +
-         ListOfRules(framework) + TableOfGaps(framework) + "\nNo effect on a step:\n" +
-         Wrapped(without_effect);
+         ListOfRules(framework) + TableOfGaps(framework);
 }
 
 std::string Tables() {

@@ -213,6 +213,10 @@ TEST(OutputKeysTest, ThoseOfPlanAreDocumented) {
                   "--no-sensitivity --fix training.activation_checkpointing "
                   "--vary training.micro_batch_size=2 --why tensor=2",
                   kScenario),
+      // No plan fits, but one with smaller micro-batches would.
+      plan + "--framework ddp --vary 'data_parallel.bucket_size=25 MiB' --best 1 --no-front "
+             "--set training.global_batch_size=4096 --set training.gradient_accumulation=null "
+             "--vary training.micro_batch_size=512",
       // No plan is acceptable.
       plan + "--framework ddp --vary 'data_parallel.bucket_size=25 MiB' --headroom 99% --best 1",
   });
@@ -246,6 +250,8 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
                   "bandwidth: 2 GB/s}}'",
                   kScenario, kWarning),
       fmt::format("simulate {} --json --tokens 1B --price '$2' --deadline '1 d'", kScenario),
+      // It does not fit, and would with smaller micro-batches.
+      fmt::format("simulate {} --json --set training.micro_batch_size=512", kScenario),
       // Host costs are unknown, and the host bounds the step.
       fmt::format("simulate {} --json --set data_parallel.framework=fsdp1 "
                   "--set data_parallel.zero_stage=3 --set training.sequence_length=64 "
@@ -298,23 +304,29 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
 
 TEST(OutputKeysTest, ThoseOfMemoryAreDocumented) {
   const Answers answers =
-      AnswersOf({fmt::format("memory {} --json --max-micro-batch {}", kScenario, kWarning)});
+      AnswersOf({fmt::format("memory {} --json --max-micro-batch {}", kScenario, kWarning),
+                 fmt::format("memory {} --json --set training.micro_batch_size=512", kScenario)});
   EXPECT_EQ(Printed(answers), Documented("Output of memory"));
   ExpectSchema("memory", answers);
 }
 
 TEST(OutputKeysTest, ThoseOfCompareAreDocumented) {
   const Answers answers = AnswersOf({fmt::format(
-      "compare {} --json --set-b training.micro_batch_size=8 --fail-if 'step_time>+2%' {}", kScenario,
-      kWarning)});
+      "compare {} --json --set-b training.micro_batch_size=8 --fail-if 'step_time>+2%' {}",
+      kScenario, kWarning)});
   const Keys elsewhere = {"plan.time_s", "plan.communication", "plan.memory", "difference.time_s"};
   EXPECT_EQ(Folded(Printed(answers), elsewhere), Documented("Output of compare", "plan"));
   ExpectSchema("compare", answers);
 }
 
 TEST(OutputKeysTest, ThoseOfExplainAreDocumented) {
+  // A step with other kernels.
+  const std::string trace = testing::TempDir() + "/explained.json";
+  AnswersOf({fmt::format("simulate {} --json --set training.attention=math --trace {}", kScenario,
+                         trace)});
   const Answers answers =
-      AnswersOf({fmt::format("explain {} --json {}", kScenario, kWarning),
+      AnswersOf({fmt::format("explain {} --json --measured {}", kScenario, trace),
+                 fmt::format("explain {} --json {}", kScenario, kWarning),
                  fmt::format("explain {} --json --measured '60 ms'", kScenario),
                  // Without a range, and with resources that no speed makes explain it.
                  "explain scenarios/bucket-sweep/scenario.yaml --json --measured '1 h'"});
@@ -341,11 +353,27 @@ TEST(OutputKeysTest, ThoseOfCollectiveAreDocumented) {
 }
 
 TEST(OutputKeysTest, ThoseOfCalibrateRunsAreDocumented) {
+  const std::string single = testing::TempDir() + "/single.csv";
+  std::ofstream(single) << "step_time\n60 ms\n";
   const Answers answers =
-      AnswersOf({"calibrate runs calibration/published/llm-foundry.yaml --json"});
+      AnswersOf({"calibrate runs calibration/published/llm-foundry.yaml --json",
+                 fmt::format("calibrate runs {} --scenario {} --json", single, kScenario)});
   // No run has these.
   EXPECT_EQ(And(Printed(answers), {"far[]", "doubtful[]"}), Documented("Output of calibrate runs"));
   ExpectSchema("calibrate-runs", answers);
+}
+
+TEST(OutputKeysTest, ThoseOfCalibrateTraceAreDocumented) {
+  const std::string trace = testing::TempDir() + "/learned.json";
+  AnswersOf({fmt::format("simulate {} --json --trace {}", kScenario, trace)});
+  const Answers answers = AnswersOf(
+      {fmt::format("calibrate trace {} --scenario {} --json", trace, kScenario),
+       // Collectives that do not match.
+       fmt::format("calibrate trace {} --scenario {} --json --set 'data_parallel.bucket_size=1 MiB' "
+                   "--output {}/learned.yaml",
+                   trace, kScenario, testing::TempDir())});
+  EXPECT_EQ(Printed(answers), Documented("Output of calibrate trace"));
+  ExpectSchema("calibrate-trace", answers);
 }
 
 // The answers in a transcript: one document below each command of this kind with --json.

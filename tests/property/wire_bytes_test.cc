@@ -27,10 +27,12 @@ scenario::Scenario Base() {
 }
 
 // In units of (N-1)/N S.
-double Volume(int stage, std::int64_t micro_batches, bool accumulate_unsharded = false) {
+double Volume(int stage, std::int64_t micro_batches, bool accumulate_unsharded = false,
+              bool no_sync = true) {
   scenario::Scenario scenario = Base();
   scenario.plan.data_parallel.zero_stage = stage;
   scenario.plan.data_parallel.accumulate_unsharded = accumulate_unsharded;
+  scenario.plan.data_parallel.no_sync = no_sync;
   scenario.plan.training.gradient_accumulation = micro_batches;
   if (stage < 3) scenario.plan.data_parallel.bucket_size = KiB(100);
   const auto run = forecast::Simulate(scenario);
@@ -56,6 +58,15 @@ TEST(WireBytes, Accumulation) {
   // Two all-gathers and one reduce-scatter per micro-batch; unsharded, one reduce-scatter per step.
   EXPECT_DOUBLE_EQ(Volume(3, 4), 3 * 4);
   EXPECT_DOUBLE_EQ(Volume(3, 4, true), 2 * 4 + 1);
+}
+
+// Without no_sync each of four micro-batches all-reduces (2), or reduce-scatters (1) beside the one
+// all-gather of the updated parameters.
+TEST(WireBytes, ReductionsOfEveryMicroBatch) {
+  EXPECT_DOUBLE_EQ(Volume(0, 4, false, false), 4 * 2);
+  EXPECT_DOUBLE_EQ(Volume(1, 4, false, false), 4 * 1 + 1);
+  EXPECT_DOUBLE_EQ(Volume(0, 1, false, false), 2);
+  EXPECT_DOUBLE_EQ(Volume(1, 1, false, false), 2);
 }
 
 TEST(WireBytes, KeepingParametersAfterForwardSavesOneGather) {

@@ -152,7 +152,9 @@ std::vector<std::string> DataParallelPlans(int ranks) {
     for (const std::string& variant : variants) plans.push_back(base + ", " + variant);
   };
   add("zero_stage: 0, framework: reference",
-      {"overlap: false", "bucket_size: 0 B", "bucket_size: 64 B"});
+      {"overlap: false", "bucket_size: 0 B", "bucket_size: 64 B", "no_sync: false",
+       "no_sync: false, overlap: false"});
+  add("zero_stage: 1, framework: reference, no_sync: false", {"overlap: false"});
   // Stage 2 of fsdp2 keeps parameters after forward.
   add("zero_stage: 2, framework: fsdp2", {"accumulate_unsharded: true"});
   for (const char* stage : {"1", "2"}) {
@@ -165,10 +167,14 @@ std::vector<std::string> DataParallelPlans(int ranks) {
   add("zero_stage: 3, framework: reference", sharded);
   add("zero_stage: 3, framework: reference", {"overlap: false"});
   add("zero_stage: 0, framework: ddp",
-      {"bucket_size: 0 B", "bucket_size: 64 B", "gradient_as_bucket_view: true",
+      {"bucket_size: 0 B", "bucket_size: 64 B", "gradient_as_bucket_view: true", "no_sync: false",
+       "no_sync: false, gradient_as_bucket_view: true",
        "find_unused_parameters: true, bucket_size: 64 B"});
   add("zero_stage: 3, framework: fsdp2", sharded);
-  add("zero_stage: 0, framework: megatron", {"overlap: false", "bucket_size: 64 B"});
+  add("zero_stage: 0, framework: megatron",
+      {"overlap: false", "bucket_size: 64 B", "no_sync: false"});
+  add("zero_stage: 1, framework: megatron, no_sync: false",
+      {"overlap: false", "bucket_size: 64 B"});
   add("zero_stage: 1, framework: megatron",
       {"overlap: false", "bucket_size: 64 B", "bucket_size: 64 B, overlap_param_gather: false"});
   add("zero_stage: 0, framework: nanotron", {"bucket_size: 0 B", "bucket_size: 64 B"});

@@ -42,12 +42,13 @@ class ReferenceRules : public Rules {
   }
 };
 
-// Whether `reference` reduces in every micro-batch: stage 2 keeps no full gradients from one
+// Whether `reference` reduces in every micro-batch: it then keeps no full gradients from one
 // micro-batch to the next. With a single bucket, all of them would exist besides the earlier
 // shards.
 bool ReducesEachMicroBatch(const Training& training, const DataParallel& data_parallel) {
-  return data_parallel.zero_stage == 2 && training.gradient_accumulation > 1 &&
-         !data_parallel.accumulate_unsharded;
+  const bool once =
+      data_parallel.zero_stage < 2 ? data_parallel.no_sync : data_parallel.accumulate_unsharded;
+  return data_parallel.zero_stage <= 2 && training.gradient_accumulation > 1 && !once;
 }
 
 class ReferenceFramework : public FrameworkPolicy {

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/block_buffer.h"
+#include "src/base/diagnostic.h"
+
+// The events of a PyTorch profiler trace (Chrome trace JSON) that are read, whatever for: steps,
+// operators, launches, kernels and the host's waits. kineto.h makes layers of them, and
+// traced_rank.h what a device did in a step. Traces that stepcast writes are read as well.
+namespace stepcast::formats {
+
+// Picoseconds since the first event in the file. The trace has microseconds since 1970, with
+// fractions.
+using Moment = std::int64_t;
+
+// An operator with a sequence number for autograd; other operators are ignored.
+struct KinetoOperator {
+  std::int64_t thread = 0;
+  Moment start = 0, end = 0;
+  std::optional<std::int64_t> sequence;
+  std::int64_t elements = 0;  // of its first input; 0: not recorded
+  std::int32_t node = -1;     // engine's event: index in KinetoTrace::nodes; -1: another operator
+  bool accumulates = false;   // AccumulateGrad itself
+};
+
+enum class KinetoWork : std::uint8_t { kKernel, kCopy, kSet };
+
+// What a stream ran: a kernel, a copy or a memset.
+struct KinetoKernel {
+  Moment start = 0, end = 0;
+  // Start and end of the host's call; without one, the start.
+  Moment launch = 0, launched = 0;
+  bool launch_known = false;
+  std::int64_t correlation = 0;
+  std::int32_t name = 0;         // index in KinetoTrace::names
+  std::int32_t collective = -1;  // NCCL kernel: index in KinetoTrace::collectives
+  std::int32_t step = -1;        // of traces that stepcast writes: the step; otherwise -1
+  std::int32_t process = 0;
+  KinetoWork work = KinetoWork::kKernel;
+  bool optimizer = false;  // of traces that stepcast writes: its phase
+  bool nccl() const { return collective >= 0; }
+};
+
+// What NCCL's kernel says about itself. Texts are escaped; empty or 0: not recorded.
+struct KinetoCollective {
+  std::string collective;   // "allreduce", as the trace names it
+  std::string data_type;    // "Float"
+  std::string group;        // "Process Group Description": "default_pg", "data"
+  std::string ranks;        // "Process Group Ranks": "[0, 1, 2, 3]"
+  std::int64_t elements = 0;
+  std::int64_t group_size = 0;
+};
+
+struct KinetoAnnotation {
+  std::int64_t number = 0;
+  Moment start = 0, end = 0;
+};
+
+// What keeps the host from launching.
+enum class KinetoHost : std::uint8_t {
+  kDataLoading,  // the data loader's next(), and host tasks of that name
+  kAllocator,    // cudaMalloc, cudaFree and their like
+  kWaiting,      // cudaStreamSynchronize and its like: the host waits for the device
+};
+struct KinetoHostSpan {
+  KinetoHost what = KinetoHost::kWaiting;
+  Moment start = 0, end = 0;
+};
+
+struct KinetoTrace {
+  std::vector<KinetoAnnotation> steps;    // ProfilerStep#N, by start
+  std::vector<KinetoAnnotation> updates;  // of the optimizer, by start
+  std::vector<KinetoOperator> operators;  // by start
+  std::vector<KinetoKernel> kernels;      // by launch
+  std::vector<KinetoCollective> collectives;
+  std::vector<KinetoHostSpan> host;  // by start
+  std::vector<std::string> nodes;    // "AddmmBackward0", distinct names of autograd's
+  std::vector<std::string> names;    // of kernels, distinct, escaped
+  std::optional<std::int64_t> rank;  // of distributedInfo
+};
+
+// A step on the host: until the next one begins, and the last one as long as its annotation.
+// Without annotations it ends with the optimizer's annotation, or is the whole trace.
+struct KinetoStep {
+  std::int64_t number = 0;
+  Moment begin = 0, end = 0;
+};
+std::vector<KinetoStep> StepsOf(const KinetoTrace& trace);
+
+// Limits on the data in memory, many times those of a step of a large model.
+inline constexpr std::size_t kMostKinetoEvents = 4'000'000;
+inline constexpr std::size_t kMostKinetoCollectives = 500'000;
+inline constexpr std::size_t kMostKinetoLayers = 100'000;
+
+// Only the present block of the text is kept in memory, and the data needed from its events.
+// Mistakes: file.not-json, kineto.too-many, json.too-deep.
+Result<KinetoTrace> ReadKinetoTrace(const TextBlocks& blocks, const std::string& file);
+Result<KinetoTrace> ReadKinetoTrace(std::string_view text, const std::string& file);
+
+// The mistakes of a trace that has none of the events that are needed, and that is too large.
+tl::unexpected<Diagnostics> NoKinetoStep(const std::string& file);
+tl::unexpected<Diagnostics> TooManyKinetoEvents(const std::string& file);
+
+// The name in lower case.
+std::string LowerCase(std::string text);
+
+}  // namespace stepcast::formats

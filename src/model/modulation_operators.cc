@@ -1,0 +1,101 @@
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "src/model/layer_operators.h"
+#include "src/model/operator_name.h"
+
+// Operators of diffusion transformers: branches that vectors of a condition scale, and blocks with
+// two streams of rows.
+namespace stepcast::model {
+namespace {
+
+using Value = LayerTape::Value;
+
+}  // namespace
+
+Operand LayerOperators::Modulate(Operand x, Operand vectors, std::string_view name) {
+  const Operand y = Make(Joined(name, " output"), x.width, x.tokens);
+  // A scale and a shift for each sample.
+  const std::int64_t samples = vectors.tokens;
+  const Bytes vector = BytesOfElements(samples * x.width);
+  tape_->Keep(x.value);
+  tape_->Keep(vectors.value);
+  if (options_.compiled) {
+    tape_->Run(Memory(std::string(name), 2 * Elements(x), Size(x) + 2 * vector, Size(y)),
+               {x.value, vectors.value}, {y.value});
+  } else {
+    const Value scaled = tape_->Make(Joined(name, ".scale output"), Size(y));
+    tape_->Run(Memory(Joined(name, ".scale"), Elements(x), Size(x) + vector, Size(y)),
+               {x.value, vectors.value}, {scaled});
+    tape_->Run(Memory(Joined(name, ".shift"), Elements(x), Size(y) + vector, Size(y)),
+               {scaled, vectors.value}, {y.value});
+  }
+  tape_->OnBackward([=, this] {
+    const Value dy = tape_->GradientOf(y.value), dx = tape_->MakeGradient(x.value);
+    const Value d_vectors = tape_->MakeGradient(vectors.value);
+    tape_->RunBackward(Memory(Joined(name, ".dgrad"), Elements(x), Size(y) + vector, Size(x)), {dy},
+                       {dx});
+    // Sums over the rows of a sample: of the gradient, and of its product with x.
+    tape_->RunBackward(
+        Memory(Joined(name, ".dgrad_vectors"), 3 * Elements(x), Size(y) + Size(x), 2 * vector),
+        {dy}, {d_vectors});
+    tape_->Deliver(x.value, dx);
+    tape_->Deliver(vectors.value, d_vectors);
+  });
+  return y;
+}
+
+Operand LayerOperators::GatedAdd(Operand x, Operand branch, Operand vectors,
+                                 std::string_view name) {
+  const Operand sum = Make(std::string(name), x.width, x.tokens, x.fp32);
+  const Bytes vector = BytesOfElements(vectors.tokens * x.width);
+  tape_->Keep(branch.value);
+  tape_->Keep(vectors.value);
+  if (options_.compiled) {
+    tape_->Run(
+        Memory(std::string(name), 2 * Elements(x), Size(x) + Size(branch) + vector, Size(sum)),
+        {x.value, branch.value, vectors.value}, {sum.value});
+  } else {
+    const Value gated = tape_->Make(Joined(name, ".gate output"), Size(branch));
+    tape_->Run(Memory(Joined(name, ".gate"), Elements(x), Size(branch) + vector, Size(branch)),
+               {branch.value, vectors.value}, {gated});
+    tape_->Run(Memory(std::string(name), Elements(x), Size(x) + Size(branch), Size(sum)),
+               {x.value, gated}, {sum.value});
+  }
+  tape_->OnBackward([=, this] {
+    const Value gradient = tape_->GradientOf(sum.value);
+    tape_->Pass(sum.value, x.value);
+    const Value d_branch = tape_->MakeGradient(branch.value);
+    const Value d_vectors = tape_->MakeGradient(vectors.value);
+    tape_->RunBackward(
+        Memory(Joined(name, ".gate.dgrad"), Elements(x), Size(sum) + vector, Size(branch)),
+        {gradient}, {d_branch});
+    tape_->RunBackward(Memory(Joined(name, ".gate.dgrad_vectors"), 2 * Elements(x),
+                              Size(sum) + Size(branch), vector),
+                       {gradient}, {d_vectors});
+    tape_->Deliver(branch.value, d_branch);
+    tape_->Deliver(vectors.value, d_vectors);
+  });
+  return sum;
+}
+
+Operand LayerOperators::JoinRows(const std::array<Operand, 2>& parts, std::string_view name,
+                                 bool copies) {
+  const auto& [first, second] = parts;
+  const Operand y =
+      Make(Joined(name, " output"), first.width, first.tokens + second.tokens, first.fp32);
+  const Bytes moved = copies ? Size(y) : Bytes();
+  tape_->Run(Memory(std::string(name), 0, moved, moved), {first.value, second.value}, {y.value});
+  tape_->OnBackward([=, this, first = parts[0], second = parts[1]] {
+    const Value dy = tape_->GradientOf(y.value);
+    const Value d_first = tape_->MakeGradient(first.value);
+    const Value d_second = tape_->MakeGradient(second.value);
+    tape_->RunBackward(Memory(Joined(name, ".dgrad"), 0, moved, moved), {dy}, {d_first, d_second});
+    tape_->Deliver(first.value, d_first);
+    tape_->Deliver(second.value, d_second);
+  });
+  return y;
+}
+
+}  // namespace stepcast::model

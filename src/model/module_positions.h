@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "src/model/layer_operators.h"
+#include "src/model/transformer_tensors.h"
+
+// The places of modules' parameters among those of a layer.
+namespace stepcast::model {
+
+// Calls `visit(of, position)` for each parameter of the module. Positions count trained parameters;
+// that of a frozen one is -1.
+template <typename Visit>
+void ForEachOf(const std::vector<ModuleParameter>& parameters, std::string_view module,
+               const Visit& visit) {
+  int position = 0;
+  for (const ModuleParameter& parameter : parameters) {
+    if (parameter.module == module) visit(parameter.of, parameter.frozen ? -1 : position);
+    if (!parameter.frozen) ++position;
+  }
+}
+
+// The module must have a weight.
+ModulePositions Find(const std::vector<ModuleParameter>& parameters, std::string_view module);
+// The positions of a module that may have no parameters, such as a norm without weights or a part
+// of another module's product.
+ModulePositions FindIfAny(const std::vector<ModuleParameter>& parameters, std::string_view module);
+// The position of a module's bias.
+int FindBias(const std::vector<ModuleParameter>& parameters, std::string_view module);
+
+}  // namespace stepcast::model

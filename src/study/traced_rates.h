@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "src/calibration/calibration.h"
+#include "src/forecast/forecast.h"
+#include "src/report/learned_rates.h"
+#include "src/scenario/scenario.h"
+#include "src/study/traced_steps.h"
+
+// Learns rates from a traced step. The kernels of a kind take a factor longer than forecast; so the
+// rates of that kind are that factor lower. Collectives become tables of their traced times.
+namespace stepcast::study {
+
+struct TracedRates {
+  report::LearnedRates report;
+  // The sections of the scenario's profile that were learned, and its name and provenance: kernels
+  // with the libraries of the scenario's torch, host costs and collectives.
+  calibration::Calibration sections;
+};
+
+// `run` is the forecast of the scenario, `source` what `traced` was read from.
+TracedRates LearnRates(const scenario::Scenario& scenario, const forecast::Run& run,
+                       const std::string& source, TracedSteps traced);
+
+}  // namespace stepcast::study
