@@ -88,6 +88,7 @@ struct Kernel {
   ProductLayout layout = ProductLayout::kForward;  // kGemm
   // kGemm: the result is added to FP32 values in memory, which the kernel reads first.
   bool adds_to_fp32 = false;
+  bool grouped = false;  // kGemm: `batch` counts a rank's experts, whose products are one kernel
   // kGemm: the number of equal products that run at the same time, on separate streams, and share
   // the device.
   std::int64_t together = 1;

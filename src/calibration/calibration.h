@@ -57,6 +57,7 @@ struct GemmTiling {
   // 1: kernels divide the last tiles over k, or the last tiles run faster because fewer share
   // memory bandwidth and power.
   double last_wave = 1;
+  double grouped = 1;  // fraction of the tiles' rate in one kernel for all experts (Kernel::grouped)
   Time start;  // device time of every product in addition to tiles; replaces start_latency
   bool empty() const { return tiles.empty(); }
   friend bool operator==(const GemmTiling&, const GemmTiling&) = default;
@@ -92,7 +93,9 @@ struct PowerDraw {
 // if blocks are processed in any order (Graham 1969, "Bounds on multiprocessing timing anomalies").
 // For short sequences the term vanishes. Heads of size 64 and 256 reach `head_64` and `head_256` of
 // the rate. A window adds a second edge at a block's keys, which adds `forward_window_length` to
-// half_length. Zero efficiencies: unknown.
+// half_length. Kernels that pack the query heads of a key head into one block load fewer keys per
+// query: half_length also grows by `forward_unshared_length` x key heads / query heads. Zero
+// efficiencies: unknown.
 struct AttentionEfficiency {
   double forward = 0, backward = 0;
   double forward_half_length = 0, backward_half_length = 0;
@@ -100,7 +103,8 @@ struct AttentionEfficiency {
   double forward_tail = 0, backward_tail = 0;
   double head_64 = 1, head_256 = 1;
   double forward_window_length = 0;
-  Time forward_start{};  // additional device time of every kernel; zero: start_latency
+  double forward_unshared_length = 0;
+  Time forward_start{};  // start of serving's kernels; zero: start_latency (KernelSetting::serving)
   friend bool operator==(const AttentionEfficiency&, const AttentionEfficiency&) = default;
 };
 

@@ -89,6 +89,7 @@ void CheckTilings(const KernelCosts& kernels, Checker& checker) {
           field + ".last_wave", fmt::format("must lie between 0 and 1: {}", tiling.last_wave),
           "write the cost of multiprocessors without a tile, as a part of the last wave's time");
     }
+    checker.Efficiency(field + ".grouped", tiling.grouped);
     checker.Duration(field + ".start", tiling.start, kLongestStart);
   }
 }
@@ -100,8 +101,10 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
     const std::string field = fmt::format("kernels.attention.{}", kFusedNames[i]);
     checker.Efficiency(field + ".forward", attention.forward);
     checker.Efficiency(field + ".backward", attention.backward);
-    for (const auto& [key, half] : {std::pair("forward_half_length", attention.forward_half_length),
-                                    {"backward_half_length", attention.backward_half_length}}) {
+    for (const auto& [key, half] :
+         {std::pair("forward_half_length", attention.forward_half_length),
+          {"backward_half_length", attention.backward_half_length},
+          {"forward_unshared_length", attention.forward_unshared_length}}) {
       if (half >= 0 && half <= kLongestHalfLength) continue;
       checker.Add(fmt::format("{}.{}", field, key),
                   fmt::format("must lie between 0 and {}: {}", kLongestHalfLength, half),

@@ -45,10 +45,11 @@ const KernelCosts& Newest(const calibration::Calibration& profile) {
   return profile.kernel_releases.empty() ? *profile.kernels : profile.kernel_releases.back().costs;
 }
 
-std::vector<MeasuredKernel> Half(const std::vector<MeasuredKernel>& rows, int half) {
-  std::vector<MeasuredKernel> chosen;
-  for (const MeasuredKernel& row : rows) {
-    if (validate::HalfOf(row) == half) chosen.push_back(row);
+template <typename Row>
+std::vector<Row> Half(const std::vector<Row>& rows, int half) {
+  std::vector<Row> chosen;
+  for (const Row& row : rows) {
+    if (validate::HalfOf(row.shape) == half) chosen.push_back(row);
   }
   return chosen;
 }
@@ -116,6 +117,27 @@ class Import {
     const RateErrors checked = validate::ErrorsOf(Half(rows, 1), gpu_, fit(Half(rows, 0)));
     new_.attention[flash - 1U] = fit(rows).attention[flash - 1U];
     Report(fmt::format("attention {}", calibration::kFusedNames[flash - 1U]), rows, checked, 0);
+  }
+
+  // After Products, whose tiles grouped products have.
+  void Experts(const validate::KernelTables& tables) {
+    for (const auto& [type, rows] : tables.experts) {
+      const auto at = static_cast<std::size_t>(type);
+      const auto fit = [&, type = type](const std::vector<validate::MeasuredExperts>& some) {
+        KernelCosts costs = new_;
+        costs.gemm_tiling[at].grouped = validate::FitGrouped(some, gpu_, costs, type);
+        return costs;
+      };
+      const RateErrors checked = validate::ErrorsOf(Half(rows, 1), gpu_, fit(Half(rows, 0)));
+      new_.gemm_tiling[at].grouped = fit(rows).gemm_tiling[at].grouped;
+      lines_.push_back({gpu_.name, fmt::format("experts {}", Name(type)), rows.size(),
+                        validate::ErrorsOf(rows, gpu_, old_), checked,
+                        validate::ErrorsOf(rows, gpu_, new_)});
+    }
+    if (tables.experts.contains(DataType::kBf16)) {
+      new_.gemm_tiling[static_cast<std::size_t>(DataType::kFp16)].grouped =
+          new_.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)].grouped;
+    }
   }
 
   // Only the fitted figures.
@@ -270,7 +292,8 @@ constexpr const char* kImportAtlasAbout =
     "them.";
 
 constexpr const char* kImportAtlasFooter =
-    "FOLDER holds products/GPU.csv, attention/causal-GPU.csv and sustained/products.csv;\n"
+    "FOLDER holds products/GPU.csv, attention/causal-GPU.csv, grouped/GPU.csv and "
+    "sustained/products.csv;\n"
     "src/validate/kernel_tables.h lists their columns. For each GPU type and data type the "
     "command\n"
     "prints mean error and bias of the profile as it is, of a fit to half of the shapes on the "
@@ -335,6 +358,7 @@ Outcome ImportAtlas(const ImportAtlasOptions& options) {
     import.Products(*tables);
     import.Power(*tables);
     import.Attention(*tables, flash);
+    import.Experts(*tables);
     for (const Line& line : import.lines()) {
       table.AddRow({line.gpu, line.what, report::Grouped(static_cast<std::int64_t>(line.rows)),
                     PerCentOf(line.old), line.checked ? PerCentOf(*line.checked) : "-",

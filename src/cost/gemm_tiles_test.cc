@@ -66,6 +66,32 @@ TEST(GemmTiles, AddingToFp32LengthensEveryWave) {
   EXPECT_EQ(TiledArithmetic(Product(1920, 128, 500), Setting(tiling)).multiprocessors, 8);
 }
 
+// Three experts of 130 rows are 3 x 2 tiles of 128, one wave of ten multiprocessors. Each tile
+// takes 2 x 128 x 128 x 1024 / 0.5e12 s.
+TEST(GemmTiles, ExpertsShareWaves) {
+  const GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 0, .start = {}};
+  Kernel experts = Product(130, 128, 1024, 3);
+  experts.grouped = true;
+  EXPECT_EQ(TiledArithmetic(experts, Setting(tiling)).time, Picoseconds(67'108'864));
+  EXPECT_EQ(TiledArithmetic(experts, Setting(tiling)).multiprocessors, 6);
+  // 3 x 4 tiles are two waves.
+  experts.m = 390;
+  EXPECT_EQ(TiledArithmetic(experts, Setting(tiling)).time, Picoseconds(134'217'728));
+  // At half of the tiles' rate they take twice as long; batches do not.
+  const GemmTiling slow{.tiles = {{128, 128, 0.5}}, .fill = 0, .grouped = 0.5, .start = {}};
+  EXPECT_EQ(TiledArithmetic(experts, Setting(slow)).time, Picoseconds(268'435'456));
+  EXPECT_EQ(TiledArithmetic(Product(390, 128, 500, 3), Setting(slow)).time,
+            TiledArithmetic(Product(390, 128, 500, 3), Setting(tiling)).time);
+  // One expert of 128 rows is not divided either. As a single product it is: two parts take half of
+  // the time, and their sum 2 us and 8 x 128 x 128 x 2 bytes.
+  experts = Product(128, 128, 1024);
+  const Kernel single = experts;
+  experts.grouped = true;
+  EXPECT_EQ(TiledArithmetic(experts, Setting(tiling)).time, Picoseconds(67'108'864));
+  EXPECT_EQ(TiledArithmetic(single, Setting(tiling)).time,
+            Picoseconds(33'554'432 + 2'000'000 + 262'144));
+}
+
 TEST(GemmTiles, TakesTheFastestShapeEitherWayRound) {
   const GemmTiling tiling{.tiles = {{256, 128, 0.8}, {64, 64, 0.4}}, .fill = 0, .start = {}};
   // 2560 x 128: ten tiles of 256 x 128. 128 x 2560: ten of 128 x 256. Each 2 x 256 x 128 x 500 /
@@ -107,6 +133,19 @@ RC_GTEST_PROP(GemmTiles, NeverBeatThePeakAndNeverGetFasterWithMoreWork, ()) {
   RC_ASSERT(
       TiledArithmetic(Product(product.m, product.n + 1, product.k, product.batch), setting).time >=
       time);
+}
+
+// A batch can be divided over k, and keeps the tiles' rate.
+RC_GTEST_PROP(GemmTiles, OneKernelForAllExpertsIsNoFasterThanABatch, ()) {
+  const GemmTiling tiling{.tiles = {{256, 128, 1}, {128, 128, 0.9}, {64, 64, 0.5}},
+                          .fill = static_cast<double>(*rc::gen::inRange(0, 300)),
+                          .grouped = 0.01 * *rc::gen::inRange(5, 101),
+                          .start = {}};
+  const auto size = [] { return *rc::gen::inRange<std::int64_t>(1, 9000); };
+  Kernel experts = Product(size(), size(), size(), *rc::gen::inRange<std::int64_t>(1, 100));
+  const Time batch = TiledArithmetic(experts, Setting(tiling)).time;
+  experts.grouped = true;
+  RC_ASSERT(TiledArithmetic(experts, Setting(tiling)).time >= batch);
 }
 
 }  // namespace

@@ -32,8 +32,8 @@ double Ceiling(std::int64_t size, std::int64_t tile) {
 TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting) {
   STEPCAST_CHECK(!setting.tiling.empty() && setting.peak > FlopRate(), "a product needs tiles");
   const double multiprocessors = setting.multiprocessors;
-  const double rate =
-      static_cast<double>(setting.peak.flops_per_second()) * setting.rate / multiprocessors;
+  const double rate = static_cast<double>(setting.peak.flops_per_second()) * setting.rate *
+                      (product.grouped ? setting.tiling.grouped : 1) / multiprocessors;
   const double outcome = static_cast<double>(product.batch) * static_cast<double>(product.m) *
                          static_cast<double>(product.n);
   const double fill = setting.tiling.fill + (product.adds_to_fp32 ? setting.tiling.add_fill : 0);
@@ -47,7 +47,7 @@ TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting) 
       const double tiles =
           static_cast<double>(product.batch) * Ceiling(product.m, m) * Ceiling(product.n, n);
       const double tile = 2.0 * static_cast<double>(m) * static_cast<double>(n);
-      for (std::int64_t parts = 1; parts <= kMostParts; parts *= 2) {
+      for (std::int64_t parts = 1; parts <= (product.grouped ? 1 : kMostParts); parts *= 2) {
         if (parts > 1 && product.k / parts < kLeastPart) break;
         const double cut = static_cast<double>(parts);
         const double waves = std::ceil(tiles * cut / multiprocessors);
@@ -241,7 +241,8 @@ struct AttentionDirection {
   double rows = 128;
   double tail = 0;
   double window_length = 0;
-  Time start{};  // zero: as every kernel
+  double unshared_length = 0;
+  Time serving_start{};  // zero: as every kernel
 };
 
 AttentionDirection DirectionOf(const Kernel& kernel, const calibration::KernelCosts& costs) {
@@ -256,7 +257,8 @@ AttentionDirection DirectionOf(const Kernel& kernel, const calibration::KernelCo
     const double rate = part * kernel.rate * RateOfHeads(own, kernel.k);
     return forward ? AttentionDirection{own.forward * rate,        own.forward_half_length,
                                         own.forward_rows,          own.forward_tail,
-                                        own.forward_window_length, own.forward_start}
+                                        own.forward_window_length, own.forward_unshared_length,
+                                        own.forward_start}
                    : AttentionDirection{own.backward * rate, own.backward_half_length,
                                         own.backward_rows, own.backward_tail};
   }
@@ -278,8 +280,12 @@ double AttentionFlops(const Kernel& kernel, const AttentionDirection& direction,
                          (static_cast<double>(kernel.batch) * queries) *
                          (static_cast<double>(kernel.n) / seen);
   const bool window = kernel.causal && kernel.n < kernel.m;
-  return std::max(flops + direction.tail * longest, longest) *
-         (1 + (direction.half_length + (window ? direction.window_length : 0)) / (2 * seen));
+  const double unshared = kernel.key_heads == 0 ? 1
+                                                : static_cast<double>(kernel.key_heads) /
+                                                      static_cast<double>(kernel.batch);
+  const double half_length = direction.half_length + direction.unshared_length * unshared +
+                             (window ? direction.window_length : 0);
+  return std::max(flops + direction.tail * longest, longest) * (1 + half_length / (2 * seen));
 }
 
 // The least time of sums over tokens.
@@ -436,7 +442,9 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
         const Time short_run =
             TimeFor(static_cast<std::int64_t>(std::ceil(flops)), peak.Scaled(direction.efficiency));
         roofline.arithmetic = LongRun(kernel, short_run, setting);
-        if (direction.start > Time()) start_latency = direction.start;
+        if (setting.serving && direction.serving_start > Time()) {
+          start_latency = direction.serving_start;
+        }
         break;
       }
     case KernelKind::kScan:

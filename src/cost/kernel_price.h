@@ -24,7 +24,7 @@
 //  kAttention,    max(flops + tail x longest, longest) (1 + half_length / sequence) / (peak of the
 //  kAttentionGradient  data type x efficiency of its generation, direction and size of heads),
 //                 longest: the flops that the device could do during the longest thread block
-//                 (calibration.h, AttentionEfficiency), with forward_start as latency
+//                 (calibration.h, AttentionEfficiency)
 //  kMemoryBound,  flops / FP32 peak: vector work, hidden by traffic
 //  kOptimizer
 //  kGiven         the given time is the price: no latency, no roofline, any device or none; takes
@@ -75,6 +75,9 @@ namespace stepcast::cost {
 // fastest of all shapes and parts (cuBLAS's heuristics come close; Nvidia, "Matrix Multiplication
 // Background User's Guide", sections 3 and 4, describes tile and wave quantization).
 
+// A kernel for all experts of a rank has the tiles of all in the same waves, no parts, and the
+// fraction `grouped` of the tiles' rate.
+
 struct TileSetting {
   const calibration::GemmTiling& tiling;
   FlopRate peak;
@@ -106,6 +109,9 @@ struct KernelSetting {
   Version torch{};  // release whose libraries run
   // Power limit of the board under these kernels (kernel_time.h); 0: none.
   double limit_watts = 0;
+  // Serving's kernels, whose attention also plans, and starts after forward_start. Training's
+  // attention starts after start_latency.
+  bool serving = false;
   // False for textbook programs, which omit launch costs and so the start of a kernel.
   bool start_latency = true;
 };

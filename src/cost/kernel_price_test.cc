@@ -226,6 +226,39 @@ TEST_F(KernelPriceTest, AttentionTakesAsLongAsItsLongestThreadBlock) {
               1e-10);
 }
 
+// 128 heads of 1024 queries see 512 keys on average. 1024 tokens of half_length for heads with keys
+// of their own double the kernel's time, 0.125 of them make it an eighth longer.
+TEST_F(KernelPriceTest, HeadsThatShareKeysLoadLess) {
+  calibration::KernelCosts costs = RoundCosts();
+  costs.attention[2] = {.forward = 0.8, .backward = 0.8, .forward_unshared_length = 1024};
+  Kernel core{.kind = KernelKind::kAttention,
+              .batch = 128,
+              .m = 1024,
+              .n = 1024,
+              .k = 128,
+              .key_heads = 128,
+              .flops = 1000LL * 128 * 1024 * 1024,
+              .flash = 3};
+  const auto seconds = [&] {
+    return PriceKernel(core, {.gpu = gpu_, .costs = costs})->work.seconds();
+  };
+  const double best = 1000.0 * 128 * 1024 * 1024 / 80e12;
+  EXPECT_NEAR(seconds(), 2 * best, 1e-11);
+  core.key_heads = 16;
+  EXPECT_NEAR(seconds(), 1.125 * best, 1e-11);
+  core.kind = KernelKind::kAttentionGradient;
+  EXPECT_NEAR(seconds(), best, 1e-11);
+}
+
+TEST_F(KernelPriceTest, TrainingHasNoStartOfServing) {
+  calibration::KernelCosts costs = RoundCosts();
+  costs.attention[2] = {.forward = 0.8, .backward = 0.8, .forward_start = Microseconds(15)};
+  const Kernel core{.kind = KernelKind::kAttention, .flops = 1'000'000, .flash = 3};
+  EXPECT_EQ(PriceKernel(core, {.gpu = gpu_, .costs = costs})->latency, Microseconds(2));
+  EXPECT_EQ(PriceKernel(core, {.gpu = gpu_, .costs = costs, .serving = true})->latency,
+            Microseconds(15));
+}
+
 TEST_F(KernelPriceTest, GenerationsOfFusedAttentionDiffer) {
   calibration::KernelCosts costs = RoundCosts();
   costs.attention[0] = {.forward = 0.25, .backward = 0.125};

@@ -53,7 +53,7 @@ class KernelMemo {
   // graph.
   struct Key {
     std::uint32_t kind = 0;  // with layout, data type and the generation of attention
-    std::int64_t batch = 0, m = 0, n = 0, k = 0, flops = 0, read = 0, written = 0;
+    std::int64_t batch = 0, m = 0, n = 0, k = 0, key_heads = 0, flops = 0, read = 0, written = 0;
     std::int64_t summed_tokens = 0, summed_columns = 0;
     Access access = Access::kPlain;
     bool causal = true;
@@ -73,6 +73,7 @@ class KernelMemo {
     const bool compiled = kernel.kind == KernelKind::kGemm && kernel.issuer == Issuer::kFramework;
     return {.kind = static_cast<std::uint32_t>(compiled) << 31 |
                     static_cast<std::uint32_t>(kernel.adds_to_fp32) << 30 |
+                    static_cast<std::uint32_t>(kernel.grouped) << 29 |
                     static_cast<std::uint32_t>(kernel.layout) << 24 |
                     static_cast<std::uint32_t>(kernel.kind) << 16 |
                     static_cast<std::uint32_t>(kernel.data_type) << 8 | kernel.flash,
@@ -80,6 +81,7 @@ class KernelMemo {
             .m = kernel.m,
             .n = kernel.n,
             .k = kernel.k,
+            .key_heads = kernel.key_heads,
             .flops = kernel.flops,
             .read = kernel.read.count(),
             .written = kernel.written.count(),
@@ -97,8 +99,8 @@ class KernelMemo {
 
 std::size_t KernelMemo::Hash::operator()(const Key& key) const {
   std::uint64_t hash = key.kind;
-  for (const std::int64_t number : {key.batch, key.m, key.n, key.k, key.flops, key.read,
-                                    key.written, key.summed_tokens, key.summed_columns}) {
+  for (const std::int64_t number : {key.batch, key.m, key.n, key.k, key.key_heads, key.flops,
+                                    key.read, key.written, key.summed_tokens, key.summed_columns}) {
     hash = (hash ^ static_cast<std::uint64_t>(number)) * 0x9E3779B97F4A7C15;
     hash ^= hash >> 32;
   }

@@ -28,6 +28,7 @@ void MixtureOperators::RunGrouped(bool forward, const Kernel& one, const Pieces&
   std::int64_t launches = local;
   if (options_.products == ExpertProducts::kGrouped) {
     kernel.batch = local;
+    kernel.grouped = true;
     kernel.flops *= local;
     kernel.model_flops *= local;
     kernel.read = local * kernel.read;

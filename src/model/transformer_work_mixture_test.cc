@@ -119,6 +119,8 @@ TEST(MixtureWorkTest, LoopOfTransformersWaitsForEachExpert) {
   }
   EXPECT_EQ(Launches(loop.backward, "mlp.experts.gather.zeros"), kExperts);
   EXPECT_EQ(Launches(sorted.forward, "mlp.experts.gate_up_proj"), 1);
+  EXPECT_TRUE(Find(sorted, "mlp.experts.gate_up_proj")->grouped);
+  EXPECT_FALSE(Find(loop, "mlp.experts.down_proj")->grouped);
   EXPECT_EQ(Launches(sorted.backward, "mlp.experts.gather.zeros"), 1);
   constexpr std::int64_t kRows = kTokens * kChosen;
   const std::int64_t products = 2 * kRows * kHidden * 3 * kWidth;

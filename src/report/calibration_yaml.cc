@@ -146,12 +146,14 @@ void WriteAttention(const KernelCosts& kernels, int depth, Writer& writer) {
         depth + 1,
         "{}: {{forward: {}, backward: {}, forward_half_length: {}, backward_half_length: {}, "
         "forward_rows: {}, backward_rows: {}, forward_tail: {}, backward_tail: {}, head_64: {}, "
-        "head_256: {}, forward_window_length: {}, forward_start: {}}}",
+        "head_256: {}, forward_window_length: {}, forward_unshared_length: {}, "
+        "forward_start: {}}}",
         calibration::kFusedNames[i], attention.forward, attention.backward,
         std::llround(attention.forward_half_length), std::llround(attention.backward_half_length),
         std::llround(attention.forward_rows), std::llround(attention.backward_rows),
         attention.forward_tail, attention.backward_tail, attention.head_64, attention.head_256,
-        std::llround(attention.forward_window_length), ExactTime(attention.forward_start));
+        std::llround(attention.forward_window_length),
+        std::llround(attention.forward_unshared_length), ExactTime(attention.forward_start));
   }
   if (kernels.power != calibration::PowerDraw()) {
     std::string others = kernels.power.memory == 0
@@ -182,8 +184,10 @@ void WriteGemm(const KernelCosts& kernels, int depth, Writer& writer) {
           tiling.add_fill > 0 ? fmt::format("add_fill: {}, ", tiling.add_fill) : "";
       const std::string last_wave =
           tiling.last_wave < 1 ? fmt::format("last_wave: {}, ", tiling.last_wave) : "";
-      writer.Entry(depth + 1, "{}: {{tiles: [{}], fill: {}, {}{}start: {}}}", Name(type), tiles,
-                   tiling.fill, add_fill, last_wave, ExactTime(tiling.start));
+      const std::string grouped =
+          tiling.grouped < 1 ? fmt::format("grouped: {}, ", tiling.grouped) : "";
+      writer.Entry(depth + 1, "{}: {{tiles: [{}], fill: {}, {}{}{}start: {}}}", Name(type), tiles,
+                   tiling.fill, add_fill, last_wave, grouped, ExactTime(tiling.start));
     }
     const calibration::GemmEfficiency& gemm = kernels.gemm[static_cast<std::size_t>(type)];
     if (gemm.max_efficiency == 0) continue;

@@ -96,6 +96,7 @@ calibration::KernelCosts AnyKernels() {
       kernels.gemm_tiling[tiled] = {.tiles = {{256, 128, AnyEfficiency()}, {64, 64, 0.5}},
                                     .fill = static_cast<double>(Between(0, 300)),
                                     .add_fill = static_cast<double>(Between(0, 300)),
+                                    .grouped = AnyEfficiency(),
                                     .start = AnyTime(1000)};
       kernels.attention[0] = {AnyEfficiency(), AnyEfficiency(), 0,
                               static_cast<double>(Between(0, 100'000))};

@@ -44,6 +44,7 @@ std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics)
   }
   const auto memory = reader.ReadBytes("memory", Need::kRequired, Zero::kRefused);
   const auto bandwidth = reader.ReadBandwidth("memory_bandwidth", Need::kRequired);
+  const auto cache = reader.ReadBytes("l2_cache", Need::kOptional, Zero::kRefused);
   const auto multiprocessors =
       reader.ReadInteger("multiprocessors", Need::kRequired, {1, 1'000'000});
   const auto capability = reader.ReadVersion("compute_capability", Need::kOptional, "9.0");
@@ -66,6 +67,7 @@ std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics)
   gpu.name = *name;
   gpu.memory = *memory;
   gpu.memory_bandwidth = *bandwidth;
+  gpu.l2_cache = cache.value_or(Bytes());
   gpu.multiprocessors = static_cast<int>(*multiprocessors);
   gpu.power_limit = static_cast<int>(power.value_or(0));
   if (capability) gpu.compute_capability = 10 * capability->major + capability->minor;

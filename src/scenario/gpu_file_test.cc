@@ -115,6 +115,12 @@ TEST(FindGpu, TakesAPathButNoPathInAName) {
   EXPECT_EQ(diagnostics.size(), 1u);
 }
 
+TEST(FindGpu, StatesTheCacheWhereItIsKnown) {
+  Diagnostics diagnostics;
+  EXPECT_EQ(FindGpu("l40s", "", {}, diagnostics)->l2_cache, Bytes(96'000'000));
+  EXPECT_EQ(FindGpu("v100-sxm2-32gb", "", {}, diagnostics)->l2_cache, Bytes());
+}
+
 std::vector<std::string> Mistakes(std::string_view text) {
   Diagnostics diagnostics;
   if (const auto node = ParseDocument(text, "gpu.yaml", diagnostics)) ReadGpu(*node, diagnostics);

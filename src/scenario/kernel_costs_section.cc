@@ -49,6 +49,7 @@ calibration::GemmTiling ReadTiling(MappingReader& figures, Diagnostics& diagnost
   tiling.fill = RequiredDecimal(figures, "fill");
   tiling.add_fill = figures.ReadDecimal("add_fill", Need::kOptional, {}).value_or(0);
   tiling.last_wave = figures.ReadDecimal("last_wave", Need::kOptional, {}).value_or(1);
+  tiling.grouped = figures.ReadDecimal("grouped", Need::kOptional, {}).value_or(1);
   tiling.start = RequiredTime(figures, "start");
   return tiling;
 }
@@ -76,6 +77,7 @@ void ReadAttention(MappingReader& kernels, calibration::KernelCosts& costs) {
     attention.head_64 = figures->ReadDecimal("head_64", Need::kOptional, {}).value_or(1);
     attention.head_256 = figures->ReadDecimal("head_256", Need::kOptional, {}).value_or(1);
     attention.forward_window_length = tokens("forward_window_length", 0);
+    attention.forward_unshared_length = tokens("forward_unshared_length", 0);
     attention.forward_start =
         figures->ReadTime("forward_start", Need::kOptional, Zero::kAllowed).value_or(Time());
     figures->Finish();

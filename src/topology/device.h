@@ -18,6 +18,7 @@ struct Gpu {
   std::string name;  // "h100-sxm"; also names its default calibration profile
   Bytes memory;
   Bandwidth memory_bandwidth;
+  Bytes l2_cache{};  // zero: not stated
   std::array<FlopRate, kDataTypeCount>
       peak;  // dense, indexed by DataType; zero if the device does not support the type
   int multiprocessors = 0;

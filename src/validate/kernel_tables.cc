@@ -195,6 +195,16 @@ void ReadSustained(const Table& table, const topology::Gpu& gpu, const Bursts& b
   for (auto& [key, product] : best) rows[key.first].push_back(std::move(product));
 }
 
+// Microseconds of `bytes` of traffic between kernels whose operands take `footprint` bytes. The
+// part of the footprint that fits into the device's cache passes at the cache's rate.
+double PassTime(double bytes, double footprint, const topology::Gpu& gpu) {
+  constexpr double kCacheRate = 5e6;  // bytes per microsecond: general experience with H100
+  const double memory_rate = 1e-6 * static_cast<double>(gpu.memory_bandwidth.bytes_per_second());
+  const double cache = static_cast<double>(gpu.l2_cache.count());
+  const double missed = footprint <= cache ? 0 : bytes * (1 - cache / footprint);
+  return missed / memory_rate + (bytes - missed) / std::max(memory_rate, kCacheRate);
+}
+
 // Bytes moved besides attention. TensorRT-LLM rotates queries and keys and writes the cache; vLLM
 // writes the cache. They do so in separate kernels or within attention.
 double BytesBesides(std::string_view by, double tokens, double head, double heads,
@@ -221,27 +231,78 @@ std::vector<MeasuredKernel> ReadAttention(const Table& table, const topology::Gp
     const std::int64_t window = table.Size(row, "window");
     const std::int64_t keys = window == 0 ? length : std::min(window, length);
     const std::int64_t pairs = length * keys - keys * keys / 2;
-    const double besides = BytesBesides(
-        table.Text(row, "bf16_by"), static_cast<double>(batch * length), static_cast<double>(head),
-        static_cast<double>(heads), static_cast<double>(kv_heads));
-    rows.push_back(
-        {.kernel = {.kind = KernelKind::kAttention,
-                    .data_type = DataType::kBf16,
-                    .batch = batch * heads,
-                    .m = length,
-                    .n = keys,
-                    .k = head,
-                    .key_heads = batch * kv_heads,
-                    .flops = 4 * batch * heads * pairs * head,
-                    .read =
-                        BytesOf(batch * length * head * (heads + 2 * kv_heads), DataType::kBf16),
-                    .written = BytesOf(batch * length * head * heads, DataType::kBf16),
-                    .flash = flash},
-         .microseconds = *microseconds,
-         .besides = 1e6 * besides / static_cast<double>(gpu.memory_bandwidth.bytes_per_second()),
-         .shape = fmt::format("{} of {} window {}", heads, head, window)});
+    const std::string_view by = table.Text(row, "bf16_by");
+    const double besides =
+        BytesBesides(by, static_cast<double>(batch * length), static_cast<double>(head),
+                     static_cast<double>(heads), static_cast<double>(kv_heads));
+    const Bytes read = BytesOf(batch * length * head * (heads + 2 * kv_heads), DataType::kBf16);
+    const Bytes written = BytesOf(batch * length * head * heads, DataType::kBf16);
+    rows.push_back({.kernel = {.kind = KernelKind::kAttention,
+                               .data_type = DataType::kBf16,
+                               .batch = batch * heads,
+                               .m = length,
+                               .n = keys,
+                               .k = head,
+                               // TensorRT-LLM's blocks hold the queries of one head.
+                               .key_heads = batch * (by == "T" ? heads : kv_heads),
+                               .flops = 4 * batch * heads * pairs * head,
+                               .read = read,
+                               .written = written,
+                               .flash = flash},
+                    .microseconds = *microseconds,
+                    .besides = PassTime(
+                        besides, static_cast<double>((read + written).count()) + besides / 2, gpu),
+                    .shape = fmt::format("{} of {} window {}", heads, head, window)});
   }
   return rows;
+}
+
+// Both products of a layer of experts: to the inner size, whose gate doubles it, and back.
+MeasuredExperts ExpertsOf(const Table& table, std::size_t row, DataType type, double microseconds) {
+  const auto size = [&](std::string_view column) { return table.Size(row, column); };
+  const std::int64_t hidden = size("hidden"), top = size("topk"), all = size("experts");
+  const std::int64_t tp = size("tp"), ep = size("ep"), tokens = size("tokens");
+  const std::int64_t inner = size("inter") / tp, matrices = size("gated") != 0 ? 2 : 1;
+  const std::int64_t local = all / ep, each = (tokens * top + all - 1) / all;
+  const auto product = [&](std::int64_t n, std::int64_t k) {
+    Kernel kernel = ProductOf(each, n, k, type);
+    kernel.batch = local;
+    kernel.grouped = true;
+    kernel.flops *= local;
+    kernel.read = local * kernel.read;
+    kernel.written = local * kernel.written;
+    return kernel;
+  };
+  // Bytes of a number outside the products, and of their operands. Permutation and activation cast.
+  constexpr double kWide = 2;
+  const double narrow = static_cast<double>(BytesOf(1'000'000, type).count()) * 1e-6;
+  const auto rows = static_cast<double>(tokens * top) / static_cast<double>(ep);
+  const auto h = static_cast<double>(hidden), i = static_cast<double>(inner);
+  const double permuted = (kWide + narrow) * rows * h;
+  const double activated = (kWide * static_cast<double>(matrices) + narrow) * rows * i;
+  const double summed = kWide * (rows + static_cast<double>(tokens)) * h;
+  return {.products = {product(matrices * inner, hidden), product(hidden, inner)},
+          .bytes = permuted + activated + summed,
+          .choices = static_cast<double>(tokens * top),
+          .microseconds = microseconds,
+          .shape = fmt::format("{} of {} top {} of {} tp {} ep {}", hidden, size("inter"), top, all,
+                               tp, ep)};
+}
+
+void ReadExperts(const Table& table, const topology::Gpu& gpu, KernelTables& tables) {
+  if (!table.Needs({"hidden", "inter", "topk", "experts", "gated", "tp", "ep", "tokens"})) return;
+  for (std::size_t row = 0; row < table.size(); ++row) {
+    bool divides = true;  // zero ranks or experts have been reported, or mean nothing
+    for (const std::string_view column : {"topk", "experts", "tp", "ep", "tokens"}) {
+      divides = divides && table.Size(row, column) > 0;
+    }
+    if (!divides) continue;
+    for (const auto& [name, type] : TypesOf(gpu)) {
+      const auto microseconds = table.Number(row, fmt::format("{}_even_us", name));
+      if (!microseconds || *microseconds < kShortest) continue;
+      tables.experts[type].push_back(ExpertsOf(table, row, type, *microseconds));
+    }
+  }
 }
 
 // "2.29" from "2.29.2".
@@ -357,6 +418,9 @@ Result<KernelTables> ReadKernelTables(const std::string& folder, const topology:
   }
   const auto attention = open(fmt::format("attention/causal-{}.csv", gpu.name));
   if (attention) tables.attention = ReadAttention(*attention, gpu, flash);
+  if (const auto grouped = open(fmt::format("grouped/{}.csv", gpu.name))) {
+    ReadExperts(*grouped, gpu, tables);
+  }
   if (!products && !attention && faults.empty()) {
     faults.push_back(
         {"file.not-found",

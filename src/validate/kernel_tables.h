@@ -17,12 +17,14 @@
 //   sustained/products.csv    gpu, m, n, k, type, us, by: products that ran for a second and more
 //   attention/causal-GPU.csv  heads, kv_heads, head, window (0: none), batch, length, bf16_us,
 //                             bf16_by
+//   grouped/GPU.csv           hidden, inter, topk, experts, gated, tp, ep, tokens of all ep ranks,
+//                             X_even_us for X as above: a layer of experts on one rank, equal loads
 //   collectives/nccl.csv      gpu, release of NCCL, op, ranks on one node, bytes as in nccl-tests,
 //                             us
 //
 // Rows that training forecasts do not need are left out: products with a side below 512 or less
-// than 20 us, and attention with head sizes other than 64, 128 and 256. Product times are up to 1
-// ms, before a board's power limit takes effect.
+// than 20 us, shorter layers of experts, and attention with head sizes other than 64, 128 and 256.
+// Product times are up to 1 ms, before a board's power limit takes effect.
 namespace stepcast::validate {
 
 // By data type. Block-scaled FP8 counts as MXFP8 on devices that support MXFP8 products.
@@ -32,6 +34,7 @@ struct KernelTables {
   ProductRows products;   // at full clock
   ProductRows sustained;  // at the power limit: random operands and long bursts
   std::vector<MeasuredKernel> attention;
+  std::map<DataType, std::vector<MeasuredExperts>> experts;
 };
 
 // The tables of `gpu`. `flash` is the generation of attention in the tables (Kernel::flash).

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,66 @@ TEST_F(KernelTables, ReadsAttentionUnderAWindow) {
   EXPECT_EQ(kernel.batch, 128);
   EXPECT_EQ(kernel.n, 128);
   EXPECT_EQ(kernel.flops, std::int64_t{4} * 128 * (4096 * 128 - 128 * 128 / 2) * 128);
+}
+
+// Four sequences of 4096 tokens, 2 heads of 128 with one key head. vLLM reads 8 MB of keys and
+// values and writes them to its cache; TensorRT-LLM also rotates 12 MB of queries and keys.
+TEST_F(KernelTables, SeparatesWhatServingDoesBesidesAttention) {
+  const std::string rows =
+      "heads,kv_heads,head,window,batch,length,bf16_us,bf16_by\n"
+      "2,1,128,0,4,4096,150,S\n"
+      "2,1,128,0,4,4096,150,V\n"
+      "2,1,128,0,4,4096,150,T\n";
+  Write("attention/causal-sample.csv", rows);
+  topology::Gpu gpu = SampleGpu();
+  const auto without = ReadKernelTables(folder_, gpu, 2);
+  ASSERT_TRUE(without.has_value());
+  const auto& [alone, cached, rotated] =
+      std::tie(without->attention[0], without->attention[1], without->attention[2]);
+  EXPECT_EQ(alone.besides, 0);
+  EXPECT_EQ(alone.kernel.key_heads, 4);
+  // 4 x 4096 tokens x 128 x 2 (keys, values) x 2 bytes, read and written: 16.8 MB at 2 TB/s.
+  EXPECT_NEAR(cached.besides, 16'777'216 / 2e6, 1e-9);
+  // And 2 + 1 heads rotated: 25.2 MB more. No heads share a block.
+  EXPECT_NEAR(rotated.besides, (16'777'216 + 25'165'824) / 2e6, 1e-9);
+  EXPECT_EQ(rotated.kernel.key_heads, 8);
+  EXPECT_EQ(rotated.kernel.read, alone.kernel.read);
+  // A cache that holds everything passes 5 TB/s.
+  gpu.l2_cache = MiB(500);
+  EXPECT_NEAR(ReadKernelTables(folder_, gpu, 2)->attention[1].besides, 16'777'216 / 5e6, 1e-9);
+}
+
+// 8192 tokens choose 4 of 64 experts on 8 ranks: 8 experts with 512 rows each.
+TEST_F(KernelTables, ReadsLayersOfExperts) {
+  Write("products/sample.csv", "m,n,k,bf16_us\n4096,4096,4096,200\n");
+  Write("grouped/sample.csv",
+        "hidden,inter,topk,experts,gated,tp,ep,tokens,bf16_even_us,fp8_even_us\n"
+        "2048,1024,4,64,1,2,8,8192,400,300\n"
+        "2048,1024,4,64,0,2,8,8192,400,\n"
+        "2048,1024,4,64,1,2,8,8192,15,\n");  // too short
+  const auto tables = ReadKernelTables(folder_, SampleGpu(), 2);
+  ASSERT_TRUE(tables.has_value());
+  const auto& bf16 = tables->experts.at(DataType::kBf16);
+  ASSERT_EQ(bf16.size(), 2);
+  ASSERT_EQ(bf16[0].products.size(), 2);
+  const Kernel& up = bf16[0].products[0];
+  EXPECT_TRUE(up.grouped);
+  EXPECT_EQ(up.batch, 8);
+  EXPECT_EQ(up.m, 512);
+  EXPECT_EQ(up.n, 2 * 512);
+  EXPECT_EQ(up.k, 2048);
+  EXPECT_EQ(up.flops, 8LL * 2 * 512 * 1024 * 2048);
+  EXPECT_EQ(bf16[0].products[1].n, 2048);
+  EXPECT_EQ(bf16[0].products[1].k, 512);
+  EXPECT_EQ(bf16[1].products[0].n, 512);  // no gate
+  EXPECT_EQ(bf16[0].choices, 8192 * 4);
+  // 4096 rows: read and written once by the permutation, 3 x 512 and 2 x 512 numbers by the
+  // activation, and summed to 8192 tokens.
+  EXPECT_EQ(bf16[0].bytes, 2.0 * (2 * 4096 * 2048 + 3 * 4096 * 512 + (4096 + 8192) * 2048));
+  EXPECT_EQ(bf16[1].bytes, 2.0 * (2 * 4096 * 2048 + 2 * 4096 * 512 + (4096 + 8192) * 2048));
+  // The products' operands, 4096 x (2048 + 512) numbers, are written in one byte instead of two.
+  EXPECT_NEAR(tables->experts.at(DataType::kFp8).front().bytes,
+              bf16[0].bytes - 1.0 * 4096 * (2048 + 512), 1e-6);
 }
 
 TEST_F(KernelTables, ReadsCollectivesByRelease) {
@@ -146,6 +207,42 @@ TEST(RateFit, FindsTilesAgain) {
   auto& tiling = fitted.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)];
   tiling = FitTiles(rows, gpu, fitted, DataType::kBf16);
   EXPECT_LT(ErrorsOf(rows, gpu, fitted).mean, 0.02);
+}
+
+// The rate of grouped kernels is found again, with the time of routing besides.
+TEST(RateFit, FindsTheRateOfGroupedKernelsAgain) {
+  const topology::Gpu gpu = SampleGpu();
+  calibration::KernelCosts costs;
+  costs.memory_efficiency = 0.8;
+  costs.start_latency = Microseconds(2);
+  calibration::GemmTiling& tiling = costs.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)];
+  tiling = {.tiles = {{128, 128, 0.8}, {64, 64, 0.5}}, .fill = 200, .start = Microseconds(3)};
+  tiling.grouped = 0.6;
+  std::vector<MeasuredExperts> rows;
+  for (const std::int64_t each : {64, 128, 256, 512, 1024}) {
+    for (const std::int64_t inner : {768, 1536, 3072}) {
+      MeasuredExperts row{.products = {}, .shape = std::to_string(inner)};
+      const std::pair<std::int64_t, std::int64_t> sizes[] = {{inner, 2048}, {2048, inner}};
+      for (const auto& [n, k] : sizes) {
+        row.products.push_back({.kind = KernelKind::kGemm,
+                                .batch = 16,
+                                .m = each,
+                                .n = n,
+                                .k = k,
+                                .grouped = true,
+                                .flops = 2 * 16 * each * n * k});
+        row.microseconds += cost::PriceKernel(row.products.back(), {.gpu = gpu, .costs = costs})
+                                ->alone()
+                                .microseconds();
+      }
+      row.choices = static_cast<double>(16 * each);
+      row.microseconds += 30 + 2e-4 * row.choices;
+      rows.push_back(std::move(row));
+    }
+  }
+  EXPECT_LT(ErrorsOf(rows, gpu, costs).mean, 0.01);
+  tiling.grouped = 1;
+  EXPECT_NEAR(FitGrouped(rows, gpu, costs, DataType::kBf16), 0.6, 0.03);
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ using calibration::KernelCosts;
 // In microseconds; nothing if the profile has no rate for such kernels.
 std::optional<double> ForecastOf(const MeasuredKernel& row, const topology::Gpu& gpu,
                                  const KernelCosts& costs, double limit_watts) {
-  const auto demand =
-      cost::PriceKernel(row.kernel, {.gpu = gpu, .costs = costs, .limit_watts = limit_watts});
+  const auto demand = cost::PriceKernel(
+      row.kernel, {.gpu = gpu, .costs = costs, .limit_watts = limit_watts, .serving = true});
   if (!demand) return std::nullopt;
   return demand->alone().microseconds() + row.besides;
 }
@@ -42,11 +42,81 @@ Time Nanoseconds(double nanoseconds) {
 double Rounded(double value, double unit) { return std::round(value / unit) * unit; }
 double Part(double value) { return std::round(value * 1e3) / 1e3; }
 
+void Add(double error, RateErrors& errors) {
+  errors.mean += std::abs(error);
+  errors.bias += error;
+  ++errors.rows;
+}
+
+RateErrors Mean(RateErrors errors) {
+  if (errors.rows > 0) {
+    errors.mean /= static_cast<double>(errors.rows);
+    errors.bias /= static_cast<double>(errors.rows);
+  }
+  return errors;
+}
+
+// What serving's kernels besides the products of experts take.
+struct RoutingTime {
+  double start = 20;         // microseconds
+  double per_choice = 3e-4;  // likewise
+  double bandwidth = 1;      // fraction of the achieved memory bandwidth; above 1: caches
+
+  std::vector<FittedFigure> figures() {
+    return {{&start, 1, 200}, {&per_choice, 1e-6, 1e-2}, {&bandwidth, 0.1, 3}};
+  }
+};
+
+// In microseconds; nothing if the profile has no rate for such products.
+std::optional<double> ProductsOf(const MeasuredExperts& row, const topology::Gpu& gpu,
+                                 const KernelCosts& costs) {
+  double sum = 0;
+  for (const Kernel& product : row.products) {
+    const auto demand = cost::PriceKernel(product, {.gpu = gpu, .costs = costs});
+    if (!demand) return std::nullopt;
+    sum += demand->alone().microseconds();
+  }
+  return sum;
+}
+
+double Besides(const MeasuredExperts& row, const topology::Gpu& gpu, const KernelCosts& costs,
+               const RoutingTime& routing) {
+  const double bytes_per_microsecond =
+      1e-6 * static_cast<double>(gpu.memory_bandwidth.bytes_per_second()) *
+      costs.memory_efficiency * routing.bandwidth;
+  return routing.start + routing.per_choice * row.choices + row.bytes / bytes_per_microsecond;
+}
+
+// Forecasts of the products, or nothing, by row.
+using Products = std::vector<std::optional<double>>;
+
+Products AllProducts(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
+                     const KernelCosts& costs) {
+  Products products;
+  products.reserve(rows.size());
+  for (const MeasuredExperts& row : rows) products.push_back(ProductsOf(row, gpu, costs));
+  return products;
+}
+
+double MeanLogarithm(std::span<const MeasuredExperts> rows, const Products& products,
+                     const topology::Gpu& gpu, const KernelCosts& costs,
+                     const RoutingTime& routing) {
+  double sum = 0;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!products[i]) continue;
+    const double forecast = *products[i] + Besides(rows[i], gpu, costs, routing);
+    sum += std::abs(std::log(forecast / rows[i].microseconds));
+    ++count;
+  }
+  return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
 }  // namespace
 
-int HalfOf(const MeasuredKernel& row) {
+int HalfOf(std::string_view shape) {
   std::uint32_t hash = 2'166'136'261U;  // FNV-1a
-  for (const char c : row.shape) hash = (hash ^ static_cast<unsigned char>(c)) * 16'777'619U;
+  for (const char c : shape) hash = (hash ^ static_cast<unsigned char>(c)) * 16'777'619U;
   return static_cast<int>((hash ^ hash >> 15) & 1U);
 }
 
@@ -56,16 +126,23 @@ RateErrors ErrorsOf(std::span<const MeasuredKernel> rows, const topology::Gpu& g
   for (const MeasuredKernel& row : rows) {
     const auto forecast = ForecastOf(row, gpu, costs, limit_watts);
     if (!forecast) continue;
-    const double error = *forecast / row.microseconds - 1;
-    errors.mean += std::abs(error);
-    errors.bias += error;
-    ++errors.rows;
+    Add(*forecast / row.microseconds - 1, errors);
   }
-  if (errors.rows > 0) {
-    errors.mean /= static_cast<double>(errors.rows);
-    errors.bias /= static_cast<double>(errors.rows);
+  return Mean(errors);
+}
+
+RateErrors ErrorsOf(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
+                    const KernelCosts& costs) {
+  const Products products = AllProducts(rows, gpu, costs);
+  RoutingTime routing;
+  Descend(routing.figures(), [&] { return MeanLogarithm(rows, products, gpu, costs, routing); });
+  RateErrors errors;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!products[i]) continue;
+    const double forecast = *products[i] + Besides(rows[i], gpu, costs, routing);
+    Add(forecast / rows[i].microseconds - 1, errors);
   }
-  return errors;
+  return Mean(errors);
 }
 
 void Descend(std::span<const FittedFigure> figures, const std::function<double()>& loss) {
@@ -122,6 +199,18 @@ calibration::GemmTiling FitTiles(std::span<const MeasuredKernel> rows, const top
   return tiling;
 }
 
+double FitGrouped(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
+                  KernelCosts costs, DataType type) {
+  double& grouped = costs.gemm_tiling[static_cast<std::size_t>(type)].grouped;
+  grouped = 0.8;
+  RoutingTime routing;
+  std::vector<FittedFigure> figures = routing.figures();
+  figures.push_back({&grouped, 0.05, 1});
+  Descend(figures,
+          [&] { return MeanLogarithm(rows, AllProducts(rows, gpu, costs), gpu, costs, routing); });
+  return std::round(grouped * 100) / 100;
+}
+
 double FitWatts(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu, KernelCosts costs,
                 DataType type) {
   double& watts = costs.power.of_type[static_cast<std::size_t>(type)];
@@ -149,13 +238,16 @@ calibration::AttentionEfficiency FitAttention(std::span<const MeasuredKernel> ro
   attention.forward = 0.6;
   attention.forward_half_length = 600;
   attention.forward_window_length = 300;
-  attention.forward_rows = 64;
+  attention.forward_unshared_length = 300;
+  attention.forward_rows = 48;
   attention.forward_tail = 0.5;
   attention.head_64 = attention.head_256 = 0.9;
   double start = 5000;  // nanoseconds
   const FittedFigure figures[] = {{&attention.forward, 0.05, 1},
                                   {&attention.forward_half_length, 10, 5000},
                                   {&attention.forward_window_length, 1, 5000},
+                                  {&attention.forward_unshared_length, 1, 5000},
+                                  {&attention.forward_rows, 8, 256},
                                   {&attention.forward_tail, 0.02, 4},
                                   {&attention.head_64, 0.1, 1.5},
                                   {&attention.head_256, 0.1, 1.5},
@@ -169,7 +261,8 @@ calibration::AttentionEfficiency FitAttention(std::span<const MeasuredKernel> ro
   fitted.forward = Part(attention.forward);
   fitted.forward_half_length = std::round(attention.forward_half_length);
   fitted.forward_window_length = std::round(attention.forward_window_length);
-  fitted.forward_rows = attention.forward_rows;
+  fitted.forward_unshared_length = std::round(attention.forward_unshared_length);
+  fitted.forward_rows = std::round(attention.forward_rows);
   fitted.forward_tail = Part(attention.forward_tail);
   fitted.head_64 = Part(attention.head_64);
   fitted.head_256 = Part(attention.head_256);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/data_type.h"
@@ -31,8 +32,18 @@ struct MeasuredKernel {
   std::string shape;
 };
 
-// The half, 0 or 1, to which a row's shape belongs; the same in all tables.
-int HalfOf(const MeasuredKernel& row);
+// A layer of experts on one rank in serving: forward products, each one kernel for all experts, and
+// kernels for routing, permutation, activation and the weighted sum.
+struct MeasuredExperts {
+  std::vector<Kernel> products;
+  double bytes = 0;         // memory traffic of the other kernels
+  double choices = 0;       // pairs of a token and an expert that routing makes
+  double microseconds = 0;  // positive
+  std::string shape;        // as in MeasuredKernel
+};
+
+// The half, 0 or 1, to which a shape belongs; the same in all tables.
+int HalfOf(std::string_view shape);
 
 // Errors of forecasts of `rows`, as fractions of the measured time.
 struct RateErrors {
@@ -45,6 +56,11 @@ struct RateErrors {
 // are skipped.
 RateErrors ErrorsOf(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                     const calibration::KernelCosts& costs, double limit_watts = 0);
+
+// The same for layers of experts. The time of the other kernels belongs to serving: a start, a time
+// per choice and a fraction of the memory's bandwidth are fitted to the rows first.
+RateErrors ErrorsOf(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
+                    const calibration::KernelCosts& costs);
 
 // A parameter to fit, between `least` and `most`.
 struct FittedFigure {
@@ -59,6 +75,10 @@ void Descend(std::span<const FittedFigure> figures, const std::function<double()
 // at full clock.
 calibration::GemmTiling FitTiles(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                                  calibration::KernelCosts costs, DataType type);
+
+// Fits the fraction of the tiles' rate that kernels for all experts keep (GemmTiling::grouped).
+double FitGrouped(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
+                  calibration::KernelCosts costs, DataType type);
 
 // Fits the watts that products of `type` draw above an idle device (PowerDraw::of_type), from the
 // slowdown of products that run for a long time at the device's power limit, also of another
