@@ -239,6 +239,8 @@ bool IsScenario(const Document& document) {
 }
 
 bool IsModel(const Document& document) {
+  // Models of the diffusers library.
+  if (document.Has("_class_name") && document.file.ends_with(".json")) return true;
   // A model family's own file may define other names for the dimensions of a config.json.
   return document.Has("model_type") &&
          (document.Has("architectures") || document.Has("hidden_size") || document.Has("n_embd") ||

@@ -65,6 +65,7 @@ TEST(Frameworks, FilesOfProgramsThatAreNotReadHaveNames) {
 TEST(Frameworks, ScenariosAndModelsAreTold) {
   EXPECT_TRUE(IsScenario(With({"stepcast", "training.precision"})));
   EXPECT_TRUE(IsModel(With({"model_type", "hidden_size"})));
+  EXPECT_TRUE(IsModel(With({"_class_name"}, "config.json")));
   EXPECT_FALSE(IsModel(With({"model_type", "base_model"})));
 }
 
