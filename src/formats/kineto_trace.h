@@ -31,7 +31,7 @@ struct KinetoOperator {
 
 enum class KinetoWork : std::uint8_t { kKernel, kCopy, kSet };
 
-// What a stream ran: a kernel, a copy or a memset.
+// An operation that a stream ran: a kernel, a copy or a memset.
 struct KinetoKernel {
   Moment start = 0, end = 0;
   // Start and end of the host's call; without one, the start.
@@ -47,7 +47,8 @@ struct KinetoKernel {
   bool nccl() const { return collective >= 0; }
 };
 
-// What NCCL's kernel says about itself. Texts are escaped; empty or 0: not recorded.
+// The collective of an NCCL kernel, as the trace describes it. Texts are escaped. Empty or 0: not
+// recorded.
 struct KinetoCollective {
   std::string collective;   // "allreduce", as the trace names it
   std::string data_type;    // "Float"
@@ -62,7 +63,7 @@ struct KinetoAnnotation {
   Moment start = 0, end = 0;
 };
 
-// What keeps the host from launching.
+// A reason why the host does not launch.
 enum class KinetoHost : std::uint8_t {
   kDataLoading,  // the data loader's next(), and host tasks of that name
   kAllocator,    // cudaMalloc, cudaFree and their like
@@ -98,12 +99,12 @@ inline constexpr std::size_t kMostKinetoEvents = 4'000'000;
 inline constexpr std::size_t kMostKinetoCollectives = 500'000;
 inline constexpr std::size_t kMostKinetoLayers = 100'000;
 
-// Only the present block of the text is kept in memory, and the data needed from its events.
+// Keeps in memory only the current block of the text and the data that it needs from the events.
 // Mistakes: file.not-json, kineto.too-many, json.too-deep.
 Result<KinetoTrace> ReadKinetoTrace(const TextBlocks& blocks, const std::string& file);
 Result<KinetoTrace> ReadKinetoTrace(std::string_view text, const std::string& file);
 
-// The mistakes of a trace that has none of the events that are needed, and that is too large.
+// The mistakes of a trace without any event of a step, and of a trace that is too large.
 tl::unexpected<Diagnostics> NoKinetoStep(const std::string& file);
 tl::unexpected<Diagnostics> TooManyKinetoEvents(const std::string& file);
 

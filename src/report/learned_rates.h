@@ -8,7 +8,7 @@
 #include "src/base/collective_kind.h"
 #include "src/base/time.h"
 
-// What `calibrate trace` learned from a traced step.
+// The rates that `calibrate trace` learned from a traced step.
 namespace stepcast::report {
 
 // A kind of kernels, or the host's launches, in the traced ranks' steps.

@@ -224,8 +224,8 @@ std::string RunsText(const RunsReport& report) {
   if (const std::optional<OneFactor> one = OneFactorOf(report)) {
     constexpr int kDigits = 3;
     out += fmt::format(
-        "such a step takes {} times the forecast, {} to {} in nine of ten measurements; no other "
-        "configuration checks this\n",
+        "a step of this configuration takes {} times the forecast ({} to {} in nine of ten "
+        "measurements); no other configuration checks this\n",
         Decimal(one->factor, kDigits), Decimal(one->low, kDigits), Decimal(one->high, kDigits));
   }
   if (const std::vector<std::string> far = FarRuns(report); !far.empty()) {

@@ -244,7 +244,7 @@ class Tables {
 };
 
 std::string Described(const report::LearnedRates& learned) {
-  std::string text = fmt::format("{}, step {} of {} rank{}; kernels took so many times as long as "
+  std::string text = fmt::format("{}, step {} of {} rank{}; time of kernels, as a multiple of the "
                                  "forecast:",
                                  learned.source, learned.number, learned.ranks,
                                  learned.ranks == 1 ? "" : "s");
@@ -294,7 +294,7 @@ TracedRates LearnRates(const scenario::Scenario& scenario, const forecast::Run& 
     factors[rate.part] = 1;
     if (rate.forecast == Time() && rate.traced == Time()) continue;
     if (rate.forecast == Time() || rate.traced == Time()) {
-      learned.notes.push_back(fmt::format("{} are not learned: the {} has none", rate.part,
+      learned.notes.push_back(fmt::format("{} are not learned: they are missing in the {}", rate.part,
                                           rate.traced == Time() ? "trace" : "forecast"));
       continue;
     }

@@ -18,15 +18,15 @@ struct TracedSteps {
 };
 
 // Reads a trace of PyTorch's profiler or of stepcast (.json, .json.gz), or a folder with one for
-// each rank. Of the steps that all traces have whole, it is the one of median duration. `run` is
-// the forecast, whose names kernels and groups get; `devices` are those of its job.
+// each rank. Takes the step of median duration among the steps that every trace holds completely.
+// `run` is the forecast: kernels and groups get its names. `devices` is the GPU count of its job.
 //
 // Mistakes: those of formats::ReadKinetoTrace, kineto.no-step, kineto.no-kernels, and
 // traced.no-traces, traced.same-rank, traced.other-cluster, traced.several-ranks,
 // traced.other-model, traced.no-common-step.
 Result<TracedSteps> ReadTracedSteps(const std::string& path, const forecast::Run& run, int devices);
 
-// What a kernel of PyTorch does, by its name: "ampere_bf16_s16816gemm_bf16_128x128" is a product.
+// The activity of a PyTorch kernel, by its name: "ampere_bf16_s16816gemm_bf16_128x128" is a product.
 validate::Activity ActivityOf(std::string_view kernel);
 
 }  // namespace stepcast::study

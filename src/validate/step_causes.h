@@ -10,11 +10,11 @@
 #include "src/forecast/forecast.h"
 
 // Why a measured step takes longer than its forecast. Every instant of either step belongs to one
-// cause, by what the device and the host did then; a cause explains the difference of its two
-// times. What is idle in both for no visible reason is the remainder.
+// cause, by what the device and the host did then. A cause explains the difference between its time
+// in the forecast and in the measured step. Idle time without a visible reason is the remainder.
 namespace stepcast::validate {
 
-// What an operation on a stream does. A message is a send or a receive.
+// The activity of an operation on a stream. A message is a send or a receive.
 enum class Activity : std::uint8_t {
   kProduct,
   kAttention,
@@ -31,15 +31,15 @@ struct StepEvent {
   std::string name{};     // of a kernel; of communication, its axis: "data"
   std::string members{};  // of communication: the group's ranks, equal text on its ranks
   Bytes bytes{};          // of communication
-  int step = 0;           // launched so many steps after the described one
+  int step = 0;           // launched this many steps after the described one
   Time begin{}, end{};    // of communication: from when its stream reaches it
   std::optional<Time> launched{};  // when the host had submitted it; none: unknown, in time
-  // Of communication: the last part, in which data move. Before it, it waits for other ranks. None:
-  // unknown, which MarkTransfers changes.
+  // Communication only: the last part, in which data move. Before this part, the operation waits
+  // for other ranks. None: unknown until MarkTransfers.
   std::optional<Time> transfer{};
 };
 
-// What keeps the host from launching. kWaiting: it waits for the device.
+// A reason why the host does not launch. kWaiting: the host waits for the device.
 enum class HostActivity : std::uint8_t { kDataLoading, kAllocator, kWaiting };
 
 struct HostSpan {
@@ -91,15 +91,15 @@ struct StepCauses {
   int rank = 0;            // whose step is described
   std::size_t ranks = 1;   // that were traced
   Time forecast{}, measured{};
-  // Those with a difference; the first explains most. With the remainder and `learned` they add up
-  // to the difference.
+  // The causes with a difference; the first explains most. With the remainder and `learned`, the
+  // causes add up to the difference.
   std::vector<Cause> causes{};
-  // What the correction by measured runs adds to the forecast, which no trace shows.
+  // Added to the forecast by the correction from measured runs. No trace shows this time.
   Time learned{};
   Time remainder{};  // idle in either step, for no reason in the events
   // The rank that others wait for, if imbalance is a cause: the described one.
   std::optional<int> slowest_rank{};
-  // Of the kind of the first cause that is a kind of kernels, at most kKernelsNamed.
+  // At most kKernelsNamed, all of one kind: the kind of the first cause that consists of kernels.
   std::vector<KernelSum> kernels{};
   std::vector<std::string> notes{};
   Time difference() const { return measured - forecast; }
@@ -109,14 +109,14 @@ inline constexpr std::size_t kKernelsNamed = 3;
 // The forecast's own step as events: those of a class's timeline.
 RankStep EventsOf(const forecast::Run& run, const forecast::ClassRun& own);
 
-// Finds how long the data of communication move. Of a collective, as long as on the member that
-// waits least, if the steps of several members are known. Of a message, as long as the shortest
-// with the same axis and bytes.
+// Sets StepEvent::transfer. A collective moves data for as long as on the member that waits least,
+// if the steps of several members are known. A message moves data for as long as the shortest
+// message with the same axis and bytes.
 void MarkTransfers(std::vector<RankStep>& ranks);
 
-// Requires at least one measured step. Of the measured ranks in the forecast's critical class, or of
-// all if none is in it, the one that waits least for others is described. Where its kernels take
-// longer than those of the median rank, the difference is imbalance.
+// Requires at least one measured step. Describes the rank that waits least for others, among the
+// measured ranks of the forecast's critical class, or among all if none is in that class. If its
+// kernels take longer than those of the median rank, the difference is imbalance.
 StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured);
 
 // The difference of two steps of one rank, both with marked transfers. `forecast.rank` is ignored.
