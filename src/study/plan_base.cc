@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -20,11 +21,13 @@ namespace {
 constexpr std::pair<const char*, const char*> kAssumed[] = {
     {"training.micro_batch_size", "1"},
     {"training.precision", "bf16"},
-    {"training.optimizer", "adamw"},
-    {"data_parallel.framework", "megatron"}};
+    {"training.optimizer", "adamw"}};
 
-// ZeRO's stage, likewise: the first that the framework has.
+// The framework and ZeRO's stage, likewise: the first that can train the model. A framework takes
+// the first stage that it has.
+constexpr const char* kFramework = "data_parallel.framework";
 constexpr const char* kStage = "data_parallel.zero_stage";
+constexpr const char* kAssumedFrameworks[] = {"megatron", "fsdp2", "ddp"};
 constexpr const char* kAssumedStages[] = {"1", "3", "0"};
 
 class BaseLoader {
@@ -41,7 +44,9 @@ class BaseLoader {
       for (const auto& [key, value] : kAssumed) {
         if (!Has(key)) Assume(key, value);
       }
-      if (!Has(kStage)) {
+      if (!Has(kFramework)) {
+        AssumeFramework(loaded);
+      } else if (!Has(kStage)) {
         AssumeStage(loaded);
       } else if (!base_.assumed.empty()) {
         loaded = scenario::Load(path_, base_.set, cache_);
@@ -64,6 +69,26 @@ class BaseLoader {
   void Assume(const std::string& key, const std::string& value) {
     base_.assumed.push_back(fmt::format("{}={}", key, value));
     base_.set.push_back(base_.assumed.back());
+  }
+
+  // The first framework with which the scenario is legal; if there is none, the first.
+  void AssumeFramework(Result<scenario::Scenario>& loaded) {
+    const PlanBase without = base_;
+    std::optional<PlanBase> first;
+    std::optional<Diagnostics> faults;
+    for (const char* framework : kAssumedFrameworks) {
+      base_ = without;
+      Assume(kFramework, framework);
+      if (Has(kStage)) {
+        loaded = scenario::Load(path_, base_.set, cache_);
+      } else {
+        AssumeStage(loaded);
+      }
+      if (loaded) return;
+      if (!first) first = base_, faults = loaded.error();
+    }
+    base_ = *std::move(first);
+    loaded = tl::unexpected(*std::move(faults));
   }
 
   void AssumeStage(Result<scenario::Scenario>& loaded) {
