@@ -46,14 +46,14 @@ TEST(FittingSettings, MakeTheStepFit) {
   }
 }
 
-// States of 16 B for each of 8 billion parameters are 32 GB on each of four ranks, and the GPUs
-// have 25.8 GB. Moments in 8 bits leave 10 B, 20 GB, beside activations of some 7 GB, which
-// recomputation lowers to 2 GB. Without a host there is no offload, so that no setting suffices by
-// itself.
+// States of 16 B for each of 3.2 billion parameters are 26 GB on each of two ranks, and the GPUs
+// have 25.4 GB. Moments in 8 bits leave 10 B, 16 GB, beside activations of some 8 GB, which
+// recomputation lowers. Without a host there is no offload, so that no setting suffices by itself.
 TEST(FittingSettings, AreCombinedWhereNoneSuffices) {
   const scenario::MemoryDocument document("fitting.yaml", kText);
   const std::vector<std::string> set = {
-      "cluster={topology: {kind: flat, devices: 4, gpu: rtx-4090, link: {latency: 5 us, bandwidth: "
+      "model=llama3.2-3b",
+      "cluster={topology: {kind: flat, devices: 2, gpu: rtx-4090, link: {latency: 5 us, bandwidth: "
       "25 GB/s}}}",
       "training.sequence_length=1024", "training.micro_batch_size=1"};
   scenario::InputCache cache;
