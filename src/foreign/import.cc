@@ -363,7 +363,15 @@ class Importer {
         request_.takes_scenario ? scenario::FindInput(file, "").value_or(file) : file;
     const auto text = ReadTextFile(path, mistakes);
     if (!text) {
-      for (Diagnostic& mistake : mistakes) draft_.Report(std::move(mistake));
+      for (Diagnostic& mistake : mistakes) {
+        const std::string hint =
+            mistake.code == "file.not-found" ? scenario::HintOfName(file) : std::string();
+        if (!hint.empty()) {
+          mistake.message = "there is no such file or model";
+          mistake.hint = hint;
+        }
+        draft_.Report(std::move(mistake));
+      }
       return;
     }
     if (text->size() > kLargestConfiguration) {

@@ -12,6 +12,7 @@
 #include "src/scenario/memory_document.h"
 #include "src/scenario/overrides.h"
 #include "src/scenario/plan_file.h"
+#include "src/scenario/source_names.h"
 
 namespace stepcast::scenario {
 
@@ -32,8 +33,12 @@ Result<OpenedScenario> OpenScenario(const std::string& path, InputCache& cache) 
   }
   const std::optional<std::string> found = FindInput(path, "");
   if (!found.has_value()) {
-    return tl::make_unexpected(Diagnostics{
-        {"file.not-found", {path, 0, 0}, "there is no such file", PlacesTried(path, "")}});
+    const std::string hint = HintOfName(path);
+    return tl::make_unexpected(Diagnostics{{"file.not-found",
+                                            {path, 0, 0},
+                                            hint.empty() ? "there is no such file"
+                                                         : "there is no such file or model",
+                                            hint.empty() ? PlacesTried(path, "") : hint}});
   }
   const auto document = cache.contents().documents.Get(*found, [&]() -> Result<Document> {
     Document read;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/base/diagnostic.h"
 #include "src/scenario/data_root.h"
 
 namespace stepcast::scenario {
@@ -103,5 +104,17 @@ std::vector<std::string> NamesIn(std::string_view folder) {
 }
 
 std::vector<std::string> ShippedNames(SourceKind kind) { return NamesIn(ShippedFolder(kind)); }
+
+std::string HintOfName(std::string_view word) {
+  if (word.find('/') != std::string_view::npos || word.ends_with(".yaml") ||
+      word.ends_with(".json")) {
+    return "";
+  }
+  const std::vector<std::string> names = ShippedNames(SourceKind::kModel);
+  const std::string_view near =
+      NearestWord(word, std::vector<std::string_view>(names.begin(), names.end()));
+  return (near.empty() ? std::string() : fmt::format("did you mean '{}'? ", near)) +
+         "stepcast list models shows the models that have a name";
+}
 
 }  // namespace stepcast::scenario

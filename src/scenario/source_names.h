@@ -38,6 +38,10 @@ std::optional<std::string> FindSource(std::string_view text, std::string_view fo
 // The names of the data root's files of that kind, in alphabetical order.
 std::vector<std::string> ShippedNames(SourceKind kind);
 
+// A hint for a word that is neither a file nor a model, with the name of the model that it resembles
+// most. Empty for a path.
+std::string HintOfName(std::string_view word);
+
 // The names of YAML files in a folder of the data root, without extension, in alphabetical order.
 std::vector<std::string> NamesIn(std::string_view folder);
 
