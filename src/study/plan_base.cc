@@ -16,10 +16,12 @@
 namespace stepcast::study {
 namespace {
 
+constexpr const char* kMicroBatch = "training.micro_batch_size";
+
 // Defaults of required settings that a question may leave out. The framework determines the first
 // plan; the search tries others too.
 constexpr std::pair<const char*, const char*> kAssumed[] = {
-    {"training.micro_batch_size", "1"},
+    {kMicroBatch, "1"},
     {"training.precision", "bf16"},
     {"training.optimizer", "adamw"}};
 
@@ -118,7 +120,7 @@ class BaseLoader {
       if (tried.broken == nullptr) return false;
       const plan::Violation& broken = tried.broken->front();
       if (base_.refused.empty()) base_.refused.push_back(broken.message);
-      std::string option = broken.key + "=null";
+      std::string option = broken.key + (broken.key == kMicroBatch ? "=1" : "=null");
       if (!IsChoice(broken.key) || !Has(broken.key) || Contains(more, option)) break;
       more.push_back(std::move(option));
     }
@@ -148,8 +150,7 @@ class BaseLoader {
   std::vector<std::string> BatchAsWritten() const {
     if (Has("training.global_batch_size")) return {};
     std::int64_t batch = 1;
-    for (const char* key : {"training.micro_batch_size", "training.gradient_accumulation",
-                            "parallelism.data"}) {
+    for (const char* key : {kMicroBatch, "training.gradient_accumulation", "parallelism.data"}) {
       const auto written = scenario::WrittenValue(key, path_, base_.set, cache_);
       const std::int64_t number = written ? std::atoll(written->c_str()) : 0;
       if (number < 1) return {};
