@@ -128,7 +128,19 @@ class BaseLoader {
       more.emplace_back(bare);
       if (variants.Try(more).scenario != nullptr) return Take(more);
     }
-    // Fewer data-parallel ranks, if the global batch is not divisible by the number of devices.
+    if (TryFewerDataRanks(variants, more)) return true;
+    const bool assumed = std::any_of(
+        base_.assumed.begin(), base_.assumed.end(),
+        [](const std::string& setting) { return setting.starts_with(kFramework); });
+    if (!assumed) return false;
+    // Its stages may have different numbers of blocks.
+    more.emplace_back("data_parallel={framework: fsdp2, zero_stage: 3}");
+    return TryFewerDataRanks(variants, more);
+  }
+
+  // Takes the first legal layout with fewer data-parallel ranks, if the global batch is not
+  // divisible by the number of devices. Returns false if there is none.
+  bool TryFewerDataRanks(scenario::Variants& variants, std::vector<std::string> more) {
     constexpr int kMostRanks = 64, kMostTensor = 8;  // of a replica
     for (int ranks = 2; ranks <= kMostRanks; ++ranks) {
       for (int context = 1; context <= ranks; ++context) {
