@@ -1,6 +1,9 @@
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -90,60 +93,84 @@ std::string WhyLonger(const PlanRow& plan, const PlanRow& than) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+namespace {
+
+// "12.6 s to 14.1 s", to three digits.
+std::string ShortRange(const PlanRow& row) {
+  return row.range ? fmt::format("{} to {}", FormatTime(row.range->low), FormatTime(row.range->high))
+                   : "-";
+}
+
+// A line below the table of kinds: "2  data + tensor: tensor 2, data 8, ZeRO 1, mbs 1". Words that
+// `more` holds follow on lines of their own.
+std::string KindLine(std::string_view label, const std::string& divides, const std::string& plan,
+                     const std::vector<std::string>& more) {
+  std::string text = fmt::format("{}  {}: {}\n", label, divides, plan);
+  for (const std::string& words : more) {
+    if (!words.empty()) text += fmt::format("{:{}}{}\n", "", label.size() + 2, words);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string KindsText(const PlanReport& report) {
   if (report.kinds.empty()) return "";
   Bytes most;
   for (const KindRow& kind : report.kinds) most = std::max(most, NeededBy(kind.row));
   const ByteUnit unit = UnitFor(most);
-  Table table({{"framework", Align::kLeft},
-               {"divides", Align::kLeft},
-               {"its best plan", Align::kLeft},
+  Table table({{"", Align::kLeft},
+               {"framework", Align::kLeft},
                {"step ms"},
-               {"range ms"},
+               {"range"},
                {"longer by %"},
                {fmt::format("needs {}", unit.name)},
-               {"fits %"},
-               {"not as yours", Align::kLeft},
-               {"why", Align::kLeft}});
+               {"fits %"}});
+  std::string lines, without;
   bool close = false;
   const KindRow& best = report.kinds.front();
   const plan::Plan& alike = report.own ? report.own->values : best.row.values;
-  const auto add = [&](std::string framework, std::string divides, std::string plan,
+  const auto add = [&](const std::string& label, std::string framework, const std::string& divides,
                        const PlanRow& row) {
-    table.AddRow({std::move(framework), std::move(divides), std::move(plan),
-                  Milliseconds(row.outcome.step_time), RangeText(row),
+    table.AddRow({label, std::move(framework), Milliseconds(row.outcome.step_time), ShortRange(row),
                   best.fits ? LongerText(row, best.row) : "-", In(unit, NeededBy(row)),
-                  FitText(row.outcome), RecipeDifference(row.values, alike),
-                  best.fits ? WhyLonger(row, best.row) : ""});
+                  FitText(row.outcome)});
+    const std::string differs = RecipeDifference(row.values, alike);
+    lines += KindLine(label, divides, LayoutText(row.values) + ", " + SettingsInShort(row),
+                      {differs.empty() ? "" : "not as yours: " + differs,
+                       best.fits ? WhyLonger(row, best.row) : ""});
   };
+  std::size_t fitting = 0;
   for (const KindRow& kind : report.kinds) {
-    std::string plan = LayoutText(kind.row.values) + ", " + SettingsInShort(kind.row);
     const char* const framework = plan::Name(kind.kind.framework);
-    if (!kind.fits) {
-      const Bytes lacks = LackedBy(report.goal, kind.row);
-      const bool simulated = kind.row.simulated;
-      if (lacks <= Bytes(0)) {
-        table.AddRow({framework, DividesText(kind.kind), "-", "-", "-", "-", "-", "-", "",
-                      fmt::format("no plan that fits was found among the most promising (of {})",
-                                  Grouped(kind.plans))});
-        continue;
-      }
-      table.AddRow({framework, DividesText(kind.kind), std::move(plan), "-", "-", "-",
-                    (simulated ? "" : ">=") + In(unit, NeededBy(kind.row)), "-", "",
-                    fmt::format("lacks {}{}", simulated ? "" : "at least ", FormatBytes(lacks))});
+    const std::string divides = DividesText(kind.kind);
+    if (kind.fits) {
+      close |= kind.least < 1;
+      add(fmt::format("{}", ++fitting), framework, divides, kind.row);
       continue;
     }
-    close |= kind.least < 1;
-    add(framework, DividesText(kind.kind), std::move(plan), kind.row);
+    const Bytes lacks = LackedBy(report.goal, kind.row);
+    const char* const at_least = kind.row.simulated ? "" : "at least ";
+    without += lacks <= Bytes(0)
+                   ? fmt::format("{}, {}: no plan that fits was found among the most promising (of "
+                                 "{})\n",
+                                 framework, divides, Grouped(kind.plans))
+                   : fmt::format("{}, {}: no plan fits; {}, {} needs {}{}, and lacks {}{}\n",
+                                 framework, divides, LayoutText(kind.row.values),
+                                 SettingsInShort(kind.row), at_least,
+                                 FormatBytes(NeededBy(kind.row)), at_least, FormatBytes(lacks));
   }
   if (report.own && report.own->outcome.fits) {
     const PlanRow& own = *report.own;
     const plan::Parallelism& axes = own.values.parallelism;
-    add(fmt::format("yours: {}", plan::Name(own.values.data_parallel.framework)),
-        DividesText({own.values.data_parallel.framework, axes.tensor > 1, axes.pipeline > 1}),
-        LayoutText(own.values) + ", " + SettingsInShort(own), own);
+    const plan::Framework framework = own.values.data_parallel.framework;
+    add("yours", plan::Name(framework), DividesText({framework, axes.tensor > 1, axes.pipeline > 1}),
+        own);
   }
-  std::string out = "by kind\n" + table.ToString() + kTieText;
+  std::string out = "by kind\n";
+  if (!lines.empty()) out += table.ToString() + kTieText + "\n" + lines;
+  if (!lines.empty() && !without.empty()) out += "\n";
+  out += without;
   if (close) {
     double least = 1;
     for (const KindRow& kind : report.kinds) {
