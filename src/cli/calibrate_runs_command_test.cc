@@ -118,7 +118,7 @@ TEST_F(CalibrateRunsTest, SweepsAndPlansUseItAsWell) {
 TEST_F(CalibrateRunsTest, WhatDoesNotHelpIsNotWritten) {
   // Two similar runs whose errors contradict each other.
   std::ofstream(Path("runs.csv")) << "scenario,training.micro_batch_size,step_time\n"
-                                     "s.yaml,1,10 s\ns.yaml,2,1 us\n";
+                                     "s.yaml,1,150 ms\ns.yaml,2,20 ms\n";
   const ShellResult one =
       Run(fmt::format("calibrate runs {} --output {}", Path("runs.csv"), Path("mine.yaml")));
   EXPECT_EQ(one.status, 3) << one.messages;

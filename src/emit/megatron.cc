@@ -200,7 +200,7 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (std::string obstacle = ExpertGroupObstacle(plan, architecture->experts); !obstacle.empty()) {
     return obstacle;
   }
-  if (!plan.data_parallel.no_sync && training.gradient_accumulation > 1) {
+  if (!plan.data_parallel.no_sync) {
     return "Megatron-LM reduces gradients once a step: data_parallel.no_sync";
   }
   if (plan::IsPrecisionAware(training) && LacksRemainders(training)) {

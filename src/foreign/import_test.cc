@@ -72,7 +72,7 @@ TEST(Import, AScenarioIsCopied) {
   ASSERT_TRUE(copied.has_value()) << Format(copied.error());
   EXPECT_EQ(ValueOf(*copied, "nodes"), "4");
   EXPECT_EQ(ValueOf(*copied, "topology"), "dgx-a100");
-  EXPECT_EQ(ValueOf(*copied, "name"), "mine");
+  EXPECT_THAT(copied->scenario.text, testing::HasSubstr("\nname: mine"));
   EXPECT_TRUE(copied->assumed.empty());
   const auto other = Import({.files = {file}, .gpus = "4 x rtx-4090", .takes_scenario = true});
   ASSERT_TRUE(other.has_value()) << Format(other.error());

@@ -391,11 +391,11 @@ Table CollectiveRows(const forecast::Forecast& forecast) {
   const ByteUnit unit = UnitFor(most);
   Table table({{"collective", Align::kLeft},
                {"group", Align::kLeft},
-               {"calls", Align::kRight},
+               {"calls", Align::kRight, /*spare=*/true},
                {fmt::format("sent {}/rank", unit.name), Align::kRight},
                {"total ms", Align::kRight},
                {"algorithm", Align::kLeft},
-               {"channels", Align::kRight},
+               {"channels", Align::kRight, /*spare=*/true},
                {"cost is", Align::kLeft}});
   for (const forecast::CollectiveSummary& summary : forecast.collectives) {
     table.AddRow(

@@ -95,12 +95,6 @@ std::string WhyLonger(const PlanRow& plan, const PlanRow& than) {
 
 namespace {
 
-// "12.6 s to 14.1 s", to three digits.
-std::string ShortRange(const PlanRow& row) {
-  return row.range ? fmt::format("{} to {}", FormatTime(row.range->low), FormatTime(row.range->high))
-                   : "-";
-}
-
 // A line below the table of kinds: "2  data + tensor: tensor 2, data 8, ZeRO 1, mbs 1". Words that
 // `more` holds follow on lines of their own.
 std::string KindLine(std::string_view label, const std::string& divides, const std::string& plan,
@@ -132,7 +126,7 @@ std::string KindsText(const PlanReport& report) {
   const plan::Plan& alike = report.own ? report.own->values : best.row.values;
   const auto add = [&](const std::string& label, std::string framework, const std::string& divides,
                        const PlanRow& row) {
-    table.AddRow({label, std::move(framework), Milliseconds(row.outcome.step_time), ShortRange(row),
+    table.AddRow({label, std::move(framework), Milliseconds(row.outcome.step_time), RangeText(row),
                   best.fits ? LongerText(row, best.row) : "-", In(unit, NeededBy(row)),
                   FitText(row.outcome)});
     const std::string differs = RecipeDifference(row.values, alike);

@@ -70,18 +70,21 @@ std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& row
                                  {"acc"}, {"recompute", Align::kLeft}};
   if (unequal_tokens) columns.push_back({"tokens/step"});
   columns.push_back({"step ms"});
-  columns.push_back({"range ms"});
+  columns.push_back({"range"});
   if (unequal_tokens) columns.push_back({"tokens/s"});
-  columns.push_back({"tokens/s/GPU"});
-  columns.push_back({fmt::format("peak {}", unit.name)});
+  columns.push_back({"tokens/s/GPU", Align::kRight, /*spare=*/true});
+  columns.push_back({fmt::format("peak {}", unit.name), Align::kRight, /*spare=*/true});
   columns.push_back({fmt::format("needs {}", unit.name)});
   if (!lacking) columns.push_back({fmt::format("left {}", unit.name)});
   columns.push_back({"fits %"});
   AddTrainingColumns(goal.training, columns);
   if (lacking) columns.push_back({"lacks", Align::kLeft});
-  columns.push_back({"settings", Align::kLeft});
   Table table(std::move(columns));
+  std::string settings;  // below the table
   const auto add = [&](std::string name, const PlanRow& row) {
+    if (const std::string text = OtherSettings(row); !text.empty()) {
+      settings += fmt::format("{}  {}\n", name, text);
+    }
     const plan::Plan& plan = row.values;
     std::vector<std::string> cells = {std::move(name),
                                       plan::Name(plan.data_parallel.framework),
@@ -104,13 +107,12 @@ std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& row
       const Bytes lacks = Lacks(goal, row.facts, row.outcome.over);
       cells.push_back(lacks > Bytes(0) ? FormatBytes(lacks) : "time");
     }
-    cells.push_back(OtherSettings(row));
     table.AddRow(std::move(cells));
   };
   if (report.own) add("yours", *report.own);
   int rank = 0;
   for (const PlanRow& row : rows) add(fmt::format("{}", ++rank), row);
-  return table.ToString();
+  return table.ToString() + settings;
 }
 
 std::string Others(std::int64_t count) {

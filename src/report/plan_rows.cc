@@ -213,7 +213,7 @@ Shown ShownOf(const PlanRow& row) {
 
 std::string RangeText(const PlanRow& row) {
   if (!row.range) return "-";
-  return fmt::format("{} to {}", Milliseconds(row.range->low), Milliseconds(row.range->high));
+  return fmt::format("{} to {}", FormatTime(row.range->low), FormatTime(row.range->high));
 }
 
 std::string FitText(const planner::Outcome& outcome) {

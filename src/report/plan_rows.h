@@ -75,7 +75,7 @@ struct Shown {
 };
 Shown ShownOf(const PlanRow& row);
 
-// "3,512 to 4,051": the range of 90 % of measurements in milliseconds; "-" if unknown.
+// "3.51 s to 4.05 s": the range of 90 % of measurements; "-" if unknown.
 std::string RangeText(const PlanRow& row);
 // The fit probability of a simulated plan, in per cent.
 std::string FitText(const planner::Outcome& outcome);

@@ -390,8 +390,10 @@ class PlanSearch::Impl {
     if (!forecast) return;
     Detail(*forecast, row);
     row.outcome = planner::OutcomeOf(*forecast);
-    source_.own = row.outcome;
-    if (space_->own() == kOwn) detailed_.emplace(kOwn, row);
+    if (space_->own() == kOwn) {
+      source_.own = row.outcome;
+      detailed_.emplace(kOwn, row);
+    }
     report.own = std::move(row);
   }
 
