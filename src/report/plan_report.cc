@@ -105,7 +105,8 @@ std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& row
     AddTrainingCells(goal.training, StepOf(row.facts, row.outcome.step_time), cells);
     if (lacking) {
       const Bytes lacks = Lacks(goal, row.facts, row.outcome.over);
-      cells.push_back(lacks > Bytes(0) ? FormatBytes(lacks) : "time");
+      const bool in_time = MeetsDeadline(goal, row.facts, row.outcome.step_time);
+      cells.push_back(lacks > Bytes(0) ? FormatBytes(lacks) : in_time ? "-" : "time");
     }
     table.AddRow(std::move(cells));
   };
