@@ -41,7 +41,8 @@ bool IsAxis(const std::vector<SweepAxis>& axes, std::string_view key) {
 
 }  // namespace
 
-std::vector<std::string> GivenSettings(const Scenario& scenario, const WrittenValueOf& value_of) {
+std::vector<std::string> GivenSettings(const Scenario& scenario, const WrittenValueOf& value_of,
+                                       bool idle) {
   std::vector<std::string> given;
   if (!value_of) return given;
   const auto add = [&](std::string key) {
@@ -49,7 +50,7 @@ std::vector<std::string> GivenSettings(const Scenario& scenario, const WrittenVa
   };
   const auto add_rows = [&](std::string_view section, const auto& rows) {
     for (const auto& row : rows) {
-      const bool has_effect = !row.of_architectures || !scenario.model->is_layer_list();
+      const bool has_effect = idle || !row.of_architectures || !scenario.model->is_layer_list();
       if (!row.required && !row.of_task && has_effect) {
         add(fmt::format("{}.{}", section, row.key));
       }

@@ -33,8 +33,6 @@ constexpr const char* kGlobalBatch = "training.global_batch_size";
 constexpr const char* kFramework = "data_parallel.framework";
 constexpr const char* kStage = "data_parallel.zero_stage";
 constexpr const char* kSection = "data_parallel.";
-constexpr const char* kTraining = "training.";
-constexpr const char* kExperts = "experts.";
 constexpr const char* kAxes = "parallelism.";
 
 constexpr const char* kCompile = "training.compile";
@@ -57,8 +55,10 @@ std::vector<int> StagesOf(Framework framework) {
   return stages;
 }
 
-// Whether the framework has the key, or the key is not framework-specific.
+// Whether the framework has the key, or the key is not framework-specific. Keys of layouts are not,
+// since a framework's layouts have no other values.
 bool IsFor(Framework framework, std::string_view key) {
+  if (FindLayoutKey(key) != nullptr) return true;
   const std::size_t dot = key.find('.');
   const std::string_view section = key.substr(0, dot);
   key.remove_prefix(std::min(dot, key.size() - 1) + 1);
@@ -68,6 +68,7 @@ bool IsFor(Framework framework, std::string_view key) {
   };
   if (section == "training") return is_of(plan::FindSetting(plan::TrainingSettings(), word));
   if (section == "experts") return is_of(plan::FindSetting(plan::MixtureSettings(), word));
+  if (section == "parallelism") return is_of(plan::FindSetting(plan::ParallelismSettings(), word));
   if (section == "data_parallel")
     return is_of(plan::FindSetting(plan::DataParallelSettings(), word));
   return true;
@@ -599,13 +600,13 @@ class Builder {
     }
   }
 
-  // Leaves out settings of training and experts that the scenario's framework has and this one
-  // does not, or not with that value.
+  // Leaves out settings that the scenario's framework has and this one does not, or not with that
+  // value. Those of data parallelism are replaced as a whole.
   void LeaveOutOthers(Framework framework, int stage, PlanChoices& choices) {
     if (framework == base().framework) return;
     const std::vector<std::string>& refused = RefusedBy(framework, stage);
-    for (const std::string& key : given_) {
-      if (!key.starts_with(kTraining) && !key.starts_with(kExperts)) continue;
+    for (const std::string& key : GivenSettings(scenario_, options_.value_of, /*idle=*/true)) {
+      if (key.starts_with(kSection) || FindLayoutKey(key) != nullptr) continue;
       const bool left_out =
           std::any_of(choices.first.begin(), choices.first.end(),
                       [&](const auto& setting) { return setting.first == key; });

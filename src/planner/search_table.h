@@ -23,9 +23,9 @@ namespace stepcast::planner {
 using WrittenValueOf = std::function<std::optional<std::string>(const std::string& key)>;
 
 // Given keys that define how the job runs, in table order. Keys that define the job itself
-// (plan::Setting::of_task) are excluded.
+// (plan::Setting::of_task) are excluded. So are keys without effect on the model, unless `idle`.
 std::vector<std::string> GivenSettings(const scenario::Scenario& scenario,
-                                       const WrittenValueOf& value_of);
+                                       const WrittenValueOf& value_of, bool idle = false);
 
 // A given setting that applies only to some values of a varying setting. For example, the blocks of
 // a checkpoint apply only to full recomputation.
