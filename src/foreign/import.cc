@@ -305,6 +305,17 @@ class Importer {
       draft_.Report(asked.error());
       return;
     }
+    if (!request_.cluster.empty() || request_.nodes) {
+      draft_.Report({"command.wrong-use",
+                     {"--gpus " + request_.gpus, 0, 0},
+                     "--gpus describes one machine, and --cluster and --nodes another cluster",
+                     "for several nodes, write --cluster TOPOLOGY --nodes N without --gpus"});
+      return;
+    }
+    // The machine replaces a cluster in the files.
+    for (const char* key : {"cluster.topology", "cluster.nodes", "cluster.devices"}) {
+      draft_.TakeOut(key);
+    }
     draft_.Override("cluster.gpu", asked->type, "--gpus");
     draft_.Override("cluster.gpus", fmt::format("{}", asked->count), "--gpus");
   }

@@ -48,6 +48,21 @@ TEST(Import, AsksForWhatTheFilesDoNotSay) {
   EXPECT_TRUE(Asks(other.error(), "--model"));
 }
 
+// A machine of GPUs replaces the cluster of a file, and excludes another one on the command line.
+TEST(Import, GpusReplaceTheClusterOfAFile) {
+  const std::string file =
+      Write("nodes.sh", "torchrun --nnodes 4 --nproc-per-node 8 pretrain_gpt.py --seq-length 2048 "
+                        "--micro-batch-size 1 --global-batch-size 32 --bf16\n");
+  const auto imported =
+      Import({.files = {file}, .model = "llama3.1-8b", .gpus = "8 x h100-sxm"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "gpu"), "h100-sxm");
+  EXPECT_EQ(ValueOf(*imported, "nodes"), "");
+  const auto twice = Import({.files = {"llama3.1-8b"}, .nodes = 2, .gpus = "8 x h100-sxm"});
+  ASSERT_FALSE(twice.has_value());
+  EXPECT_EQ(twice.error()[0].code, "command.wrong-use");
+}
+
 // A sweep's own keys need no value, and no default contradicts them.
 TEST(Import, VariedKeysGetNoDefaults) {
   const auto imported = Import({.files = {"llama3.1-8b"},

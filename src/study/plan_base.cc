@@ -147,10 +147,17 @@ class BaseLoader {
         if (ranks % context != 0) continue;
         for (int tensor = 1; tensor <= std::min(kMostTensor, ranks / context); ++tensor) {
           if (ranks / context % tensor != 0) continue;
-          more.push_back(fmt::format("parallelism={{tensor: {}, context: {}, pipeline: {}}}", tensor,
-                                     context, ranks / context / tensor));
-          if (variants.Try(more).scenario != nullptr) return Take(more);
-          more.pop_back();
+          const int pipeline = ranks / context / tensor;
+          // Embedding and head may count as blocks, so that stages are equal.
+          for (const char* ends :
+               {"", ", account_for_embedding_in_pipeline_split: true, "
+                    "account_for_loss_in_pipeline_split: true"}) {
+            if (*ends != 0 && pipeline == 1) continue;
+            more.push_back(fmt::format("parallelism={{tensor: {}, context: {}, pipeline: {}{}}}",
+                                       tensor, context, pipeline, ends));
+            if (variants.Try(more).scenario != nullptr) return Take(more);
+            more.pop_back();
+          }
         }
       }
     }
