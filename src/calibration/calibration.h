@@ -57,7 +57,8 @@ struct GemmTiling {
   // 1: kernels divide the last tiles over k, or the last tiles run faster because fewer share
   // memory bandwidth and power.
   double last_wave = 1;
-  double grouped = 1;  // fraction of the tiles' rate in one kernel for all experts (Kernel::grouped)
+  // Fraction of the tiles' rate in one kernel for all experts (Kernel::grouped).
+  double grouped = 1;
   Time start;  // device time of every product in addition to tiles; replaces start_latency
   bool empty() const { return tiles.empty(); }
   friend bool operator==(const GemmTiling&, const GemmTiling&) = default;
@@ -155,8 +156,8 @@ struct KernelCosts {
   double attention_forward_efficiency = 0;          // fraction of the data type's peak
   double attention_backward_efficiency = 0;
   double memory_efficiency = 0;  // achieved fraction of the device memory bandwidth
-  // By Access: the fraction of that rate for kernels of eager PyTorch. Zero: unknown, use 1. Does
-  // not apply to measured kernels (memory_curve).
+  // The fraction of that rate that kernels of eager PyTorch reach, indexed by Access. Zero:
+  // unknown, use 1. It does not apply to measured kernels (memory_curve).
   std::array<double, kAccessCount> traffic{};
   // The time per token for a thread block that sums 32 columns over tokens, which is bound by
   // memory latency. Zero: unknown; memory bandwidth determines the time.

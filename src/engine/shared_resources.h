@@ -197,8 +197,8 @@ class SharedResources {
 
   std::vector<Running> activities_;
   std::vector<Resource> resources_;
-  // By resource, in separate arrays because a collective of hundreds of ranks reads thousands of
-  // entries.
+  // State of each resource. The arrays are separate, because a collective of hundreds of ranks
+  // reads thousands of entries.
   std::vector<std::uint64_t> totals_;      // sum of the shares of all running activities, in units
                                            // of 2^-24
   std::vector<std::uint32_t> reached_in_;  // the last solve that affects it

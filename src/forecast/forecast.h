@@ -53,8 +53,8 @@ struct Run {
   const ClassRun& class_of(int rank) const;
 };
 
-// Which figures a forecast computes. Every level gives equal figures, to the picosecond and the
-// byte.
+// The set of figures that a forecast computes. A figure is equal at every level, to the picosecond
+// and the byte.
 enum class Detail : std::uint8_t {
   kStep,        // step time, throughput and memory
   kRange,       // and the range of the step time

@@ -22,7 +22,7 @@ struct SteadyState {
                                 // step
 };
 
-// Which part of the steps is simulated.
+// The part of the steps that is simulated.
 enum class Extent : std::uint8_t {
   kWhole,            // all of the first steps
   kUntilRepetition,  // until the repeating part is known

@@ -16,7 +16,7 @@
 // do the same at the same time and share its memory bandwidth and its drives.
 namespace stepcast::lowering {
 
-// Where a plan stores the optimizer's states and the parameters.
+// The memory in which a plan stores the optimizer's states and the parameters.
 struct StatePlaces {
   plan::OffloadDevice optimizer = plan::OffloadDevice::kNone;
   plan::OffloadDevice parameters = plan::OffloadDevice::kNone;

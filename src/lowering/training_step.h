@@ -118,16 +118,16 @@ class TrainingStep {
   // The program-table entries of an operation list, in order: one kernel or collective each.
   struct OperationEntries {
     std::vector<Index> kernels{};  // kNone: the operation is a group operation
-    // By operation: the end of the run of plain kernels that starts with the operation. Plain
-    // kernels are neither the list's first nor its last kernel, allocate and release nothing, and
-    // have no other effects. Most kernels are plain.
+    // For each operation: the end of the run of plain kernels that starts with it. Plain kernels
+    // are neither the list's first nor its last kernel, allocate and release nothing, and have no
+    // other effects. Most kernels are plain.
     std::vector<std::size_t> plain_end{};
     std::vector<GroupOperations::Entry> groups{};  // by operation; empty if there are none
-    // By operation: an event recorded after it, for which the host waits later. Empty if there are
-    // none.
+    // For each operation: an event that is recorded after it and for which the host waits later.
+    // Empty if there are no such events.
     std::vector<Index> host_events{};
-    // By operation: an event recorded after a kernel, for which another lane waits. Empty if there
-    // are none.
+    // For each operation: an event that is recorded after a kernel and for which another lane
+    // waits. Empty if there are no such events.
     std::vector<Index> lane_events{};
     Index LaneEvent(std::size_t operation) const {
       return lane_events.empty() ? program::kNone : lane_events[operation];
@@ -160,8 +160,8 @@ class TrainingStep {
     Entries forward_transient, backward_transient;  // buffers
     Entries input_transient, weight_transient;      // of the two parts of backward
   };
-  // What an operation list leaves to the next kernel: group operations to wait for, and buffers
-  // that the kernel reads before they are released.
+  // Work that an operation list leaves to the next kernel: it waits for these group operations, and
+  // reads these buffers before they are released.
   struct Pending {
     std::vector<Index> events{};
     std::vector<std::pair<Index, model::ValueUse>> buffers{};

@@ -10,7 +10,7 @@ namespace stepcast::nccl {
 
 // A machine as NCCL sees it, with only the GPUs that belong to the communicator.
 
-// Where a device is connected.
+// The place at which a device is connected.
 struct PcieSlot {
   int pcie_switch = -1;  // index in Node::switches; -1: directly connected to the processor
   int socket = 0;        // for a device without a switch

@@ -42,8 +42,8 @@ struct ChunkWork {
 Time PipelineStepTime(const parallel::PipelineSchedule& schedule,
                       std::span<const ChunkWork> chunks);
 
-// By stage: lower bounds of live activations. When a pass begins, the earlier passes of the stage
-// have been issued, and the values saved by micro-batches in flight are alive.
+// Lower bounds of live activations, one for each stage. When a pass begins, the earlier passes of
+// the stage have been issued, and the values saved by micro-batches in flight are alive.
 std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedule,
                                        std::span<const ChunkWork> chunks);
 
@@ -154,8 +154,8 @@ struct Repeated {
   std::int64_t more = 0;
 };
 
-// By instruction of the step: the record for which it waits, if that is in the same step.
-// kNoSource: there is none, or the instruction does not wait.
+// For each instruction of the step: the event record for which it waits, if that is in the same
+// step; else kNoSource.
 inline constexpr std::size_t kNoSource = static_cast<std::size_t>(-1);
 std::vector<std::size_t> SourcesOfWaits(const program::Program& program);
 

@@ -95,7 +95,7 @@ class LayoutRules {
   std::vector<Layout> Legal() const;
   // The first rule that a layout breaks. Empty: the layout is legal.
   std::optional<plan::Violation> WhyNot(const Layout& layout) const;
-  // Those of the micro-batch sizes `sizes` that some plan with the layout can have.
+  // The sizes among `sizes` that some plan with the layout can have.
   std::vector<std::int64_t> MicroBatches(const Layout& layout,
                                          const std::vector<std::int64_t>& sizes) const;
   // Whether the framework can overlap layers' collectives with products in this layout.
