@@ -38,6 +38,19 @@ bool IsNeutral(const Option& option, const Value& value) {
 
 }  // namespace
 
+std::vector<Option> OptionsOf(const Framework& framework) {
+  std::vector<Option> options;
+  for (const Option& row : framework.options) {
+    AnyWord(row.name, [&](std::string_view word) {
+      Option& option = options.emplace_back(row);
+      option.name = word.substr(0, word.find('='));
+      if (option.name != word) option.standard = word.substr(option.name.size() + 1);
+      return false;
+    });
+  }
+  return options;
+}
+
 std::string ScenarioWords(const Value& value) {
   if (const auto number = value.Integer()) return fmt::format("{}", *number);
   if (const auto number = value.Number()) return fmt::format("{}", *number);
@@ -74,7 +87,7 @@ constexpr Option kNone{.name = "", .effect = Effect::kNone};  // Framework::with
 
 const Option* Reading::RowOf(std::string_view name) const {
   const Option* found = nullptr;
-  for (const Option& option : framework_.options) {
+  for (const Option& option : options_) {
     if (option.name == name) return &option;
     if (Covers(option.name, name)) found = &option;
   }
@@ -145,7 +158,7 @@ void Reading::ReadRows() {
 }
 
 void Reading::ReadDefaults() {
-  for (const Option& option : framework_.options) {
+  for (const Option& option : options_) {
     if (option.effect != Effect::kSets || option.standard.empty()) continue;
     if (document_.Find(option.name) != nullptr) continue;
     const Value standard = Value::Text(std::string(option.standard));
