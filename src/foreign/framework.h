@@ -173,6 +173,10 @@ class Reading {
 // other text is unchanged.
 std::string ScenarioWords(const Value& value);
 
+// The words of a list, which are separated by spaces.
+std::vector<std::string_view> SplitWords(std::string_view list);
+bool HasWord(std::string_view list, std::string_view word);
+
 // The scenario word for `foreign` in "float32=fp32 bfloat16=bf16"; nothing if there is none.
 std::optional<std::string_view> WordFor(std::string_view words, std::string_view foreign);
 

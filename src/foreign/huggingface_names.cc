@@ -4,7 +4,6 @@
 #include <cctype>
 #include <cstddef>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -18,116 +17,48 @@
 namespace stepcast::foreign {
 namespace {
 
-// Names of models on the Hub, in lower case, without the owner and the words of kKinds, with our
-// model of equal dimensions. Copies under other owners have the same name.
-constexpr std::pair<std::string_view, const char*> kHubModels[] = {
-    {"llama-2-7b", "llama2-7b"},
-    {"llama-2-13b", "llama2-13b"},
-    {"llama-2-70b", "llama2-70b"},
-    {"llama-3-8b", "llama3.1-8b"},
-    {"llama-3-70b", "llama3.1-70b"},
-    {"llama-3.1-8b", "llama3.1-8b"},
-    {"llama-3.1-70b", "llama3.1-70b"},
-    {"llama-3.1-405b", "llama3.1-405b"},
-    {"llama-3.2-1b", "llama3.2-1b"},
-    {"llama-3.2-3b", "llama3.2-3b"},
-    {"llama-3.3-70b", "llama3.1-70b"},
-    {"llama-4-scout-17b-16e", "llama4-scout"},
-    {"llama-4-maverick-17b-128e", "llama4-maverick"},
-    {"codellama-34b", "codellama-34b"},
-    {"tinyllama-v1.1", "tinyllama-1.1b"},
-    {"tinyllama-1.1b", "tinyllama-1.1b"},
-    {"smollm2-135m", "smollm2-135m"},
-    {"smollm2-360m", "smollm2-360m"},
-    {"smollm2-1.7b", "smollm2-1.7b"},
-    {"mistral-7b", "mistral-7b"},
-    {"mistral-7b-v0.3", "mistral-7b-v0.3"},
-    {"mistral-nemo-2407", "mistral-nemo-12b"},
-    {"mistral-small-24b", "mistral-small-24b"},
-    {"mixtral-8x7b", "mixtral-8x7b"},
-    {"mixtral-8x22b", "mixtral-8x22b"},
-    {"qwen2-0.5b", "qwen2.5-0.5b"},
-    {"qwen2-1.5b", "qwen2.5-1.5b"},
-    {"qwen2-7b", "qwen2.5-7b"},
-    {"qwen2-72b", "qwen2.5-72b"},
-    {"qwen2.5-0.5b", "qwen2.5-0.5b"},
-    {"qwen2.5-1.5b", "qwen2.5-1.5b"},
-    {"qwen2.5-3b", "qwen2.5-3b"},
-    {"qwen2.5-7b", "qwen2.5-7b"},
-    {"qwen2.5-14b", "qwen2.5-14b"},
-    {"qwen2.5-32b", "qwen2.5-32b"},
-    {"qwen2.5-72b", "qwen2.5-72b"},
-    {"qwen3-0.6b", "qwen3-0.6b"},
-    {"qwen3-1.7b", "qwen3-1.7b"},
-    {"qwen3-4b", "qwen3-4b"},
-    {"qwen3-8b", "qwen3-8b"},
-    {"qwen3-14b", "qwen3-14b"},
-    {"qwen3-32b", "qwen3-32b"},
-    {"qwen3-30b-a3b", "qwen3-30b-a3b"},
-    {"qwen3-235b-a22b", "qwen3-235b-a22b"},
-    {"qwen1.5-moe-a2.7b", "qwen1.5-moe-a2.7b"},
-    {"deepseek-v3", "deepseek-v3"},
-    {"deepseek-v3.1", "deepseek-v3"},
-    {"deepseek-r1", "deepseek-v3"},
-    {"deepseek-v2-lite", "deepseek-v2-lite"},
-    {"deepseek-r1-distill-qwen-1.5b", "qwen2.5-1.5b"},
-    {"deepseek-r1-distill-qwen-7b", "qwen2.5-7b"},
-    {"deepseek-r1-distill-qwen-14b", "qwen2.5-14b"},
-    {"deepseek-r1-distill-qwen-32b", "qwen2.5-32b"},
-    {"deepseek-r1-distill-llama-8b", "llama3.1-8b"},
-    {"deepseek-r1-distill-llama-70b", "llama3.1-70b"},
-    {"kimi-k2", "kimi-k2"},
-    {"moonlight-16b-a3b", "moonlight-16b-a3b"},
-    {"gpt-oss-20b", "gpt-oss-20b"},
-    {"gpt-oss-120b", "gpt-oss-120b"},
-    {"glm-4.5-air", "glm-4.5-air"},
-    {"glm-4.5", "glm-4.5"},
-    {"glm-4-9b", "glm-4-9b"},
-    {"gemma-2b", "gemma-2b"},
-    {"gemma-7b", "gemma-7b"},
-    {"gemma-2-2b", "gemma2-2b"},
-    {"gemma-2-9b", "gemma2-9b"},
-    {"gemma-2-27b", "gemma2-27b"},
-    {"gemma-3-1b", "gemma3-1b"},
-    {"gemma-3-4b", "gemma3-4b"},
-    {"gemma-3-12b", "gemma3-12b"},
-    {"gemma-3-27b", "gemma3-27b"},
-    {"phi-4", "phi4"},
-    {"phi-3-mini-4k", "phi3-mini"},
-    {"olmo-2-0425-1b", "olmo2-1b"},
-    {"olmo-2-1124-7b", "olmo2-7b"},
-    {"olmo-2-1124-13b", "olmo2-13b"},
-    {"olmo-2-0325-32b", "olmo2-32b"},
-    {"olmoe-1b-7b-0924", "olmoe-1b-7b"},
-    {"gpt-j-6b", "gptj-6b"},
-    {"gpt-neox-20b", "gpt-neox-20b"},
-    {"pythia-6.9b", "pythia-6.9b"},
-    {"falcon-7b", "falcon-7b"},
-    {"minimax-m2", "minimax-m2"},
-    {"mpt-7b", "mpt-7b"},
-    {"mpt-30b", "mpt-30b"},
-    {"gpt2", "gpt2"},
-    {"gpt2-medium", "gpt2-medium"},
-    {"gpt2-large", "gpt2-large"},
-    {"gpt2-xl", "gpt2-xl"},
-};
+// "NAME=MODEL": names of models on the Hub, in lower case, without the owner and the words of
+// kKinds, and our model of equal dimensions. Copies under other owners have the same name.
+constexpr std::string_view kHubModels =
+    "llama-2-7b=llama2-7b llama-2-13b=llama2-13b llama-2-70b=llama2-70b llama-3-8b=llama3.1-8b "
+    "llama-3-70b=llama3.1-70b llama-3.1-8b=llama3.1-8b llama-3.1-70b=llama3.1-70b "
+    "llama-3.1-405b=llama3.1-405b llama-3.2-1b=llama3.2-1b llama-3.2-3b=llama3.2-3b "
+    "llama-3.3-70b=llama3.1-70b llama-4-scout-17b-16e=llama4-scout "
+    "llama-4-maverick-17b-128e=llama4-maverick codellama-34b=codellama-34b "
+    "tinyllama-v1.1=tinyllama-1.1b tinyllama-1.1b=tinyllama-1.1b smollm2-135m=smollm2-135m "
+    "smollm2-360m=smollm2-360m smollm2-1.7b=smollm2-1.7b mistral-7b=mistral-7b "
+    "mistral-7b-v0.3=mistral-7b-v0.3 mistral-nemo-2407=mistral-nemo-12b "
+    "mistral-small-24b=mistral-small-24b mixtral-8x7b=mixtral-8x7b mixtral-8x22b=mixtral-8x22b "
+    "qwen2-0.5b=qwen2.5-0.5b qwen2-1.5b=qwen2.5-1.5b qwen2-7b=qwen2.5-7b qwen2-72b=qwen2.5-72b "
+    "qwen2.5-0.5b=qwen2.5-0.5b qwen2.5-1.5b=qwen2.5-1.5b qwen2.5-3b=qwen2.5-3b "
+    "qwen2.5-7b=qwen2.5-7b qwen2.5-14b=qwen2.5-14b qwen2.5-32b=qwen2.5-32b qwen2.5-72b=qwen2.5-72b "
+    "qwen3-0.6b=qwen3-0.6b qwen3-1.7b=qwen3-1.7b qwen3-4b=qwen3-4b qwen3-8b=qwen3-8b "
+    "qwen3-14b=qwen3-14b qwen3-32b=qwen3-32b qwen3-30b-a3b=qwen3-30b-a3b "
+    "qwen3-235b-a22b=qwen3-235b-a22b qwen1.5-moe-a2.7b=qwen1.5-moe-a2.7b deepseek-v3=deepseek-v3 "
+    "deepseek-v3.1=deepseek-v3 deepseek-r1=deepseek-v3 deepseek-v2-lite=deepseek-v2-lite "
+    "deepseek-r1-distill-qwen-1.5b=qwen2.5-1.5b deepseek-r1-distill-qwen-7b=qwen2.5-7b "
+    "deepseek-r1-distill-qwen-14b=qwen2.5-14b deepseek-r1-distill-qwen-32b=qwen2.5-32b "
+    "deepseek-r1-distill-llama-8b=llama3.1-8b deepseek-r1-distill-llama-70b=llama3.1-70b "
+    "kimi-k2=kimi-k2 moonlight-16b-a3b=moonlight-16b-a3b gpt-oss-20b=gpt-oss-20b "
+    "gpt-oss-120b=gpt-oss-120b glm-4.5-air=glm-4.5-air glm-4.5=glm-4.5 glm-4-9b=glm-4-9b "
+    "gemma-2b=gemma-2b gemma-7b=gemma-7b gemma-2-2b=gemma2-2b gemma-2-9b=gemma2-9b "
+    "gemma-2-27b=gemma2-27b gemma-3-1b=gemma3-1b gemma-3-4b=gemma3-4b gemma-3-12b=gemma3-12b "
+    "gemma-3-27b=gemma3-27b phi-4=phi4 phi-3-mini-4k=phi3-mini olmo-2-0425-1b=olmo2-1b "
+    "olmo-2-1124-7b=olmo2-7b olmo-2-1124-13b=olmo2-13b olmo-2-0325-32b=olmo2-32b "
+    "olmoe-1b-7b-0924=olmoe-1b-7b gpt-j-6b=gptj-6b gpt-neox-20b=gpt-neox-20b "
+    "pythia-6.9b=pythia-6.9b falcon-7b=falcon-7b minimax-m2=minimax-m2 mpt-7b=mpt-7b "
+    "mpt-30b=mpt-30b gpt2=gpt2 gpt2-medium=gpt2-medium gpt2-large=gpt2-large gpt2-xl=gpt2-xl";
 
 // Words of a name for the kind of training and the storage format.
-constexpr std::string_view kKinds[] = {"meta", "instruct", "base", "chat", "hf",
-                                       "it",   "pt",       "math", "coder"};
+constexpr std::string_view kKinds = "meta instruct base chat hf it pt math coder";
 
 // Words after a model's name that make it a different model.
-constexpr std::string_view kOtherModels[] = {"mini", "multimodal", "distill", "vl",  "vision",
-                                             "moe",  "air",        "lite",    "next"};
+constexpr std::string_view kOtherModels = "mini multimodal distill vl vision moe air lite next";
 
 std::string Lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
-}
-
-bool HasWord(std::span<const std::string_view> words, std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 // The words between hyphens and underscores, without those of kKinds.
@@ -150,20 +81,21 @@ bool IsSize(const std::string& word) {
 
 }  // namespace
 
-const char* ModelOfTheHub(const std::string& name) {
+std::optional<std::string> ModelOfTheHub(const std::string& name) {
   const std::string lower = Lower(name);
   const std::vector<std::string> words = WordsOf(lower.substr(lower.rfind('/') + 1));
-  const char* found = nullptr;
+  std::optional<std::string> found;
   std::size_t longest = 0;
-  for (const auto& [hub, shipped] : kHubModels) {
-    const std::vector<std::string> own = WordsOf(std::string(hub));
+  for (const std::string_view pair : SplitWords(kHubModels)) {
+    const std::size_t sign = pair.find('=');
+    const std::vector<std::string> own = WordsOf(std::string(pair.substr(0, sign)));
     if (own.size() <= longest || own.size() > words.size()) continue;
     if (!std::equal(own.begin(), own.end(), words.begin())) continue;
     const bool another = std::any_of(
         words.begin() + static_cast<std::ptrdiff_t>(own.size()), words.end(),
         [](const std::string& word) { return IsSize(word) || HasWord(kOtherModels, word); });
     if (another) continue;
-    found = shipped;
+    found = pair.substr(sign + 1);
     longest = own.size();
   }
   return found;
@@ -183,8 +115,8 @@ void ReadHubModel(Reading& reading, std::string_view option) {
   }
   const std::string lower = Lower(name);
   const std::string last = lower.substr(lower.rfind('/') + 1);
-  if (const char* shipped = ModelOfTheHub(name)) {
-    reading.Set("model", shipped, option, name);
+  if (const auto shipped = ModelOfTheHub(name)) {
+    reading.Set("model", *shipped, option, name);
     return;
   }
   // One of our files with the model's name.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,8 +11,8 @@
 namespace stepcast::foreign {
 
 // Our model with the dimensions of a model on the Hub, for any owner. The longest matching prefix
-// of `name` decides. Null if there is none.
-const char* ModelOfTheHub(const std::string& name);
+// of `name` decides. Nothing if there is none.
+std::optional<std::string> ModelOfTheHub(const std::string& name);
 
 // Sets the model that an option names, by its name on the Hub if the data root has it, or by a
 // folder with its config.json. Otherwise the mistake about the missing model contains the name.

@@ -362,8 +362,7 @@ class Importer {
   // One of our models, by its own name or the Hub's.
   static std::string ModelNamed(const std::string& name) {
     if (scenario::FindSource(name, "", scenario::SourceKind::kModel)) return name;
-    const char* of_the_hub = ModelOfTheHub(name);
-    return of_the_hub == nullptr ? name : of_the_hub;
+    return ModelOfTheHub(name).value_or(name);
   }
 
   void Read(const std::string& file) {

@@ -46,7 +46,7 @@ bool IsRecipe(const std::string& name) {
 bool IsModelName(const std::string& name) {
   std::error_code error;
   if (name.empty() || IsRecipe(name) || std::filesystem::is_regular_file(name, error)) return false;
-  if (ModelOfTheHub(name) != nullptr) return true;
+  if (ModelOfTheHub(name)) return true;
   return !name.ends_with(".yaml") &&
          scenario::FindSource(name, "", scenario::SourceKind::kModel).has_value();
 }

@@ -91,8 +91,8 @@ void ReadModel(Reading& reading) {
     reading.Omit(option, "frozen parameters have 16 bits");
   }
   const std::string name = HubNameOf(component);
-  if (const char* shipped = ModelOfTheHub(name)) {
-    reading.Set("model", shipped, option, component);
+  if (const auto shipped = ModelOfTheHub(name)) {
+    reading.Set("model", *shipped, option, component);
   } else {
     reading.draft().NameModel(component);
   }
