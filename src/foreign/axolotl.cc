@@ -2,10 +2,8 @@
 #include <string>
 
 #include "fmt/format.h"
-#include "src/foreign/batching.h"
-#include "src/foreign/fsdp_options.h"
-#include "src/foreign/huggingface_names.h"
 #include "src/foreign/readers.h"
+#include "src/foreign/shared_options.h"
 
 namespace stepcast::foreign {
 namespace {

@@ -7,9 +7,8 @@
 
 #include "fmt/format.h"
 #include "src/foreign/framework.h"
-#include "src/foreign/fsdp_options.h"
-#include "src/foreign/huggingface_names.h"
 #include "src/foreign/readers.h"
+#include "src/foreign/shared_options.h"
 
 namespace stepcast::foreign {
 // The file that `accelerate config` writes and `accelerate launch --config_file` reads

@@ -7,10 +7,9 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/text_lines.h"
-#include "src/foreign/huggingface_names.h"
-#include "src/foreign/launcher.h"
 #include "src/foreign/readers.h"
 #include "src/foreign/recipes.h"
+#include "src/foreign/shared_options.h"
 #include "src/foreign/shell.h"
 
 namespace stepcast::foreign {

@@ -12,8 +12,8 @@
 
 #include "src/base/files.h"
 #include "src/foreign/frameworks.h"
-#include "src/foreign/huggingface_names.h"
 #include "src/foreign/settings_files.h"
+#include "src/foreign/shared_options.h"
 #include "src/scenario/source_names.h"
 
 namespace stepcast::foreign {

@@ -5,10 +5,8 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "src/foreign/batching.h"
-#include "src/foreign/fsdp_options.h"
-#include "src/foreign/huggingface_names.h"
 #include "src/foreign/readers.h"
+#include "src/foreign/shared_options.h"
 
 namespace stepcast::foreign {
 namespace {

@@ -3,11 +3,8 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/foreign/batching.h"
-#include "src/foreign/fsdp_options.h"
-#include "src/foreign/huggingface_names.h"
-#include "src/foreign/launcher.h"
 #include "src/foreign/readers.h"
+#include "src/foreign/shared_options.h"
 #include "src/foreign/shell.h"
 
 namespace stepcast::foreign {

@@ -1,9 +1,11 @@
-#include "src/foreign/huggingface_names.h"
+#include "src/foreign/shared_options.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -15,6 +17,167 @@
 #include "src/scenario/source_names.h"
 
 namespace stepcast::foreign {
+namespace {
+
+std::string Upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+void ReadStrategy(Reading& reading, const FsdpOptions& options, bool second,
+                  std::string_view because_of) {
+  const std::string name = Upper(reading.Text(options.strategy));
+  const std::string_view option =
+      reading.Stated(options.strategy) != nullptr ? options.strategy : because_of;
+  const bool keeps = name == "SHARD_GRAD_OP" || name == "2" || name == "HYBRID_SHARD_ZERO2" ||
+                     name == "_HYBRID_SHARD_ZERO2" || name == "5";
+  const bool hybrid = name.find("HYBRID") != std::string::npos || name == "4" || name == "5";
+  if (name == "NO_SHARD" || name == "3") {
+    reading.Set("data_parallel.framework", "ddp", option);
+    reading.Set("data_parallel.zero_stage", "0", option);
+    return;
+  }
+  const auto reshard = reading.Get(options.reshard);
+  // FSDP1's sharding strategy may be given in place of the switch.
+  const std::string by_switch = reshard ? Upper(reshard->text) : "";
+  const bool kept = keeps || by_switch == "FALSE" || by_switch == "SHARD_GRAD_OP";
+  reading.Set("data_parallel.framework", second ? "fsdp2" : "fsdp1", because_of);
+  reading.Set("data_parallel.zero_stage", kept ? "2" : "3",
+              kept && !keeps ? options.reshard : option);
+  if (!hybrid) return;
+  if (const auto gpus = reading.gpus_per_node()) {
+    reading.Set("data_parallel.shard_group_size", fmt::format("{}", *gpus), option, "a node");
+  }
+}
+
+void ReadSwitch(Reading& reading, std::string_view option, std::string_view key) {
+  if (option.empty() || reading.Stated(option) == nullptr) return;
+  reading.Set(key, reading.IsOn(option) ? "true" : "false", option);
+}
+
+}  // namespace
+
+void ReadFsdp(Reading& reading, const FsdpOptions& options, std::string_view because_of) {
+  const bool second = reading.Integer(options.version).value_or(1) == 2;
+  ReadStrategy(reading, options, second, because_of);
+  if (reading.IsOn(options.offload)) {
+    reading.Set("data_parallel.cpu_offload", "true", options.offload);
+  }
+  // accelerate/accelerator.py: with mixed precision, trained parameters are converted to FP32.
+  reading.draft().Assume("training.parameter_dtype", "fp32",
+                         "accelerate keeps trained parameters in FP32");
+  const std::string wrap = Upper(reading.Text(options.wrap));
+  if (wrap == "NO_WRAP") reading.Set("data_parallel.units", "model", options.wrap);
+  if (wrap == "SIZE_BASED_WRAP") reading.Omit(options.wrap, "each block is a unit");
+  if (reading.IsOn(options.checkpointing)) {
+    reading.Set("training.activation_checkpointing", "full", options.checkpointing);
+  }
+  if (second) return;
+  constexpr std::string_view kPrefetch =
+      "BACKWARD_PRE=pre BACKWARD_POST=post NO_PREFETCH=none 1=pre 2=post";
+  if (const auto word = WordFor(kPrefetch, Upper(reading.Text(options.backward_prefetch)))) {
+    reading.Set("data_parallel.backward_prefetch", std::string(*word), options.backward_prefetch);
+  }
+  ReadSwitch(reading, options.forward_prefetch, "data_parallel.forward_prefetch");
+  ReadSwitch(reading, options.original_parameters, "data_parallel.use_orig_params");
+  ReadSwitch(reading, options.limits_gathers, "data_parallel.limit_all_gathers");
+}
+
+void ReadDegrees(Reading& reading, const DegreeOptions& options) {
+  const auto degree = [&reading](std::string_view option) {
+    return std::max<std::int64_t>(reading.Integer(option).value_or(1), 1);
+  };
+  const std::int64_t shards = degree(options.shard), replicas = degree(options.replicate);
+  const auto set = [&](std::string_view option, const char* key) {
+    if (degree(option) > 1) reading.Set(key, fmt::format("{}", degree(option)), option);
+  };
+  set(options.tensor, "parallelism.tensor");
+  set(options.context, "parallelism.context");
+  set(options.expert, "parallelism.expert");
+  // Ranks of expert parallelism are data-parallel for all other layers.
+  const std::int64_t data = shards * replicas * degree(options.expert);
+  if (shards > 1 || replicas > 1) {
+    reading.Set("parallelism.data", fmt::format("{}", data),
+                shards > 1 ? options.shard : options.replicate,
+                replicas > 1 ? "shards times replicas" : "");
+  }
+  if (shards > 1 && replicas > 1) {
+    reading.Set("data_parallel.shard_group_size", fmt::format("{}", shards), options.shard);
+  }
+}
+
+void ReadBatching(Reading& reading, std::string_view batching, std::string_view because_of) {
+  Draft& draft = reading.draft();
+  const bool packed = batching == "packed";
+  if (packed && draft.Covers("training.document_length")) return;
+  if (draft.Has("training.lengths.histogram")) {
+    if (reading.Stated(because_of) != nullptr) {
+      reading.Set("training.lengths.batching", std::string(batching), because_of);
+    } else {
+      draft.Assume("training.lengths.batching", std::string(batching),
+                   fmt::format("not set in {}", reading.document().file));
+    }
+    return;
+  }
+  if (draft.Covers("training.lengths")) return;
+  reading.Omit(
+      because_of,
+      fmt::format("{}, so the step is too long. Give the lengths of your samples as [tokens, "
+                  "samples] pairs: --set 'training.lengths.histogram=[[512, 70], [2048, 30]]'{}",
+                  packed ? "attention sees whole sequences" : "every sequence has the full length",
+                  packed ? ", or --set training.document_length=512" : ""));
+}
+
+namespace {
+
+// Options of torchrun, accelerate and DeepSpeed with the same meaning, in all their spellings.
+constexpr std::string_view kNodes[] = {"launcher.nnodes", "launcher.num_machines",
+                                       "launcher.num-machines", "launcher.num_nodes",
+                                       "launcher.num-nodes"};
+constexpr std::string_view kProcesses[] = {"launcher.nproc-per-node", "launcher.nproc_per_node",
+                                           "launcher.num_gpus", "launcher.num-gpus"};
+
+// The option that is stated as a number; null if there is none. An unknown variable is not a
+// mistake, since --nodes can give the number.
+const Setting* Stated(const Reading& reading, std::span<const std::string_view> options) {
+  for (const std::string_view option : options) {
+    const Setting* setting = reading.Stated(option);
+    if (setting == nullptr || !setting->value.unknown.empty()) continue;
+    if (setting->value.Integer().value_or(0) > 0) return setting;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void ReadLauncher(Reading& reading) {
+  const Setting* nodes = Stated(reading, kNodes);
+  if (nodes != nullptr) {
+    reading.Set("cluster.nodes", fmt::format("{}", *nodes->value.Integer()), nodes->name);
+  }
+  const Setting* processes = Stated(reading, kProcesses);
+  const auto devices = reading.devices();
+  // Without a number of nodes, torchrun starts processes on one node, and other launchers on all.
+  if (processes != nullptr && devices) {
+    const std::int64_t of_node = *processes->value.Integer();
+    // The number of nodes on the command line also applies to the script's processes.
+    const std::int64_t started_on = reading.draft().Degree("cluster.nodes");
+    const std::int64_t of_job = started_on * std::min<std::int64_t>(of_node, 10'000);
+    if (of_job < *devices) {
+      reading.Set("cluster.devices", fmt::format("{}", of_job), processes->name,
+                  fmt::format("{} processes on each of {} nodes", of_node, started_on));
+    } else if (of_job > *devices) {
+      reading.draft().Note(fmt::format(
+          "the script starts {} processes, but the cluster has {} GPUs", of_job, *devices));
+    }
+  }
+  const std::string allocator = reading.Text("env.PYTORCH_CUDA_ALLOC_CONF");
+  if (allocator.find("expandable_segments:True") != std::string::npos) {
+    reading.Set("software.expandable_segments", "true", "env.PYTORCH_CUDA_ALLOC_CONF");
+  }
+}
+
 namespace {
 
 // "NAME=MODEL": names of models on the Hub, in lower case, without the owner and the words of
