@@ -22,8 +22,8 @@
 #include "src/base/diagnostic.h"
 #include "src/base/files.h"
 #include "src/base/quantity.h"
+#include "src/calibrate/benchmark.h"
 #include "src/calibrate/calibrate.h"
-#include "src/calibrate/device_runner.h"
 #include "src/cli/backends.h"
 #include "src/cli/distributed_session.h"
 #include "src/cli/hardware_commands.h"
@@ -35,8 +35,8 @@
 #include "src/report/hardware_reports.h"
 #include "src/report/output_file.h"
 #include "src/report/table.h"
-#include "src/runtime/join.h"
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
+#include "src/runtime/mpi_session.h"
 #include "src/study/output_paths.h"
 
 namespace stepcast::cli {
@@ -398,7 +398,7 @@ Outcome Calibrate(const CalibrateOptions& options) {
           "leave --ranks out: all ranks that were launched take part"}});
   }
   auto limit = std::make_unique<runtime::StartLimit>(*launch);
-  auto job = runtime::Join(*launch);
+  auto job = runtime::JoinMpi();
   if (!job) return Failed(job.error().message);
   auto session = std::make_shared<DistributedSession>(std::move(*job));
   Outcome outcome = RunInSession(options, std::move(backend), *session, std::move(limit));

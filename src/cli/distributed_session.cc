@@ -16,7 +16,6 @@
 #include "src/cli/outcome.h"
 #include "src/messaging/byte_stream.h"
 #include "src/report/output_file.h"
-#include "src/runtime/mpi_mailbox.h"
 #include "src/runtime/mpi_session.h"
 
 namespace stepcast::cli {

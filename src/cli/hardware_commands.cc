@@ -22,8 +22,8 @@
 #include "src/report/hardware_reports.h"
 #include "src/report/table.h"
 #include "src/report/validation_page.h"
-#include "src/runtime/join.h"
-#include "src/runtime/mpi_mailbox.h"
+#include "src/runtime/job.h"
+#include "src/runtime/mpi_session.h"
 #include "src/runtime/watch.h"
 #include "src/validate/comparison.h"
 
@@ -83,7 +83,7 @@ Outcome RunDistributed(const WorkCommand& command) {
   const bool ranks = launch && launch->launcher == messaging::Launcher::kMpi && launch->ranks > 1;
   if (!ranks) return RunOnThreads(command);
   auto limit = std::make_unique<runtime::StartLimit>(*launch);
-  auto job = runtime::Join(*launch);
+  auto job = runtime::JoinMpi();
   if (!job) return Failed(job.error().message);
   auto session = std::make_shared<DistributedSession>(std::move(*job));
   Outcome outcome = RunInSession(command, *session, std::move(limit));

@@ -27,8 +27,8 @@
 #include "src/program/validator.h"
 #include "src/report/output_file.h"
 #include "src/runtime/executor.h"
-#include "src/runtime/join.h"
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
+#include "src/runtime/mpi_session.h"
 #include "src/runtime/watch.h"
 #include "src/scenario/job_devices.h"
 #include "src/scenario/load.h"
@@ -397,7 +397,7 @@ Outcome RunOnHardware(const HardwareOptions& options, const HardwareReport& repo
     return RunThreads(options, report, *setting, watch_options);
   }
   auto limit = std::make_unique<runtime::StartLimit>(*launch);
-  auto job = runtime::Join(*launch);
+  auto job = runtime::JoinMpi();
   if (!job) return Failed(job.error().message);
   auto session = std::make_shared<DistributedSession>(std::move(*job));
   Outcome outcome = RunInSession(options, report, *launch, std::move(backend), watch_options,

@@ -13,7 +13,7 @@
 
 #include "fmt/format.h"
 #include "src/program/test_program.h"
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
 
 namespace stepcast::runtime {
 namespace {

@@ -27,8 +27,7 @@
 #include "src/messaging/byte_stream.h"
 #include "src/messaging/mailbox.h"
 #include "src/program/program.h"
-#include "src/runtime/rank_placement.h"
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
 
 // Each rank is a separate process, so that it can really be killed.
 namespace stepcast::runtime {

@@ -11,7 +11,6 @@
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/topology/graph.h"
-#include "src/topology/graph_search.h"
 
 namespace stepcast::topology {
 namespace {

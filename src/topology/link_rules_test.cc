@@ -7,7 +7,6 @@
 
 #include "gtest/gtest.h"
 #include "rapidcheck.h"
-#include "src/topology/device_set.h"
 #include "src/topology/node_type.h"
 
 namespace stepcast::topology {

@@ -12,7 +12,7 @@
 #include "src/program/test_program.h"
 #include "src/runtime/cuda/backend.h"
 #include "src/runtime/executor.h"
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
 
 namespace stepcast::runtime::cuda {
 namespace {

@@ -1,4 +1,3 @@
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +9,7 @@
 #include "src/program/test_program.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/host/backend.h"
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
 
 namespace stepcast::runtime::host {
 namespace {

@@ -12,7 +12,6 @@
 
 #include "fmt/format.h"
 #include "src/runtime/host/transport_checks.h"
-#include "src/runtime/mpi_job.h"
 #include "src/runtime/mpi_session.h"
 
 namespace stepcast::runtime::host {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/runtime/host/transport_checks.h"
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
 
 namespace stepcast::runtime::host {
 namespace {

@@ -1,9 +1,10 @@
+#include "src/calibrate/kernel_measurements.h"
+
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/calibrate/kernel_measurements.h"
 
 namespace stepcast::calibrate {
 namespace {
