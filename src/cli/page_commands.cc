@@ -5,8 +5,10 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
-#include "src/cli/command_options.h"
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
 #include "src/cli/completion.h"
+#include "src/cli/version.h"
 
 namespace stepcast::cli {
 namespace {
@@ -139,47 +141,9 @@ std::string ManualPage(const CommandPage& page, const std::vector<CommandPage>& 
 
 namespace {
 
-constexpr const char* kCompletionAbout =
-    "Prints a script that makes a shell complete stepcast's commands, options and values when Tab\n"
-    "is pressed.";
-
-constexpr const char* kCompletionFooter =
-    "The script asks the program itself what may follow, so it need not be made anew for another\n"
-    "version. Packages of stepcast have it where shells look.\n"
-    "\n"
-    "Example:\n"
-    "  source <(stepcast completion bash)\n"
-    "  stepcast completion zsh > ~/.zfunc/_stepcast\n"
-    "  stepcast completion fish > ~/.config/fish/completions/stepcast.fish\n"
-    "\n";
-
-constexpr const char* kManualAbout =
-    "Prints the page of help of a command as a manual page, or with --list the names of all\n"
-    "pages.";
-
-constexpr const char* kManualFooter =
-    "Packages of stepcast have all of them: man stepcast-simulate.\n"
-    "\n"
-    "Example:\n"
-    "  stepcast manual simulate | man -l -\n"
-    "  stepcast manual calibrate import > stepcast-calibrate-import.1\n"
-    "\n";
-
-}  // namespace
-
-void AddCompletion(Command app, CompletionOptions& options) {
-  Command command = app.Add("completion", kCompletionAbout, kCompletionFooter);
-  command.AddOption("SHELL", options.shell, "bash, fish or zsh")
-      .Required()
-      .OneOf(CompletionShells());
-}
-
-void AddManual(Command app, ManualOptions& options) {
-  Command command = app.Add("manual", kManualAbout, kManualFooter);
-  command.AddOption("COMMAND", options.command, "The command's words (stepcast itself)");
-  command.AddFlag("--list", options.list,
-                  "Print the words of each command that has a page, a line each");
-}
+struct CompletionOptions {
+  std::string shell;
+};
 
 Outcome PrintCompletion(const CompletionOptions& options) {
   Outcome outcome;
@@ -187,8 +151,13 @@ Outcome PrintCompletion(const CompletionOptions& options) {
   return outcome;
 }
 
-Outcome PrintManual(const ManualOptions& options, const std::vector<CommandPage>& pages,
-                    const std::string& version) {
+struct ManualOptions {
+  std::vector<std::string> command;  // "calibrate", "import"; empty: the program itself
+  bool list = false;                 // print the names of all pages instead of one page
+};
+
+// Errors: command.unknown-command.
+Outcome PrintManual(const ManualOptions& options, const std::vector<CommandPage>& pages) {
   Outcome outcome;
   if (options.list) {
     for (const CommandPage& page : pages) {
@@ -205,8 +174,32 @@ Outcome PrintManual(const ManualOptions& options, const std::vector<CommandPage>
                         .message = fmt::format("unknown command: {}", Quoted(name)),
                         .hint = "see stepcast manual --list"}});
   }
-  outcome.output = ManualPage(*page, pages, version);
+  outcome.output = ManualPage(*page, pages, kVersion);
   return outcome;
+}
+
+void DescribeCompletion(Question& question, CompletionOptions& options) {
+  question.Argument("SHELL", &options.shell, "bash, fish or zsh")
+      .Required()
+      .OneOf(CompletionShells());
+}
+
+void DescribeManual(Question& question, ManualOptions& options) {
+  question.Argument("COMMAND", &options.command, "The command's words (stepcast itself)");
+  question.Flag("--list", &options.list,
+                "Print the words of each command that has a page, a line each");
+}
+
+}  // namespace
+
+Command CompletionCommand() {
+  return MakeCommand<CompletionOptions>("completion", DescribeCompletion, PrintCompletion);
+}
+
+Command ManualCommand(std::function<std::vector<CommandPage>()> pages) {
+  return MakeCommand<ManualOptions>(
+      "manual", DescribeManual,
+      [pages](const ManualOptions& options) { return PrintManual(options, pages()); });
 }
 
 }  // namespace stepcast::cli

@@ -5,8 +5,10 @@
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/base/files.h"
-#include "src/cli/command_options.h"
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
 #include "src/cli/option_parts.h"
+#include "src/cli/outputs.h"
 #include "src/formats/schedule_csv.h"
 #include "src/parallel/named_schedules.h"
 #include "src/parallel/pipeline_schedule.h"
@@ -27,6 +29,18 @@ Result<parallel::PipelineSchedule> Read(const std::string& file) {
   if (!text) return tl::make_unexpected(std::move(mistakes));
   return formats::ParseScheduleCsv(*text, file);
 }
+
+struct ScheduleOptions {
+  std::optional<int> stages;
+  std::optional<int> micro_batches;
+  std::string schedule = "1f1b";
+  std::optional<int> virtual_stages;  // chunks of layers a stage
+  std::optional<int> group;           // micro-batches that run through a chunk before the next
+  std::string csv;                    // actions that replace the settings above; empty: none
+  int forward = 1, backward_input = 1, backward_weight = 1;  // durations of passes, in slots
+  std::string print = "drawing";                             // or list, csv
+  bool json = false;
+};
 
 Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
   Diagnostics mistakes;
@@ -80,8 +94,6 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
   return named.build(shape);
 }
 
-}  // namespace
-
 Outcome DrawSchedule(const ScheduleOptions& options) {
   auto schedule = options.csv.empty() ? Build(options) : Read(options.csv);
   if (!schedule) return WrongInput(schedule.error());
@@ -104,93 +116,59 @@ Outcome DrawSchedule(const ScheduleOptions& options) {
   timed.timing = parallel::Time(timed.schedule, timed.durations);
   timed.in_flight = parallel::MostInFlight(timed.schedule);
   outcome.output = options.json ? report::ScheduleJson(timed)
-                                : report::Wrapped(report::ScheduleText(timed, options.style));
+                                : report::Wrapped(report::ScheduleText(timed, *StdoutStyle(true)));
   return outcome;
 }
-
-namespace {
-
-constexpr const char* kAboutSchedule =
-    "Draws a pipeline schedule: what each stage computes in which order, its bubble, and how many\n"
-    "micro-batches it has in flight.";
-
-constexpr const char* kScheduleFooter =
-    "Stages are equal here and communication is free, as in the drawings of papers: `simulate`\n"
-    "forecasts with the real ones. Durations are in slots, of one pass of one micro-batch through\n"
-    "one chunk of the model (a stage's layers, or one of its virtual stages). A backward whose\n"
-    "parts are not apart takes both.\n"
-    "\n"
-    "A drawing that is wider than the terminal (or $COLUMNS) has letters alone, and if it is "
-    "still\n"
-    "too wide, its middle is left out.\n"
-    "\n"
-    "--csv reads a list of actions as torch.distributed.pipelining does (_load_csv): a row for "
-    "each\n"
-    "rank, cells such as 0F0 or 1B3, chunk, action and micro-batch (docs/formats.md). Actions "
-    "that\n"
-    "are missing, come twice or wait for each other are reported with line and column. --print "
-    "csv\n"
-    "writes such a file.\n"
-    "\n"
-    "Example:\n"
-    "  stepcast schedule --stages 4 --micro-batches 8\n"
-    "  stepcast schedule --stages 4 --micro-batches 8 --schedule gpipe --backward-input 2\n"
-    "  stepcast schedule --stages 4 --micro-batches 8 --schedule zb_h1\n"
-    "  stepcast schedule --stages 4 --micro-batches 8 --print csv > mine.csv\n"
-    "  stepcast schedule --csv mine.csv\n"
-    "\n";
 
 constexpr int kMostStages = 1024;
 constexpr int kMostMicroBatches = 100'000;
 constexpr int kMostSlots = 1000;
 constexpr int kMostVirtualStages = 64;
 
-}  // namespace
-
-void AddSchedule(Command app, ScheduleOptions& options) {
-  Command command = app.Add("schedule", kAboutSchedule, kScheduleFooter);
+void DescribeSchedule(Question& question, ScheduleOptions& options) {
   std::string help = "Which one (1f1b)";
   std::vector<std::string> names;
   for (const parallel::NamedSchedule& named : parallel::NamedSchedules()) {
     names.emplace_back(named.name);
     help += fmt::format("\n{}: {}", named.name, named.summary);
   }
-  Option stages = AddCount(command, "--stages", options.stages, 1, kMostStages, "Pipeline stages");
-  Option micro_batches = AddCount(command, "--micro-batches", options.micro_batches, 1,
-                                  kMostMicroBatches, "Micro-batches of a step");
-  Option schedule =
-      command.AddOption("--schedule", options.schedule, help).Type("NAME").OneOf(names);
-  Option virtual_stages =
-      command
-          .AddOption("--virtual-stages", options.virtual_stages,
-                     "Chunks of layers a stage, with interleaved_1f1b\nand breadth_first (1)")
-          .Type("N")
-          .Between(1, kMostVirtualStages);
-  Option group =
-      command
-          .AddOption("--micro-batch-group", options.group,
-                     "Micro-batches that run through a chunk before the stage\nturns to its next "
-                     "one, with interleaved_1f1b (the stages)")
-          .Type("N")
-          .Between(1, kMostMicroBatches);
-  command.AddOption("--csv", options.csv, "Read the actions from a file instead")
-      .Type("CSV")
-      .Excludes(stages)
-      .Excludes(micro_batches)
-      .Excludes(schedule)
-      .Excludes(virtual_stages)
-      .Excludes(group);
-  const auto slots = [&](const char* name, int& value, const char* help_text) {
-    return command.AddOption(name, value, help_text).Type("SLOTS").Between(1, kMostSlots);
-  };
-  slots("--forward", options.forward, "How long a forward takes (1)");
-  slots("--backward-input", options.backward_input, "How long the backward of inputs takes (1)");
-  slots("--backward-weight", options.backward_weight, "How long the backward of weights takes (1)");
-  Option json = command.AddFlag("--json", options.json, "Print one JSON document");
-  command.AddOption("--print", options.print, "drawing, list or csv of the actions (drawing)")
-      .Type("FORM")
+  question.Option("--stages", &options.stages, "N", "Pipeline stages").Between(1, kMostStages);
+  question.Option("--micro-batches", &options.micro_batches, "N", "Micro-batches of a step")
+      .Between(1, kMostMicroBatches);
+  question.Option("--schedule", &options.schedule, "NAME", help).OneOf(names);
+  question
+      .Option("--virtual-stages", &options.virtual_stages, "N",
+              "Chunks of layers a stage, with interleaved_1f1b\nand breadth_first (1)")
+      .Between(1, kMostVirtualStages);
+  question
+      .Option("--micro-batch-group", &options.group, "N",
+              "Micro-batches that run through a chunk before the stage\nturns to its next "
+              "one, with interleaved_1f1b (the stages)")
+      .Between(1, kMostMicroBatches);
+  question.Option("--csv", &options.csv, "CSV", "Read the actions from a file instead")
+      .Excludes(
+          {"--stages", "--micro-batches", "--schedule", "--virtual-stages", "--micro-batch-group"});
+  question.Option("--forward", &options.forward, "SLOTS", "How long a forward takes (1)")
+      .Between(1, kMostSlots);
+  question
+      .Option("--backward-input", &options.backward_input, "SLOTS",
+              "How long the backward of inputs takes (1)")
+      .Between(1, kMostSlots);
+  question
+      .Option("--backward-weight", &options.backward_weight, "SLOTS",
+              "How long the backward of weights takes (1)")
+      .Between(1, kMostSlots);
+  question.Flag("--json", &options.json, "Print one JSON document");
+  question
+      .Option("--print", &options.print, "FORM", "drawing, list or csv of the actions (drawing)")
       .OneOf({"drawing", "list", "csv"})
-      .Excludes(json);
+      .Excludes({"--json"});
+}
+
+}  // namespace
+
+Command ScheduleCommand() {
+  return MakeCommand<ScheduleOptions>("schedule", DescribeSchedule, DrawSchedule);
 }
 
 }  // namespace stepcast::cli

@@ -1,7 +1,6 @@
 #include <limits.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -16,7 +15,8 @@
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/cli/code_digest.h"
-#include "src/cli/command_options.h"
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
 #include "src/cli/foreign_scenario.h"
 #include "src/cli/option_parts.h"
 #include "src/cli/outcome.h"
@@ -34,11 +34,15 @@
 #include "src/report/table.h"
 #include "src/scenario/memory_document.h"
 #include "src/study/output_paths.h"
+#include "src/study/plan_goal.h"
 #include "src/study/plan_port.h"
 #include "src/study/plan_search.h"
 #include "src/study/run_facts.h"
+#include "src/study/sweep_run.h"
 
 namespace stepcast::cli {
+namespace {
+
 // The optional store of --store, and messages about it.
 class KeptResults {
  public:
@@ -105,27 +109,35 @@ void KeptResults::Drop() {
 
 // The question of a page: the scenario and its overrides.
 std::vector<std::pair<std::string, std::string>> AskedOf(const std::string& scenario,
-                                                         const std::vector<std::string>& set);
-
-std::vector<std::pair<std::string, std::string>> AskedOf(const std::string& scenario,
                                                          const std::vector<std::string>& set) {
   std::vector<std::pair<std::string, std::string>> asked{{"scenario", TitleOf(scenario)}};
   for (const std::string& text : set) asked.emplace_back("set", text);
   return asked;
 }
 
-namespace {
+struct PlanOptions : study::PlanQuestion {
+  ScenarioFiles files;
+  report::CommandWords command;  // forecasts the step, for proposals
+  bool port = false;             // ports the scenario's plan to the topology `to`
+  std::string to;
+  std::optional<std::int64_t> to_nodes;  // number of nodes there
+  std::string store;                     // a file that keeps bounds and forecasts; empty: none
+  bool json = false;
+  bool csv = false;
+  std::string report;                     // HTML page to write; empty: none
+  std::optional<double> fit_probability;  // of the best plan; below it the status is kMayNotFit
+};
 
 std::optional<Outcome> EmitBest(const PlanOptions& options, study::PlanSearch& search,
                                 const report::PlanReport& report, std::string& messages) {
-  if (options.emit.folder.empty()) return std::nullopt;
+  if (options.folder.empty()) return std::nullopt;
   if (report.best.empty()) {
     messages += "stepcast: no plan fits, so none is written\n";
     return std::nullopt;
   }
   const auto best = search.ScenarioOf(report.best.front().plan);
   if (!best) return WrongInput(best.error());
-  return EmitPlan(*best, options.scenario, options.emit, messages);
+  return EmitPlan(*best, options.scenario, {options.folder, options.force}, messages);
 }
 
 Outcome Report(const PlanOptions& options, study::PlanSearch& search,
@@ -174,7 +186,7 @@ Outcome Work(const PlanOptions& options, study::PlanSearch& search,
              planner::WorkerPool& pool) {
   OptionalOutput page;
   if (auto failed = page.Create(options.report)) return *failed;
-  if (auto fault = CheckEmit(options.emit)) return *std::move(fault);
+  if (auto fault = CheckEmit({options.folder, options.force})) return *std::move(fault);
   KeptResults kept;
   if (auto failed = kept.Open(
           options.store, [&] { return search.Facts(CodeDigest()); }, "bounds and forecasts")) {
@@ -199,20 +211,12 @@ Outcome Work(const PlanOptions& options, study::PlanSearch& search,
   return outcome;
 }
 
-}  // namespace
-
+// Status kAnswerIsNo if no plan fits and meets the deadline. Status kWrongInput only for mistakes
+// that every plan in the space would have, as with sweep. Under mpirun all ranks work, and rank 0
+// decides, keeps the store and prints (hardware_commands.h).
 Outcome Plan(const PlanOptions& options, const RunWork& run_work) {
   const Stopwatch stopwatch;
   study::PlanQuestion question = options;
-  constexpr int kMostNamed = 1000;
-  const std::string& why = options.why_not;
-  int named = 0;
-  const auto [end, error] = std::from_chars(why.data(), why.data() + why.size(), named);
-  if (error == std::errc() && end == why.data() + why.size() && named >= 1 && named <= kMostNamed) {
-    question.why = named;
-  } else {
-    question.why_layout = why;
-  }
   const auto port = std::make_shared<std::optional<study::PlanPort>>();
   if (options.port) {
     auto ported = study::PortPlan({options.scenario, options.set, options.to, options.to_nodes});
@@ -237,7 +241,15 @@ Outcome Plan(const PlanOptions& options, const RunWork& run_work) {
   });
 }
 
-namespace {
+struct SweepOptions : study::SweepQuestion {
+  ScenarioFiles files;
+  std::string store;  // a file that keeps results; empty: none
+  int threads = 0;    // per process; 0: one per usable core
+  bool json = false;
+  bool jsonl = false;
+  bool csv = false;
+  std::string report;  // HTML page to write; empty: none
+};
 
 std::string Text(const SweepOptions& options, const planner::SweepGrid& grid,
                  const planner::SweepResult& result, const forecast::TrainingTarget& training,
@@ -327,8 +339,9 @@ Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch&
   return outcome;
 }
 
-}  // namespace
-
+// Status kWrongInput only for mistakes that every combination has: an unreadable file, a mistake
+// that exists without --vary too, or an unknown key. Other illegal combinations are rows. Under
+// mpirun all ranks work, and rank 0 keeps the store and prints (hardware_commands.h).
 Outcome Sweep(const SweepOptions& options, const RunWork& run_work) {
   const Stopwatch stopwatch;
   const auto run = std::make_shared<study::SweepRun>(options);
@@ -347,202 +360,82 @@ Outcome Sweep(const SweepOptions& options, const RunWork& run_work) {
   });
 }
 
-namespace {
-
 constexpr int kMostThreads = 4096;
 
-constexpr const char* kSweepAbout =
-    "Forecasts every combination of the values given with --vary, on all cores. The first key\n"
-    "varies slowest. A combination that cannot exist is a row with the reason, one that does\n"
-    "not fit is a row with its figures.";
+void DescribeSweep(Question& question, SweepOptions& options) {
+  AddScenarioFiles(question, options.files, options.set);
+  question.Option("--vary", &options.vary, "KEY=VALUES",
+                  "A key and its values, as often as needed; at most 10^6 combinations");
+  question.Option("--store", &options.store, kFile,
+                  "Keep results in FILE as they come; the same command goes on from there");
+  question
+      .Option("--threads", &options.threads, "N", "How many threads forecast (one for each core)")
+      .Between(1, kMostThreads);
+  AddJsonAndCsv(question, options.json, options.csv);
+  question.Flag("--jsonl", &options.jsonl, "Print a JSON document for each row, a line each")
+      .Excludes({"--json", "--csv"});
+  options.training.Describe(question);
+  AddReport(question, options.report);
+}
 
-constexpr const char* kSweepFooter =
-    "VALUES are a list, and each of its members a value or a range:\n"
-    "  1 MiB,25 MiB         two values\n"
-    "  1..64 x2             1, 2, 4, ... 64: each the one before times 2\n"
-    "  5 MiB..100 MiB x2    5, 10, 20, 40 and 80 MiB\n"
-    "  1..9 +2              1, 3, 5, 7, 9: each the one before plus 2\n"
-    "  all                  every value of a key that has few: words, true and false\n"
-    "  null                 the key's default, as if the scenario did not have it\n"
-    "\n"
-    "A value that no combination could have, such as a misspelled word, ends the command before\n"
-    "it begins (exit status 2). Combinations that rules refuse are rows.\n"
-    "\n"
-    "With --store the results go into FILE as they come. After an interruption of any kind the\n"
-    "same command goes on from there, and prints what it would have printed without one. A store\n"
-    "that another program, other files or other options have made is refused; two processes "
-    "cannot\n"
-    "use one at the same time.\n"
-    "\n"
-    "Under mpirun, or srun with PMI, all ranks work; rank 0 hands out the combinations, keeps the\n"
-    "store and prints. A rank that dies ends all of them.\n"
-    "\n"
-    "Example:\n"
-    "  stepcast sweep scenarios/bucket-sweep/scenario.yaml \\\n"
-    "      --vary 'data_parallel.bucket_size=1 MiB..512 MiB x2'\n"
-    "  stepcast sweep scenarios/four-million-tokens/scenario.yaml \\\n"
-    "      --vary 'cluster.nodes=8..64 x2' --vary training.activation_checkpointing=all \\\n"
-    "      --report sweep.html\n"
-    "  stepcast sweep scenarios/four-million-tokens/scenario.yaml \\\n"
-    "      --vary 'cluster.nodes=8..64 x2' --tokens 15T --price '$2.5' --availability 0.9\n"
-    "  stepcast sweep llama3.1-8b --cluster dgx-h100 --nodes 2 --global-batch 64 \\\n"
-    "      --vary parallelism.data=4,8,16 --vary data_parallel.unit_blocks=1,2,4\n"
-    "  mpirun -n 16 stepcast sweep scenario.yaml --vary ... --store sweep.sqlite --jsonl\n"
-    "\n"
-    "Where combinations use several numbers of GPUs, the best of each stands in a table of its\n"
-    "own. --tokens, --deadline and --price say of each row how long the training takes and what\n"
-    "it costs.\n"
-    "\n"
-    "Exits 0 whenever it printed its table, whatever the rows say.\n"
-    "\n";
-
-constexpr const char* kPlanAbout =
-    "Searches the plans for a scenario's model, cluster and global batch: tensor, pipeline,\n"
-    "context, expert and data parallelism, schedules, virtual stages, micro-batches,\n"
-    "recomputation, ZeRO stages, and every setting of the frameworks that does something. What\n"
-    "cannot be best is left out by bounds that are proved; what is left is simulated. The answer\n"
-    "is the one that simulating all of them would give.";
-
-constexpr const char* kPlanFooter =
-    "Targets:\n"
-    "  step_time   the shortest step; where --vary gives steps unequal numbers of tokens, the\n"
-    "              least time for a token\n"
-    "  throughput  the most tokens per second and GPU\n"
-    "  gpus        the fewest GPUs that meet --deadline with --tokens\n"
-    "  cost        the least money for a token, at --price for a GPU hour\n"
-    "  memory      the lowest peak\n"
-    "\n"
-    "Prints the best plan of each framework and of what it divides, the best plans of all, the\n"
-    "Pareto front of step time, memory and GPUs, what 10 % more of each resource or the\n"
-    "neighbouring values of each setting would change, and the verdicts on the other plans.\n"
-    "docs/planning.md lists the values that are tried and proves the bounds.\n"
-    "\n"
-    "With --port the scenario's plan keeps every setting that the rules allow on the cluster of\n"
-    "--to. The answer says which settings had to change and why, forecasts the plan there and\n"
-    "here, and says what it loses against the best plan of the search.\n"
-    "\n"
-    "--only names what is divided beside the batch. --vary replaces the values of a setting, or "
-    "adds one (VALUES as for sweep); --fix keeps it "
-    "as\n"
-    "the scenario has it, or at its default. What a framework does not have is searched without,\n"
-    "and said on stderr. Without --framework all are tried but reference, whose "
-    "kernels\n"
-    "cost nothing to start, and nanotron.\n"
-    "\n"
-    "Of plans that tie only the first is ranked, with the settings that make no difference:\n"
-    "their steps take as long to within 0.05 %, and the others need no less memory "
-    "to\n"
-    "within 1 %.\n"
-    "\n"
-    "With --store bounds and forecasts go into FILE as they come. After an interruption of any "
-    "kind\n"
-    "the same command goes on from there; other goals, values and spaces use what is in it, too. "
-    "A\n"
-    "store that another program, other files or other --set options have made is refused. Under\n"
-    "mpirun, or srun with PMI, all ranks work; rank 0 decides, keeps the store and prints.\n"
-    "\n"
-    "The scenario's own plan is simulated first, and is the row 'yours' of every table. A "
-    "scenario\n"
-    "needs a model, a cluster, a sequence length and a global batch; the rest is assumed and "
-    "listed.\n"
-    "\n"
-    "Exits 3 when no plan fits and meets the deadline; those that come nearest are printed. "
-    "Ctrl-C\n"
-    "prints the best plan so far and exits 130.\n"
-    "\n"
-    "Example:\n"
-    "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml\n"
-    "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml --only data,tensor --target memory\n"
-    "  stepcast plan --port scenarios/llama3-8b-fsdp/scenario.yaml --to dgx-a100 --only data\n"
-    "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml --within 10s --why tensor=8\n"
-    "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml --target gpus --deadline '40 d' \\\n"
-    "      --tokens 1T --fix training.activation_checkpointing --why 10\n"
-    "\n";
+void DescribePlan(Question& question, PlanOptions& options) {
+  AddScenarioFiles(question, options.files, options.set);
+  options.DescribeGoal(question);
+  question
+      .Flag("--port", &options.port, "Carry SCENARIO's own plan over to the cluster of --to, too")
+      .Needs({"--to"});
+  question
+      .Option("--to", &options.to, "TOPOLOGY",
+              "With --port: the topology, a file or a name (stepcast list topologies)")
+      .Needs({"--port"});
+  question
+      .Option("--to-nodes", &options.to_nodes, "N",
+              "How many nodes it has there (as many as have no more GPUs than the plan)")
+      .Needs({"--port"});
+  options.DescribeAnswer(question);
+  question.Option("--store", &options.store, kFile,
+                  "Keep bounds and forecasts in FILE, and go on from those that are there");
+  question
+      .Option("--threads", &options.threads, "N",
+              "How many threads each process uses (one for each core)")
+      .Between(1, kMostThreads);
+  AddJsonAndCsv(question, options.json, options.csv);
+  AddReport(question, options.report);
+  AddFitProbability(question, options.fit_probability);
+  AddEmit(question, options.folder, options.force);
+}
 
 }  // namespace
 
-void AddSweep(Command app, ScenarioFiles& files, SweepOptions& options) {
-  Command sweep = app.Add("sweep", kSweepAbout, kSweepFooter);
-  AddScenarioFiles(sweep, files, options.set);
-  AddRepeated(sweep, "--vary", options.vary, "KEY=VALUES",
-              "A key and its values, as often as needed; at most 10^6 combinations");
-  AddOutput(sweep, "--store", options.store,
-            "Keep results in FILE as they come; the same command goes on from there");
-  AddCount(sweep, "--threads", options.threads, 1, kMostThreads,
-           "How many threads forecast (one for each core)");
-  Option json = AddJsonAndCsv(sweep, options.json, options.csv);
-  sweep.AddFlag("--jsonl", options.jsonl, "Print a JSON document for each row, a line each")
-      .Excludes(json)
-      .Excludes(sweep.At("--csv"));
-  AddTraining(sweep, options.training);
-  AddReport(sweep, options.report);
+Command SweepCommand(const RunWork& run_work) {
+  return MakeCommand<SweepOptions>("sweep", DescribeSweep, [run_work](SweepOptions& options) {
+    ProgressLine line;
+    if (ProgressLine::Possible()) {
+      options.progress = [&](std::int64_t done, std::int64_t known, std::int64_t rows) {
+        line.Show(done, known, rows);
+      };
+    }
+    // The keys of "KEY=VALUES".
+    for (const std::string& text : options.vary) {
+      options.files.varied.push_back(text.substr(0, text.find('=')));
+    }
+    options.command = CommandOn("sweep", options.files, options.set);
+    return RunOn(options.files, options.scenario, options.set,
+                 [&] { return Sweep(options, run_work); });
+  });
 }
 
-void AddPlan(Command app, ScenarioFiles& files, PlanOptions& plan) {
-  Command command = app.Add("plan", kPlanAbout, kPlanFooter);
-  AddScenarioFiles(command, files, plan.set);
-  command.AddOption("--target", plan.target, "What the best plan has (step_time)").Type("NAME");
-  command
-      .AddOption("--framework", plan.framework,
-                 "Frameworks to choose from (all, but reference and nanotron)")
-      .Type("NAME,...");
-  command
-      .AddOption("--only", plan.only,
-                 "What is divided, of data, tensor, pipeline, context, expert (all)")
-      .Type("KIND,...");
-  AddRepeated(command, "--vary", plan.vary, "KEY=VALUES",
-              "The values of a setting to choose from, as often as needed");
-  AddRepeated(command, "--fix", plan.fix, "KEY", "A setting that stays as the scenario has it");
-  command.AddFlag("--fewer-nodes", plan.fewer_nodes,
-                  "Try parts of a node, and powers of two of nodes (target gpus always does)");
-  AddTraining(command, plan.training);
-  command
-      .AddOption(
-          "--headroom", plan.headroom,
-          "Memory that must stay free on each device, beside what the plan needs (the error of "
-          "the forecast's memory, see docs/uncertainty.md): '4 GiB', '5%', 0")
-      .Type("SIZE|PERCENT");
-  Option port = command.AddFlag("--port", plan.port,
-                                "Carry SCENARIO's own plan over to the cluster of --to, too");
-  Option to = command
-                  .AddOption("--to", plan.to,
-                             "With --port: the topology, a file or a name (stepcast list "
-                             "topologies)")
-                  .Type("TOPOLOGY")
-                  .Needs(port);
-  port.Needs(to);
-  command
-      .AddOption("--to-nodes", plan.to_nodes,
-                 "How many nodes it has there (as many as have no more GPUs than the plan)")
-      .Type("N")
-      .Needs(port);
-  constexpr int kMostRows = 1000;
-  AddCount(command, "--best", plan.best, 1, kMostRows,
-           "How many plans to rank and prove (5; of more than 20,000 only the first is proved)");
-  command.AddFlag("--front", plan.front,
-                  "Find the Pareto front among more than 20,000 plans, too: most of the time");
-  command.AddFlag("--no-front", plan.no_front, "Leave out the Pareto front");
-  command
-      .AddOption("--why", plan.why_not,
-                 "Name so many runners-up, or say where a layout stands (tensor=8,pipeline=16), "
-                 "with the reason of each")
-      .Type("N|LAYOUT");
-  command
-      .AddOption("--within", plan.within,
-                 "End with what was found after TIME (10s), and say what is not proved")
-      .Type("TIME");
-  command.AddFlag("--sensitivity", plan.sensitivity,
-                  "Find what would change the best of more than 20,000 plans, too");
-  command.AddFlag("--no-sensitivity", plan.no_sensitivity,
-                  "Leave out what more of each resource or another setting would change");
-  AddOutput(command, "--store", plan.store,
-            "Keep bounds and forecasts in FILE, and go on from those that are there");
-  AddCount(command, "--threads", plan.threads, 1, kMostThreads,
-           "How many threads each process uses (one for each core)");
-  AddJsonAndCsv(command, plan.json, plan.csv);
-  AddReport(command, plan.report);
-  AddFitProbability(command, plan.fit_probability);
-  AddEmit(command, plan.emit);
+Command PlanCommand(const RunWork& run_work) {
+  return MakeCommand<PlanOptions>("plan", DescribePlan, [run_work](PlanOptions& options) {
+    options.files.for_search = true;
+    options.command = CommandOn("simulate", options.files, options.set);
+    return RunOn(options.files, options.scenario, options.set, [&] {
+      Diagnostics later;  // the search itself reports mistakes in the time
+      SearchProgressLine line(study::ReadWithin(options.within, later));
+      options.progress = [&](const planner::SearchProgress& progress) { line.Show(progress); };
+      return Plan(options, run_work);
+    });
+  });
 }
 
 }  // namespace stepcast::cli

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -9,7 +11,8 @@
 #include "src/base/files.h"
 #include "src/base/quantity.h"
 #include "src/cli/collective_words.h"
-#include "src/cli/command_options.h"
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
 #include "src/cli/foreign_scenario.h"
 #include "src/cli/option_parts.h"
 #include "src/cli/outcome.h"
@@ -27,14 +30,18 @@
 #include "src/program/program.h"
 #include "src/program/validator.h"
 #include "src/report/answers.h"
+#include "src/report/command_text.h"
 #include "src/report/dumps.h"
 #include "src/report/pages.h"
 #include "src/report/table.h"
 #include "src/report/trace.h"
 #include "src/scenario/load.h"
+#include "src/study/comparison.h"
 #include "src/study/fitting_settings.h"
 #include "src/study/guard.h"
 #include "src/study/measured_step.h"
+#include "src/study/stage_memory.h"
+#include "src/study/training_question.h"
 
 namespace stepcast::cli {
 namespace {
@@ -76,7 +83,24 @@ Outcome ShowProgram(const scenario::Scenario& scenario) {
 // Below an answer, after an empty line; nothing for nothing.
 std::string OnItsOwnLines(const std::string& text) { return text.empty() ? "" : "\n" + text; }
 
-}  // namespace
+struct SimulateOptions {
+  ScenarioFiles files;
+  std::string scenario;
+  std::vector<std::string> set;  // "KEY=VALUE"
+  report::CommandWords command;  // forecasts the step, for proposals
+  std::string network;           // "analytic", "flow", "message"; empty: from the scenario
+  bool json = false;
+  std::string trace;      // file to write; empty: none
+  int trace_steps = 1;    // number of steps in traces
+  std::string trace_dir;  // folder of traces for rank analyzers; empty: none
+  // Whether to draw the step below the forecast; neither: on a terminal.
+  bool timeline = false, no_timeline = false;
+  std::string report;    // HTML page to write; empty: none
+  bool program = false;  // print the step program instead of the forecast
+  EmitOptions emit;
+  study::TrainingQuestion training;
+  std::optional<double> fit_probability;  // below it the status is kMayNotFit
+};
 
 Outcome Simulate(const SimulateOptions& options) {
   const Stopwatch stopwatch;
@@ -99,7 +123,9 @@ Outcome Simulate(const SimulateOptions& options) {
   if (auto failed = page.Create(options.report)) return *failed;
 
   // Without outputs that show the run, its figures suffice.
-  const bool timeline = options.timeline && !options.json;
+  std::optional<bool> forced;
+  if (options.timeline || options.no_timeline) forced = options.timeline;
+  const auto timeline = options.json ? std::nullopt : StdoutStyle(forced);
   const bool shown =
       timeline || !options.trace.empty() || !options.trace_dir.empty() || !options.report.empty();
   std::optional<forecast::Run> run;
@@ -146,7 +172,7 @@ Outcome Simulate(const SimulateOptions& options) {
     outcome.output = report::Wrapped(report::SimulateText(*scenario, figures, training)) +
                      OnItsOwnLines(report::FittingText(fitting));
   }
-  if (timeline) outcome.output += "\n" + report::TimelineText(*run, *options.timeline);
+  if (timeline) outcome.output += "\n" + report::TimelineText(*run, *timeline);
   outcome.messages = Warnings(*scenario);
   const forecast::MemoryForecast& memory = forecast::LeastProbable(figures);
   AnswerFit(memory.verdict(), memory.fit_probability, options.fit_probability, outcome);
@@ -159,7 +185,12 @@ Outcome Simulate(const SimulateOptions& options) {
   return outcome;
 }
 
-namespace {
+struct CompareOptions : study::ComparisonQuestion {
+  ScenarioFiles files;               // the options that describe both plans
+  std::string memory;                // PyTorch's measurement of a job's memory, instead of B
+  std::vector<std::string> fail_if;  // guards (study/guard.h)
+  bool json = false;
+};
 
 Outcome CompareMemory(const CompareOptions& options) {
   const Stopwatch stopwatch;
@@ -194,8 +225,7 @@ Outcome CompareMemory(const CompareOptions& options) {
   return outcome;
 }
 
-}  // namespace
-
+// Compares two plans, or one plan's memory with a measurement.
 Outcome Compare(const CompareOptions& options) {
   if (!options.memory.empty()) return CompareMemory(options);
   const Stopwatch stopwatch;
@@ -224,6 +254,21 @@ Outcome Compare(const CompareOptions& options) {
   }
   return outcome;
 }
+
+struct CollectiveOptions {
+  std::string scenario;
+  std::vector<std::string> set;
+  std::string op = "all_reduce";
+  std::string from = "1 KiB";  // sizes double from here ...
+  std::string to = "8 GiB";    // ... to here
+  std::string group;           // of the plan; empty: use ranks and nodes
+  std::optional<int> ranks;    // default: all of the nodes
+  std::optional<int> nodes;    // default: all of the cluster
+  bool siblings = false;       // all sibling groups at the same time
+  std::string network;         // "analytic", "flow", "message"; empty: from the scenario
+  bool json = false;
+  bool csv = false;
+};
 
 Outcome Collective(const CollectiveOptions& options) {
   Diagnostics faults;
@@ -259,8 +304,6 @@ Outcome Collective(const CollectiveOptions& options) {
   return outcome;
 }
 
-namespace {
-
 // Whether --measured names a trace or a folder, and not a time.
 bool IsTrace(const std::string& measured) {
   std::error_code error;
@@ -282,16 +325,24 @@ std::optional<Time> ReadMeasured(const std::string& text, Diagnostics& faults) {
   return std::nullopt;
 }
 
-}  // namespace
+struct ExplainOptions {
+  ScenarioFiles files;
+  std::string scenario;
+  std::vector<std::string> set;
+  // "5.2 s", a trace, or a folder of traces; empty: nothing was measured.
+  std::string measured;
+  bool json = false;
+  std::optional<double> fit_probability;  // below it the status is kMayNotFit
+};
 
+// Why the step takes its time.
 Outcome Explain(const ExplainOptions& options) {
   const Stopwatch stopwatch;
   scenario::InputCache cache;
   auto scenario = scenario::Load(options.scenario, options.set, cache);
   Diagnostics faults;
   const bool traced = IsTrace(options.measured);
-  const std::optional<Time> time =
-      traced ? std::nullopt : ReadMeasured(options.measured, faults);
+  const std::optional<Time> time = traced ? std::nullopt : ReadMeasured(options.measured, faults);
   if (!scenario) faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
   if (!faults.empty()) return WrongInput(faults);
   const auto explanation = forecast::Explain(*scenario);
@@ -318,6 +369,15 @@ Outcome Explain(const ExplainOptions& options) {
   return outcome;
 }
 
+struct MemoryOptions : study::MemoryQuestion {
+  ScenarioFiles files;
+  report::CommandWords command;  // forecasts the step, for proposals
+  bool json = false;
+  std::optional<double> fit_probability;  // below it the status is kMayNotFit
+};
+
+// Status kAnswerIsNo if the scenario's own stage does not fit, or with `max_micro_batch` if no
+// micro-batch fits.
 Outcome Memory(const MemoryOptions& options) {
   const Stopwatch stopwatch;
   auto memory = study::MemoryOfStages(options);
@@ -337,270 +397,161 @@ Outcome Memory(const MemoryOptions& options) {
   return outcome;
 }
 
-namespace {
+namespace {}  // namespace
 
-constexpr const char* kSimulateAbout =
-    "Forecasts one training step: its time in the steady state, what computes and what waits in\n"
-    "it, every collective, and the memory of the fullest rank.";
+void DescribeSimulate(Question& question, SimulateOptions& options) {
+  AddScenarioFiles(question, options.files, options.set);
+  question.Flag("--json", &options.json, "Print one JSON document");
+  question.Option(
+      "--trace", &options.trace, kFile,
+      "Also write the timeline as Chrome trace JSON; compressed where FILE ends in .gz");
+  AddTraceFolder(question, options.trace_dir);
+  question
+      .Option("--trace-steps", &options.trace_steps, "N",
+              "How many steps traces hold, the last of them the one that is forecast (1)")
+      .Between(1, 60);
+  AddReport(question, options.report);
+  question
+      .Flag("--timeline", &options.timeline,
+            "Draw the step's streams below the forecast, as on a terminal")
+      .Excludes({"--json"});
+  question.Flag("--no-timeline", &options.no_timeline, "Do not draw them, on a terminal either")
+      .Excludes({"--timeline"});
+  AddNetwork(question, options.network,
+             "How closely collectives are followed: analytic, flow or message");
+  question
+      .Flag("--program", &options.program,
+            "Print the step program that a rank would submit, and whether it is free of races")
+      .Excludes({"--json", "--trace", "--trace-dir", "--report", "--timeline"});
+  options.training.Describe(question);
+  AddFitProbability(question, options.fit_probability);
+  AddEmit(question, options.emit.folder, options.emit.force);
+}
 
-constexpr const char* kSimulateFooter =
-    "Example:\n"
-    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml\n"
-    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --set training.micro_batch_size=1\n"
-    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --trace step.json\n"
-    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --report step.html\n"
-    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --network flow\n"
-    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --emit gpt2-plan\n"
-    "  stepcast simulate scenarios/llama3-8b-fsdp/scenario.yaml --tokens 15T --price '$2.5' \\\n"
-    "      --availability 0.9 --deadline '90 d'\n"
-    "\n"
-    "With --deadline it exits 3 when the training takes longer.\n"
-    "\n"
-    "--emit writes what others need to run the plan (docs/plans.md): plan.json, which every\n"
-    "command takes in the place of a scenario; DeepSpeed's JSON, a Python module for DDP or FSDP,\n"
-    "torchtitan's or Megatron-LM's arguments, whichever the framework is; launch.sh (torchrun) "
-    "and\n"
-    "job.sbatch (Slurm). All files appear together or none does.\n"
-    "\n"
-    "--network, or cluster.network in the scenario, says how collectives are followed:\n"
-    "  analytic  each by itself, in closed form, on one rank that stands for all\n"
-    "  flow      on every rank; collectives that meet on links share them\n"
-    "  message   on every rank, every message of every collective\n"
-    "All take the same times where nothing contends; the last two see spines that are too narrow\n"
-    "and groups that are in each other's way.\n"
-    "\n"
-    "Open a trace at https://ui.perfetto.dev: one track per stream, arrows where a stream waits\n"
-    "for another, counters of memory by category. --trace-dir writes it as rank-N.json of the "
-    "rank\n"
-    "that the timeline is of, which Holistic Trace Analysis reads.\n"
-    "\n"
-    "A report is one page for a browser: where the time goes, the timeline with zoom, memory over "
-    "the\n"
-    "step. On a terminal the step is also drawn below the forecast, without colours where NO_COLOR "
-    "is\n"
-    "set.\n"
-    "\n";
+void DescribeMemory(Question& question, MemoryOptions& options) {
+  AddScenarioFiles(question, options.files, options.set);
+  question.Flag("--json", &options.json, "Print one JSON document");
+  question.Flag("--max-micro-batch", &options.max_micro_batch,
+                "Also find the largest micro-batch that fits, at each stage");
+  AddFitProbability(question, options.fit_probability);
+}
 
-constexpr const char* kMemoryAbout =
-    "The memory of one rank at each ZeRO stage, by category: the textbook formula beside the\n"
-    "peak of the simulated step. A stage that the framework does not have shows the formula\n"
-    "alone and the reason.";
+void DescribeCompare(Question& question, CompareOptions& options) {
+  question
+      .Argument("A", &options.a,
+                "Scenario, plan.json, a model (its name, here or on the Hub, or its config.json), "
+                "a recipe, or another program's configuration")
+      .Required();
+  question.Argument("B", &options.b, "Another (the same)");
+  question.Option("--set", &options.set, "KEY=VALUE",
+                  "Override a key of both, as often as needed; null: the key's default");
+  question.Option("--set-a", &options.set_a, "KEY=VALUE", "Override a key of A");
+  question.Option("--set-b", &options.set_b, "KEY=VALUE", "Override a key of B");
+  question
+      .Option("--memory", &options.memory, "FILE",
+              "In the place of B: a snapshot, a memory_summary or a memory timeline of PyTorch, "
+              "beside the memory of A")
+      .Excludes({"B", "--set-a", "--set-b"});
+  question
+      .Option("--fail-if", &options.fail_if, "GUARD",
+              "Exit with 3 if a figure changes by more than this from A to B: 'step_time>+2%'")
+      .Excludes({"--memory"});
+  AddImport(question, options.files);
+  question.Flag("--json", &options.json, "Print one JSON document");
+  AddColumns(question);
+}
 
-constexpr const char* kMemoryFooter =
-    "--max-micro-batch finds the largest micro-batch of each stage, with the scenario's number of\n"
-    "micro-batches, what it leaves free, and what one sequence more would lack. It is exact: "
-    "larger\n"
-    "ones need more than there is.\n"
-    "\n"
-    "Exits 3 when the scenario does not fit; with --max-micro-batch, when not even one sequence\n"
-    "does at the scenario's stage.\n"
-    "\n"
-    "Example:\n"
-    "  stepcast memory scenarios/gpt2-ddp/scenario.yaml --max-micro-batch\n"
-    "  stepcast memory scenarios/zero-stages/scenario.yaml\n"
-    "\n";
+void DescribeExplain(Question& question, ExplainOptions& options) {
+  AddScenarioFiles(question, options.files, options.set);
+  question.Option("--measured", &options.measured, "TIME|TRACE",
+                  "A step's time, its trace, or a folder of traces: also show what explains it");
+  question.Flag("--json", &options.json, "Print one JSON document");
+  AddFitProbability(question, options.fit_probability);
+}
 
-constexpr const char* kCompareAbout =
-    "Puts two plans side by side: which settings differ, and where the difference in time and in\n"
-    "memory lies, by phase, by collective, by category.";
+void DescribeCollective(Question& question, CollectiveOptions& options) {
+  AddScenario(question, options.scenario, options.set);
+  question.Option("--op", &options.op, "NAME",
+                  fmt::format("Which collective: {} (all_reduce)", CollectiveNames()));
+  question.Option("--from", &options.from, "BYTES", "The first size (1 KiB)");
+  question.Option("--to", &options.to, "BYTES", "The last size (8 GiB)");
+  constexpr int kMost = 1'000'000;
+  question.Option("--ranks", &options.ranks, "N", "How many ranks take part (all of the nodes)")
+      .Between(1, kMost);
+  question.Option("--nodes", &options.nodes, "N", "On how many nodes (as few as possible)")
+      .Between(1, kMost);
+  question
+      .Option("--group", &options.group, "NAME",
+              "A group of the plan instead, that of rank 0: data, shard, replica")
+      .Excludes({"--ranks", "--nodes"});
+  question.Flag("--siblings", &options.siblings,
+                "All groups like it at the same time, which share cards and links");
+  AddNetwork(question, options.network,
+             "How closely it is followed: analytic, flow or message (as the scenario says)");
+  AddJsonAndCsv(question, options.json, options.csv);
+  AddColumns(question);
+}
 
-constexpr const char* kCompareFooter =
-    "A and B are scenarios, plan.json files that --emit wrote, models, recipes or configurations\n"
-    "of other programs. Options such as --nodes and --gpus describe both. Without B both are A:\n"
-    "then --set-a and --set-b make them differ. Differences are B less A, per cent are of A.\n"
-    "\n"
-    "With --memory it shows the peak that PyTorch measured beside the forecast of A: what\n"
-    "torch.cuda.memory._dump_snapshot() wrote (a pickle, of which nothing is executed), the text "
-    "of\n"
-    "torch.cuda.memory_summary(), or what torch.profiler's export_memory_timeline() wrote, which\n"
-    "alone tells categories.\n"
-    "\n"
-    "--fail-if guards a figure in continuous integration: FIGURE>+CHANGE or FIGURE<-CHANGE, in\n"
-    "per cent or in the figure's unit, from A to B. Figures are step_time, tokens_per_second,\n"
-    "memory (all that a device needs), peak and exposed_communication. docs/plans.md has a\n"
-    "workflow.\n"
-    "\n"
-    "Exits 3 if a guard fails, else 0, also if one of the two plans does not fit.\n"
-    "\n"
-    "Example:\n"
-    "  stepcast compare scenarios/gpt2-ddp/scenario.yaml --set-b training.micro_batch_size=8\n"
-    "  stepcast compare llama3.1-8b qwen3-8b --gpus '8 x h100-sxm'\n"
-    "  stepcast compare main.yaml new.yaml --fail-if 'step_time>+2%' --fail-if 'memory>+1GiB'\n"
-    "  stepcast compare my.yaml --memory snapshot.pickle\n"
-    "\n";
-
-constexpr const char* kExplainAbout =
-    "Explains the time of a step: the critical path, exposed communication and the link speed\n"
-    "that would hide it, the gain from each faster resource, and the memory at the peak.";
-
-constexpr const char* kExplainFooter =
-    "The critical path is a chain of operations that ends with the step. Each of them starts when\n"
-    "the one before ends, so the step becomes shorter only if an operation of the chain does. The\n"
-    "path stays on the rank that ends last. Time in which this rank waits for another rank, often\n"
-    "long in a pipeline, is shown as \"waiting for other ranks\". The part of an operation that\n"
-    "passes before it uses any bandwidth is bound by latency. A step at another speed is a new\n"
-    "simulation of all ranks.\n"
-    "\n"
-    "--measured tells whether a measured step is inside the range of the forecast. Then it tries\n"
-    "settings in which real runs often differ from a scenario: releases, kernels, recomputation,\n"
-    "buckets. Each is a forecast of its own, with the part of the difference that it explains.\n"
-    "The next table has resources, and the speed at which each of them explains the difference by\n"
-    "itself (docs/slower-than-forecast.md).\n"
-    "\n"
-    "--measured also takes a trace of PyTorch's profiler (.json, .json.gz), or a folder with one\n"
-    "trace for each rank. It then first divides the difference by cause: kernels by kind, exposed\n"
-    "communication by axis, launches, data loading, and with several ranks imbalance. The causes\n"
-    "and the printed remainder add up to the difference (docs/traces.md).\n"
-    "\n"
-    "Example:\n"
-    "  stepcast explain scenarios/llama3-8b-fsdp/scenario.yaml\n"
-    "  stepcast explain scenarios/llama3-8b-fsdp/scenario.yaml --measured '5.2 s'\n"
-    "  stepcast explain train.yaml --measured rank0.pt.trace.json.gz\n"
-    "  stepcast explain scenarios/gpt2-ddp/scenario.yaml --set cluster.nodes=4 \\\n"
-    "      --set parallelism.data=32\n"
-    "\n";
-
-constexpr const char* kCollectiveAbout =
-    "Forecasts one collective alone on the scenario's cluster over a range of sizes: the table "
-    "that\n"
-    "nccl-tests would print there, with the algorithm and where the figure comes from.";
-
-constexpr const char* kCollectiveFooter =
-    "Sizes double from first to last. Size and bandwidths are those of nccl-tests: size is the\n"
-    "buffer of a rank for all_reduce, broadcast, reduce and send_recv, and the parts of all ranks\n"
-    "together for the others, which are dealt out in whole units (a size of 0 is too small to "
-    "be);\n"
-    "algbw is size over time; busbw is algbw times 2 (N - 1) / N for all_reduce, times (N - 1) / "
-    "N\n"
-    "for those with parts, and algbw itself for the rest. Times are those of the collective "
-    "alone,\n"
-    "without any framework, or with --siblings beside those of all other groups like it: of the\n"
-    "plan's, or of those that the other GPUs form, as many of a node and on as many nodes. A "
-    "group\n"
-    "that shares a card with others then gets its part of it.\n"
-    "\n"
-    "Without --group, --ranks and --nodes all ranks of the cluster take part. With --ranks and\n"
-    "--nodes the first GPUs of the first nodes do, as many on each.\n"
-    "\n"
-    "--network flow and message put it on the cluster's links: cluster.slow_links and spines that\n"
-    "are too narrow then show.\n"
-    "\n"
-    "Example:\n"
-    "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --op all_gather --to 1GiB\n"
-    "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --ranks 8 --nodes 1 --csv\n"
-    "  stepcast collective scenarios/hybrid-sharding/scenario.yaml --ranks 16 --nodes 16 "
-    "--siblings\n"
-    "\n";
+// Runs `command` on one of two plans. `set` holds the overrides of this plan, `both` those of both;
+// options such as --nodes are added to `both`.
+Outcome RunOnPlan(ScenarioFiles files, std::string& plan, std::vector<std::string>& both,
+                  const std::vector<std::string>& set, const std::function<Outcome()>& command) {
+  files.files = {plan};
+  std::vector<std::string> all = both;
+  all.insert(all.end(), set.begin(), set.end());
+  const std::size_t own = all.size();
+  return RunOn(files, plan, all, [&] {
+    for (std::size_t i = own; i < all.size(); ++i) {
+      if (std::find(both.begin(), both.end(), all[i]) == both.end()) both.push_back(all[i]);
+    }
+    return command();
+  });
+}
 
 }  // namespace
 
-void AddSimulate(Command app, ScenarioFiles& files, SimulateOptions& options, bool& timeline_asked,
-                 bool& no_timeline) {
-  Command simulate = app.Add("simulate", kSimulateAbout, kSimulateFooter);
-  AddScenarioFiles(simulate, files, options.set);
-  Option json = simulate.AddFlag("--json", options.json, "Print one JSON document");
-  Option trace =
-      AddOutput(simulate, "--trace", options.trace,
-                "Also write the timeline as Chrome trace JSON; compressed where FILE ends in .gz");
-  Option traces = AddTraceFolder(simulate, options.trace_dir);
-  AddCount(simulate, "--trace-steps", options.trace_steps, 1, 60,
-           "How many steps traces hold, the last of them the one that is forecast (1)");
-  Option report = AddReport(simulate, options.report);
-  Option timeline = simulate
-                        .AddFlag("--timeline", timeline_asked,
-                                 "Draw the step's streams below the forecast, as on a terminal")
-                        .Excludes(json);
-  simulate.AddFlag("--no-timeline", no_timeline, "Do not draw them, on a terminal either")
-      .Excludes(timeline);
-  AddNetwork(simulate, options.network,
-             "How closely collectives are followed: analytic, flow or message");
-  simulate
-      .AddFlag("--program", options.program,
-               "Print the step program that a rank would submit, and whether it is free of races")
-      .Excludes(json)
-      .Excludes(trace)
-      .Excludes(traces)
-      .Excludes(report)
-      .Excludes(timeline);
-  AddTraining(simulate, options.training);
-  AddFitProbability(simulate, options.fit_probability);
-  AddEmit(simulate, options.emit);
+Command SimulateCommand() {
+  return MakeCommand<SimulateOptions>("simulate", DescribeSimulate, [](SimulateOptions& options) {
+    options.command = CommandOn("simulate", options.files, options.set);
+    const WorkNotice notice("simulating a step of " + Named(options.files));
+    return RunOn(options.files, options.scenario, options.set, [&] { return Simulate(options); });
+  });
 }
 
-void AddMemory(Command app, ScenarioFiles& files, MemoryOptions& options) {
-  Command memory = app.Add("memory", kMemoryAbout, kMemoryFooter);
-  AddScenarioFiles(memory, files, options.set);
-  memory.AddFlag("--json", options.json, "Print one JSON document");
-  memory.AddFlag("--max-micro-batch", options.max_micro_batch,
-                 "Also find the largest micro-batch that fits, at each stage");
-  AddFitProbability(memory, options.fit_probability);
+Command MemoryCommand() {
+  return MakeCommand<MemoryOptions>("memory", DescribeMemory, [](MemoryOptions& options) {
+    options.command = CommandOn("simulate", options.files, options.set);
+    const WorkNotice notice("simulating a step at each ZeRO stage of " + Named(options.files));
+    return RunOn(options.files, options.scenario, options.set, [&] { return Memory(options); });
+  });
 }
 
-void AddCompare(Command app, ScenarioFiles& files, CompareOptions& options) {
-  Command command = app.Add("compare", kCompareAbout, kCompareFooter);
-  command
-      .AddOption("A", options.a,
-                 "Scenario, plan.json, a model (its name, here or on the Hub, or its config.json), "
-                 "a recipe, or another program's configuration")
-      .Required();
-  Option other = command.AddOption("B", options.b, "Another (the same)");
-  AddRepeated(command, "--set", options.set, "KEY=VALUE",
-              "Override a key of both, as often as needed; null: the key's default");
-  Option set_a = AddRepeated(command, "--set-a", options.set_a, "KEY=VALUE", "Override a key of A");
-  Option set_b = AddRepeated(command, "--set-b", options.set_b, "KEY=VALUE", "Override a key of B");
-  command
-      .AddOption("--memory", options.memory,
-                 "In the place of B: a snapshot, a memory_summary or a memory timeline of PyTorch, "
-                 "beside the memory of A")
-      .Type("FILE")
-      .Excludes(other)
-      .Excludes(set_a)
-      .Excludes(set_b);
-  AddRepeated(command, "--fail-if", options.fail_if, "GUARD",
-              "Exit with 3 if a figure changes by more than this from A to B: 'step_time>+2%'")
-      .Excludes(command.At("--memory"));
-  AddImport(command, files);
-  command.AddFlag("--json", options.json, "Print one JSON document");
-  AddColumns(command);
+Command CompareCommand() {
+  return MakeCommand<CompareOptions>("compare", DescribeCompare, [](CompareOptions& options) {
+    const WorkNotice notice("simulating a step of two plans");
+    return RunOnPlan(options.files, options.a, options.set, options.set_a, [&] {
+      if (options.b.empty()) return Compare(options);
+      return RunOnPlan(options.files, options.b, options.set, options.set_b,
+                       [&] { return Compare(options); });
+    });
+  });
 }
 
-void AddExplain(Command app, ScenarioFiles& files, ExplainOptions& options) {
-  Command explain = app.Add("explain", kExplainAbout, kExplainFooter);
-  AddScenarioFiles(explain, files, options.set);
-  explain
-      .AddOption("--measured", options.measured,
-                 "A step's time, its trace, or a folder of traces: also show what explains it")
-      .Type("TIME|TRACE");
-  explain.AddFlag("--json", options.json, "Print one JSON document");
-  AddFitProbability(explain, options.fit_probability);
+Command ExplainCommand() {
+  return MakeCommand<ExplainOptions>("explain", DescribeExplain, [](ExplainOptions& options) {
+    const WorkNotice notice("simulating a step, and again with each resource faster, of " +
+                            Named(options.files));
+    return RunOn(options.files, options.scenario, options.set, [&] { return Explain(options); });
+  });
 }
 
-void AddCollective(Command app, CollectiveOptions& options) {
-  Command command = app.Add("collective", kCollectiveAbout, kCollectiveFooter);
-  AddScenario(command, options.scenario, options.set);
-  command
-      .AddOption("--op", options.op,
-                 fmt::format("Which collective: {} (all_reduce)", CollectiveNames()))
-      .Type("NAME");
-  command.AddOption("--from", options.from, "The first size (1 KiB)").Type("BYTES");
-  command.AddOption("--to", options.to, "The last size (8 GiB)").Type("BYTES");
-  constexpr int kMost = 1'000'000;
-  Option ranks = AddCount(command, "--ranks", options.ranks, 1, kMost,
-                          "How many ranks take part (all of the nodes)");
-  Option nodes = AddCount(command, "--nodes", options.nodes, 1, kMost,
-                          "On how many nodes (as few as possible)");
-  command
-      .AddOption("--group", options.group,
-                 "A group of the plan instead, that of rank 0: data, shard, replica")
-      .Type("NAME")
-      .Excludes(ranks)
-      .Excludes(nodes);
-  command.AddFlag("--siblings", options.siblings,
-                  "All groups like it at the same time, which share cards and links");
-  AddNetwork(command, options.network,
-             "How closely it is followed: analytic, flow or message (as the scenario says)");
-  AddJsonAndCsv(command, options.json, options.csv);
-  AddColumns(command);
+Command CollectiveCommand() {
+  return MakeCommand<CollectiveOptions>(
+      "collective", DescribeCollective, [](const CollectiveOptions& options) {
+        const WorkNotice notice("forecasting a collective at each size on the cluster of " +
+                                options.scenario);
+        return Collective(options);
+      });
 }
 
 }  // namespace stepcast::cli

@@ -14,7 +14,8 @@
 #include "src/base/files.h"
 #include "src/base/quantity.h"
 #include "src/cli/collective_words.h"
-#include "src/cli/command_options.h"
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
 #include "src/cli/option_parts.h"
 #include "src/cli/outputs.h"
 #include "src/formats/imported_topology.h"
@@ -34,8 +35,6 @@
 namespace stepcast::cli {
 namespace {
 
-// "dgx" for "dumps/dgx.xml".
-
 // The names in "mlx5_0,mlx5_3".
 std::vector<std::string> NamesIn(std::string_view list) {
   std::vector<std::string> names;
@@ -52,7 +51,15 @@ bool IsXml(std::string_view text, std::string_view path) {
   return first == std::string_view::npos ? path.ends_with(".xml") : text[first] == '<';
 }
 
-}  // namespace
+struct TopologyImportOptions {
+  std::string file;       // NCCL's XML, or output of nvidia-smi topo -m
+  std::string gpu;        // empty: from the file
+  std::string nic_speed;  // empty: from the file
+  std::string nics;       // names separated by commas, or "all"; empty: by rule
+  std::string nvlink;     // "assume" or "none", if the file lists none; empty: refuse
+  std::string name;       // empty: the file's name
+  std::string output;     // empty: stdout
+};
 
 Outcome TopologyImport(const TopologyImportOptions& options) {
   Diagnostics faults;
@@ -102,8 +109,6 @@ Outcome TopologyImport(const TopologyImportOptions& options) {
   return outcome;
 }
 
-namespace {
-
 // Two nodes show how a fabric connects them.
 std::optional<std::int64_t> DefaultNodes(const scenario::Topology& topology) {
   const auto* nodes = std::get_if<scenario::NodeDescription>(&topology.description);
@@ -111,7 +116,15 @@ std::optional<std::int64_t> DefaultNodes(const scenario::Topology& topology) {
   return nodes->fabric.has_value() ? 2 : 1;
 }
 
-}  // namespace
+struct TopologyShowOptions {
+  std::string file;                   // topologies/*.yaml
+  std::optional<std::int64_t> nodes;  // default: two with a fabric, otherwise one
+  bool dot = false;                   // Graphviz instead of text
+  bool json = false;                  // one JSON document instead of text
+  bool links = false;                 // the load of a collective on each link
+  std::string op = "all_reduce";      // the collective
+  std::string size = "1 GiB";         // and its size
+};
 
 Outcome TopologyShow(const TopologyShowOptions& options) {
   const std::optional<std::string> path =
@@ -161,8 +174,6 @@ Outcome TopologyShow(const TopologyShowOptions& options) {
   return outcome;
 }
 
-namespace {
-
 // "rank0" for "traces/rank0.pt.trace.json.gz".
 std::string NameOfTrace(std::string_view path) {
   path = path.substr(path.rfind('/') + 1);
@@ -183,7 +194,13 @@ Result<std::vector<std::int64_t>> SizesOf(const std::string& model) {
   return sizes;
 }
 
-}  // namespace
+struct ModelImportOptions {
+  std::string kineto;                // a trace of torch.profiler
+  std::optional<std::int64_t> step;  // nothing: the step of median duration
+  std::string model;                 // the traced model; empty: the trace has shapes
+  std::string name;                  // empty: the file's name
+  std::string output;                // empty: stdout
+};
 
 Outcome ModelImport(const ModelImportOptions& options) {
   Diagnostics faults;
@@ -203,122 +220,67 @@ Outcome ModelImport(const ModelImportOptions& options) {
   return outcome;
 }
 
-namespace {
-
-constexpr const char* kModelAbout = "Writes model files from what other tools measured.";
-
-constexpr const char* kModelImportAbout =
-    "Writes a model file, a list of layers with their times, from one traced training step of one\n"
-    "rank: what torch.profiler's export_chrome_trace wrote, plain or compressed.";
-
-constexpr const char* kModelImportFooter =
-    "Layers, the sizes of their gradients and the order in which these become ready come from\n"
-    "autograd's events; times are those of the slower of host and device, without communication,\n"
-    "which a forecast adds: for other numbers of ranks, bucket sizes and networks. The traced\n"
-    "collectives are listed in the file.\n"
-    "\n"
-    "Trace with CPU and CUDA activities, record_shapes=True, a schedule and step(); see\n"
-    "docs/formats/other-tools.md. The import uses the step with the median duration. Without\n"
-    "step(), a step ends with Optimizer.step, or the whole trace is one step. Without shapes,\n"
-    "--model names the model, which has the sizes.\n"
-    "\n"
-    "Example:\n"
-    "  stepcast model import --kineto rank0.json.gz --output my-model.yaml\n"
-    "  stepcast simulate scenario.yaml --set model=my-model.yaml --set cluster.nodes=16\n"
-    "\n";
-
-constexpr const char* kTopologyAbout =
-    "Shows what a topology file describes, or writes one from what other tools say of a machine.";
-
-constexpr const char* kTopologyShowAbout =
-    "Draws a topology: the devices of a node, the fabric, and every kind of link with its latency\n"
-    "and its bandwidth in one direction.";
-
-constexpr const char* kTopologyShowFooter =
-    "Example:\n"
-    "  stepcast topology show topologies/dgx-h100.yaml\n"
-    "  stepcast topology show topologies/dgx-h100.yaml --nodes 4 --dot | dot -Tsvg > h100.svg\n"
-    "  stepcast topology show topologies/dgx-h100.yaml --nodes 64 --links --op all_gather\n"
-    "\n";
-
-constexpr const char* kTopologyImportAbout =
-    "Writes a topology file from what NCCL or nvidia-smi says of a machine: the XML that a job "
-    "with\n"
-    "NCCL_TOPO_DUMP_FILE=node.xml writes, or what `nvidia-smi topo -m` prints.";
-
-constexpr const char* kTopologyImportFooter =
-    "NCCL's XML is the better one: it has NVLinks one by one, the speed of PCIe and of NICs, and\n"
-    "mostly the GPU type. nvidia-smi tells which devices are near each other and no speeds, so it\n"
-    "needs --gpu, and --nic-speed where there are NICs. Neither tells latencies or what joins\n"
-    "nodes; every such figure that is not from the input is named on stderr and in the file, to "
-    "be\n"
-    "corrected there.\n"
-    "\n"
-    "Example:\n"
-    "  stepcast topology import node.xml --output my-node.yaml\n"
-    "  nvidia-smi topo -m > matrix.txt\n"
-    "  stepcast topology import matrix.txt --gpu h100-sxm --nic-speed 400Gbps > my-node.yaml\n"
-    "\n";
-
-void AddTopologyImport(Command topology, TopologyImportOptions& options) {
-  Command import = topology.Add("import", kTopologyImportAbout, kTopologyImportFooter);
-  import.AddOption("FILE", options.file, "NCCL's XML, or what nvidia-smi topo -m printed")
+void DescribeTopologyImport(Question& question, TopologyImportOptions& options) {
+  question.Argument("FILE", &options.file, "NCCL's XML, or what nvidia-smi topo -m printed")
       .Required();
-  import.AddOption("--gpu", options.gpu, "The GPU type, topologies/gpus/NAME.yaml (as FILE tells)")
-      .Type("NAME");
-  import
-      .AddOption("--nic-speed", options.nic_speed,
-                 "Of each NIC's port, where FILE does not tell, such as 400Gbps")
-      .Type("RATE");
-  import
-      .AddOption("--nics", options.nics,
-                 "NICs that join nodes, with commas between them, or all (those that share a PCIe "
-                 "switch with a GPU, of NCCL's XML the fastest)")
-      .Type("NAMES");
-  import
-      .AddOption("--nvlink", options.nvlink,
-                 "Where NCCL's XML lists no NVLinks: assume those of a usual server, or none "
-                 "(refuse)")
+  question.Option("--gpu", &options.gpu, "NAME",
+                  "The GPU type, topologies/gpus/NAME.yaml (as FILE tells)");
+  question.Option("--nic-speed", &options.nic_speed, "RATE",
+                  "Of each NIC's port, where FILE does not tell, such as 400Gbps");
+  question.Option("--nics", &options.nics, "NAMES",
+                  "NICs that join nodes, with commas between them, or all (those that share a PCIe "
+                  "switch with a GPU, of NCCL's XML the fastest)");
+  question
+      .Option("--nvlink", &options.nvlink, "TEXT",
+              "Where NCCL's XML lists no NVLinks: assume those of a usual server, or none "
+              "(refuse)")
       .OneOf({"assume", "none"});
-  import.AddOption("--name", options.name, "Name of the topology (that of FILE)").Type("TEXT");
-  AddOutput(import, options.output);
+  question.Option("--name", &options.name, "TEXT", "Name of the topology (that of FILE)");
+  AddOutput(question, options.output);
+}
+
+void DescribeModelImport(Question& question, ModelImportOptions& options) {
+  question
+      .Option("--kineto", &options.kineto, "TRACE", "The trace: Chrome trace JSON, or that as .gz")
+      .Required();
+  question
+      .Option("--step", &options.step, "N", "The step ProfilerStep#N (the one of median duration)")
+      .NotNegative();
+  question.Option(
+      "--model", &options.model, "MODEL",
+      "The model that was traced, whose sizes are taken where shapes were not recorded");
+  question.Option("--name", &options.name, "TEXT", "Name of the model (that of FILE)");
+  AddOutput(question, options.output);
+}
+
+void DescribeTopologyShow(Question& question, TopologyShowOptions& options) {
+  question.Argument("FILE", &options.file, "Topology file (YAML; docs/formats.md)").Required();
+  question.Option("--nodes", &options.nodes, "N", "How many nodes to draw");
+  question.Flag("--dot", &options.dot, "Print Graphviz instead of text");
+  question.Flag("--json", &options.json, "Print one JSON document instead of text")
+      .Excludes({"--dot"});
+  AddColumns(question);
+  question
+      .Flag("--links", &options.links, "Print what a collective over all ranks puts on each link")
+      .Excludes({"--dot"});
+  question.Option("--op", &options.op, "NAME", "That collective (all_reduce)").Needs({"--links"});
+  question.Option("--size", &options.size, "BYTES", "Its size, as nccl-tests counts it (1 GiB)")
+      .Needs({"--links"});
 }
 
 }  // namespace
 
-void AddModel(Command app, ModelImportOptions& options) {
-  Command model = app.AddGroup("model", kModelAbout, kModelImportFooter);
-  Command import = model.Add("import", kModelImportAbout, kModelImportFooter);
-  import.AddOption("--kineto", options.kineto, "The trace: Chrome trace JSON, or that as .gz")
-      .Type("TRACE")
-      .Required();
-  import.AddOption("--step", options.step, "The step ProfilerStep#N (the one of median duration)")
-      .Type("N")
-      .NotNegative();
-  import
-      .AddOption("--model", options.model,
-                 "The model that was traced, whose sizes are taken where shapes were not recorded")
-      .Type("MODEL");
-  import.AddOption("--name", options.name, "Name of the model (that of FILE)").Type("TEXT");
-  AddOutput(import, options.output);
+Command ModelImportCommand() {
+  return MakeCommand<ModelImportOptions>("model import", DescribeModelImport, ModelImport);
 }
 
-void AddTopology(Command app, TopologyShowOptions& options, TopologyImportOptions& import_options) {
-  Command topology = app.AddGroup("topology", kTopologyAbout, kTopologyShowFooter);
-  Command show = topology.Add("show", kTopologyShowAbout, kTopologyShowFooter);
-  show.AddOption("FILE", options.file, "Topology file (YAML; docs/formats.md)").Required();
-  show.AddOption("--nodes", options.nodes, "How many nodes to draw").Type("N");
-  Option dot = show.AddFlag("--dot", options.dot, "Print Graphviz instead of text");
-  show.AddFlag("--json", options.json, "Print one JSON document instead of text").Excludes(dot);
-  AddColumns(show);
-  Option links = show.AddFlag("--links", options.links,
-                              "Print what a collective over all ranks puts on each link")
-                     .Excludes(dot);
-  show.AddOption("--op", options.op, "That collective (all_reduce)").Type("NAME").Needs(links);
-  show.AddOption("--size", options.size, "Its size, as nccl-tests counts it (1 GiB)")
-      .Type("BYTES")
-      .Needs(links);
-  AddTopologyImport(topology, import_options);
+Command TopologyShowCommand() {
+  return MakeCommand<TopologyShowOptions>("topology show", DescribeTopologyShow, TopologyShow);
+}
+
+Command TopologyImportCommand() {
+  return MakeCommand<TopologyImportOptions>("topology import", DescribeTopologyImport,
+                                            TopologyImport);
 }
 
 }  // namespace stepcast::cli

@@ -1,8 +1,10 @@
-#include "src/study/plan_question.h"
+#include "src/study/plan_goal.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
@@ -138,10 +140,14 @@ std::optional<double> ReadWithin(const std::string& text, Diagnostics& faults) {
   return seconds;
 }
 
-std::vector<std::pair<const planner::LayoutKey*, std::string>> ReadLayout(const std::string& text,
-                                                                          Diagnostics& faults) {
-  std::vector<std::pair<const planner::LayoutKey*, std::string>> layout;
-  if (text.empty()) return layout;
+Why ReadWhy(const std::string& text, Diagnostics& faults) {
+  Why why;
+  constexpr int kMostNamed = 1000;
+  const char* const last = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), last, why.runners_up);
+  const bool number = error == std::errc() && stop == last;
+  if (text.empty() || (number && why.runners_up >= 0 && why.runners_up <= kMostNamed)) return why;
+  why = {.layout_text = text, .layout = {}};
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string word = text.substr(begin, end - begin);
@@ -153,14 +159,14 @@ std::vector<std::pair<const planner::LayoutKey*, std::string>> ReadLayout(const 
     const std::string value = equals < word.size() ? word.substr(equals + 1) : "";
     planner::Layout probe;
     if (row != nullptr && !value.empty() && row->take(probe, value)) {
-      layout.emplace_back(row, value);
+      why.layout.emplace_back(row, value);
       continue;
     }
     faults.push_back(WrongOption(
         "--why", text, fmt::format("this is not a number of plans or a layout: {}", Quoted(word)),
         "write for example --why 5, or --why tensor=8,pipeline=16"));
   }
-  return layout;
+  return why;
 }
 
 }  // namespace stepcast::study
