@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -35,18 +34,15 @@ struct SentBucket {
   Range widened;  // offloaded: what it owns, in FP32
 };
 
-class DeepSpeed final : public ShardingStrategy {
+class DeepSpeed final : public FrameworkStrategy {
  public:
   explicit DeepSpeed(TrainingStep& step)
-      : step_(step),
-        builder_(step.builder()),
-        plan_(step.plan()),
+      : FrameworkStrategy(step),
         settings_(plan_.data_parallel.deepspeed),
         stage_(plan_.data_parallel.zero_stage),
         overlap_(stage_ >= 1 && plan_.data_parallel.overlap),
         type_(plan_.training.parameter_dtype),
         offload_(step),
-        operations_(builder_),
         gradients_(step, operations_, type_),
         chunks_(step, operations_),
         tied_(step),
@@ -66,8 +62,7 @@ class DeepSpeed final : public ShardingStrategy {
       updates_.push_back(update_->AddGroup(DeepSpeedPartitions::PrefixOf(g), flat.part(),
                                            flat.part() - flat.elements() / flat.ranks));
     }
-    for (std::size_t t = 0; t < step_.model().tensors.size(); ++t) {
-      const int tensor = static_cast<int>(t);
+    for (const int tensor : AllTensors()) {
       AddParameterState(step_, Parameter(tensor).place, step_.first_element(tensor),
                         Elements(tensor));
     }
@@ -80,17 +75,6 @@ class DeepSpeed final : public ShardingStrategy {
     bucket_ready_ = builder_.AddEvent("bucket ready");
     bucket_reduced_ = builder_.AddEvent("bucket reduced");
     AddBuckets();
-  }
-
-  void BeforeForward(int) override {}
-  void AfterForward(int) override {}
-  void BeforeBackward(int) override {}
-  void AfterBackward(int) override {}
-
-  void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
-    for (const int tensor : step_.model().layers[layer].tensors) {
-      uses.push_back(Reads(Parameter(tensor)));
-    }
   }
 
   void WriteGradient(int /*layer*/, int tensor) override {
@@ -162,9 +146,7 @@ class DeepSpeed final : public ShardingStrategy {
     }
     std::vector<BufferUse> sources;
     if (stage_ == 0) {
-      for (std::size_t t = 0; t < step_.model().tensors.size(); ++t) {
-        sources.push_back(Reads(gradients_.range(static_cast<int>(t))));
-      }
+      for (const int tensor : AllTensors()) sources.push_back(Reads(gradients_.range(tensor)));
     } else {
       sources.push_back(Reads(kept_));
     }
@@ -237,8 +219,7 @@ class DeepSpeed final : public ShardingStrategy {
 
   // Number of data-parallel ranks, by which all gradients are divided, those of experts too.
   std::int64_t Ranks() const { return partitions_.ranks(ParameterGroup::kDense); }
-  std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
-  Range Parameter(int tensor) const { return partitions_.Parameter(tensor); }
+  Range Parameter(int tensor) const override { return partitions_.Parameter(tensor); }
   // Whether gradients are reduced as they become ready; if not, they are reduced after backward.
   bool ReducesInHooks() const { return stage_ == 2 || overlap_; }
   // Whether this micro-batch reduces gradients.
@@ -269,7 +250,7 @@ class DeepSpeed final : public ShardingStrategy {
     const auto& tensors = step_.model().tensors;
     reduce_order_ = ReducesInHooks()
                         ? GradientReadyOrder(step_.model(), step_.works(), step_.work_of_layers())
-                        : RegistrationOrder();
+                        : AllTensors();
     for (std::size_t i = 0; i < (overlap_ ? 2 : 1); ++i) {
       bucket_buffers_.push_back(
           operations_.AddRange({.first = builder_.AddNumbered("gradient bucket ", i)},
@@ -296,12 +277,6 @@ class DeepSpeed final : public ShardingStrategy {
     slot_.assign(tensors.size(), 0);
     slot_in_share_.assign(tensors.size(), 0);
     for (const DeepSpeedBucket& bucket : buckets_) AddSentBucket(bucket);
-  }
-
-  std::vector<int> RegistrationOrder() const {
-    std::vector<int> order(step_.model().tensors.size());
-    std::iota(order.begin(), order.end(), 0);
-    return order;
   }
 
   void AddSentBucket(const DeepSpeedBucket& bucket) {
@@ -563,9 +538,6 @@ class DeepSpeed final : public ShardingStrategy {
     if (overlap_) builder_.WaitForStream(reduction_, step_.compute(), bucket_ready_);
   }
 
-  TrainingStep& step_;
-  ProgramBuilder& builder_;
-  const plan::Plan& plan_;
   const plan::DeepSpeed& settings_;
   const int stage_;
   const bool overlap_;
@@ -579,7 +551,6 @@ class DeepSpeed final : public ShardingStrategy {
   HostOffload offload_;
   Range transit_;  // where gradients come back from the host
 
-  Operations operations_;
   LocalGradients gradients_;
   ChunkedReduction chunks_;  // stage 0
   TiedGradients tied_;
@@ -604,9 +575,7 @@ class DeepSpeed final : public ShardingStrategy {
 }  // namespace
 
 program::Program LowerDeepSpeed(const scenario::Scenario& scenario, const LowerOptions& options) {
-  TrainingStep step(scenario, options);
-  DeepSpeed strategy(step);
-  return step.Write(strategy);
+  return LowerWith<DeepSpeed>(scenario, options);
 }
 
 }  // namespace stepcast::lowering

@@ -50,18 +50,15 @@ namespace {
 using program::BufferUse;
 using program::Category;
 
-class Stage3 final : public ShardingStrategy {
+class Stage3 final : public FrameworkStrategy {
  public:
   explicit Stage3(TrainingStep& step)
-      : step_(step),
-        builder_(step.builder()),
-        settings_(step.plan().data_parallel.deepspeed),
-        overlap_(step.plan().data_parallel.overlap),
-        groups_(ProcessGroupsOf(step.plan(), step.rank())),
+      : FrameworkStrategy(step),
+        overlap_(plan_.data_parallel.overlap),
+        groups_(ProcessGroupsOf(plan_, step.rank())),
         parts_(step.model(), groups_.data.size(), groups_.rank),
-        type_(step.plan().training.parameter_dtype),
-        kept_in_(step.plan().training.gradient_dtype),
-        operations_(builder_),
+        type_(plan_.training.parameter_dtype),
+        kept_in_(plan_.training.gradient_dtype),
         offload_(step),
         parameters_(step, operations_, offload_, groups_, parts_),
         gradients_(step, operations_, offload_, groups_, parts_) {}
@@ -92,10 +89,6 @@ class Stage3 final : public ShardingStrategy {
   }
 
   void BeginForward() override { parameters_.BeginMicroBatch(); }
-  void BeforeForward(int) override {}
-  void AfterForward(int) override {}
-  void BeforeBackward(int) override {}
-  void AfterBackward(int) override {}
 
   void AppendParameterReads(int, std::vector<BufferUse>&) override {}
 
@@ -213,7 +206,7 @@ class Stage3 final : public ShardingStrategy {
       open.tensors.push_back(static_cast<int>(t));
       elements += tensor.shard.length();
       padding += tensor.shard.PaddingOfShard(1);
-      if (elements >= settings_.sub_group_size) close();
+      if (elements >= plan_.data_parallel.deepspeed.sub_group_size) close();
     }
     close();
   }
@@ -278,16 +271,12 @@ class Stage3 final : public ShardingStrategy {
     }
   }
 
-  TrainingStep& step_;
-  ProgramBuilder& builder_;
-  const plan::DeepSpeed& settings_;
   const bool overlap_;
   const ProcessGroups groups_;
   const PartitionedTensors parts_;
   const DataType type_, kept_in_;
   StreamId gather_stream_ = 0, reduce_stream_ = 0;
   Index updated_ = program::kNone;  // event
-  Operations operations_;
   HostOffload offload_;
   PartitionedParameters parameters_;
   PartitionedGradients gradients_;
@@ -300,9 +289,7 @@ class Stage3 final : public ShardingStrategy {
 
 program::Program LowerDeepSpeedStage3(const scenario::Scenario& scenario,
                                       const LowerOptions& options) {
-  TrainingStep step(scenario, options);
-  Stage3 strategy(step);
-  return step.Write(strategy);
+  return LowerWith<Stage3>(scenario, options);
 }
 
 }  // namespace stepcast::lowering

@@ -26,18 +26,15 @@ namespace {
 using program::BufferUse;
 using program::kNone;
 
-class Fsdp2 final : public ShardingStrategy {
+class Fsdp2 final : public FrameworkStrategy {
  public:
   explicit Fsdp2(TrainingStep& step)
-      : step_(step),
-        builder_(step.builder()),
-        plan_(step.plan()),
+      : FrameworkStrategy(step),
         groups_{ProcessGroupsOf(plan_, step.rank(), model::ParameterGroup::kDense),
                 ProcessGroupsOf(plan_, step.rank(), model::ParameterGroup::kExperts)},
         has_experts_apart_(plan::HasExpertGroup(plan_)),
         wrapping_(WrappedUnitsOf(step.model(), plan_.data_parallel, step.stage().ChunkBegins())),
         compute_type_(plan::ComputeType(plan_.training.precision)),
-        operations_(builder_),
         gradients_(step, operations_, compute_type_),
         clipping_(step),
         offload_(step) {}
@@ -592,9 +589,6 @@ class Fsdp2 final : public ShardingStrategy {
     in_flight_ = nullptr;
   }
 
-  TrainingStep& step_;
-  ProgramBuilder& builder_;
-  const plan::Plan& plan_;
   const std::array<ProcessGroups, 2> groups_;  // by model::ParameterGroup
   const bool has_experts_apart_;
   const Units wrapping_;
@@ -609,7 +603,6 @@ class Fsdp2 final : public ShardingStrategy {
   Index compute_issued_ = kNone, copy_in_done_ = kNone, gradients_copied_ = kNone;
   Index updated_ = kNone;
   std::vector<ShardedUnit> units_;  // as wrapping_.units, and behind them those of experts
-  Operations operations_;
   LocalGradients gradients_;
   GradientClipping clipping_;
   HostOffload offload_;
@@ -632,9 +625,7 @@ class Fsdp2 final : public ShardingStrategy {
 }  // namespace
 
 program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptions& options) {
-  TrainingStep step(scenario, options);
-  Fsdp2 strategy(step);
-  return step.Write(strategy);
+  return LowerWith<Fsdp2>(scenario, options);
 }
 
 }  // namespace stepcast::lowering

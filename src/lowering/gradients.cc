@@ -103,6 +103,16 @@ bool GradientBuckets::Fill(int tensor) {
   return true;
 }
 
+void GradientBuckets::Zero() {
+  Bytes written;
+  for (const GradientBucket& bucket : buckets_) {
+    operations_.Writes(bucket.gradients);
+    written += bucket.gradients.size();
+  }
+  operations_.Traffic(Bytes(), written);
+  operations_.Run(step_.compute(), "zero_gradients");
+}
+
 void GradientBuckets::Reduce(std::size_t index, bool average) {
   const GradientBucket& bucket = buckets_[index];
   const Channel& channel = channels_[bucket.channel];

@@ -23,22 +23,25 @@ void AddOptimizerState(TrainingStep& step, const Elements& states, std::int64_t 
   }
 }
 
-Bytes OptimizerStateBytes(const TrainingStep& step, std::span<const UpdatedTensor> tensors) {
+Range AddOptimizerStates(const TrainingStep& step, Operations& operations,
+                         const program::NameParts& name, const StateExtent& extent,
+                         std::span<const UpdatedTensor> tensors) {
+  const plan::Training& training = step.plan().training;
+  if (plan::HasEqualMoments(training.optimizer)) {
+    const plan::OptimizerArrays arrays = plan::OptimizerArraysOf(training);
+    return operations.AddShard(name, extent.elements * arrays.count, arrays.type,
+                               program::Category::kOptimizer, extent.exact * arrays.count,
+                               extent.ranks);
+  }
+  constexpr DataType kByte = DataType::kFp8;
+  static_assert(SizeOf(kByte) == 1);
   Bytes bytes;
   for (const UpdatedTensor& updated : tensors) {
     bytes += plan::OptimizerStateBytes(
         step.plan(),
         plan::OptimizerTensorOf(step.plan(), step.model(), updated.tensor, updated.elements));
   }
-  return bytes;
-}
-
-Range AddOptimizerStates(const TrainingStep& step, Operations& operations,
-                         const program::NameParts& name, std::span<const UpdatedTensor> tensors) {
-  constexpr DataType kByte = DataType::kFp8;
-  static_assert(SizeOf(kByte) == 1);
-  return operations.AddRange(name, OptimizerStateBytes(step, tensors).count(), kByte,
-                             program::Category::kOptimizer);
+  return operations.AddRange(name, bytes.count(), kByte, program::Category::kOptimizer);
 }
 
 }  // namespace stepcast::lowering

@@ -48,12 +48,10 @@ struct BucketParameters {
   Index gathered = kNone;  // event
 };
 
-class Reference final : public ShardingStrategy {
+class Reference final : public FrameworkStrategy {
  public:
   explicit Reference(TrainingStep& step)
-      : step_(step),
-        builder_(step.builder()),
-        plan_(step.plan()),
+      : FrameworkStrategy(step),
         data_parallel_(plan_.data_parallel),
         groups_(ProcessGroupsOf(plan_, step.rank())),
         stage_(groups_.shard.size() == 1 ? 0 : data_parallel_.zero_stage),
@@ -62,7 +60,6 @@ class Reference final : public ShardingStrategy {
         reduces_in_place_(!keeps_full_gradients_ && !data_parallel_.overlap &&
                           plan_.training.gradient_accumulation == 1),
         written_type_(plan::WrittenGradientType(plan_.training)),
-        operations_(builder_),
         units_(step, operations_, groups_, pieces_),
         clipping_(step),
         tied_(step) {}
@@ -662,9 +659,6 @@ class Reference final : public ShardingStrategy {
     std::vector<Index> kernels;
   };
 
-  TrainingStep& step_;
-  ProgramBuilder& builder_;
-  const plan::Plan& plan_;
   const plan::DataParallel& data_parallel_;
   const ProcessGroups groups_;
   const int stage_;  // 0 where the shard group is one rank: there is nothing to shard
@@ -675,7 +669,6 @@ class Reference final : public ShardingStrategy {
   // Separate buffers for shards would make these stages need more memory than stage 1.
   const bool reduces_in_place_;
   const DataType written_type_;  // of what backward writes
-  Operations operations_;
   TensorPieces pieces_;
   GatheredUnits units_;  // stage 3
   GradientClipping clipping_;
@@ -698,9 +691,7 @@ class Reference final : public ShardingStrategy {
 }  // namespace
 
 program::Program LowerReference(const scenario::Scenario& scenario, const LowerOptions& options) {
-  TrainingStep step(scenario, options);
-  Reference strategy(step);
-  return step.Write(strategy);
+  return LowerWith<Reference>(scenario, options);
 }
 
 }  // namespace stepcast::lowering

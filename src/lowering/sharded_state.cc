@@ -16,24 +16,18 @@ ShardedState AddShardedState(TrainingStep& step, Operations& operations, Index n
                              Pieces parts, std::vector<UpdatedTensor> updated) {
   const plan::Training& training = step.plan().training;
   ProgramBuilder& builder = step.builder();
-  const DataType kept = training.parameter_dtype;
-  const auto add = [&](const char* what, DataType type, std::int64_t copies, Category category) {
-    return operations.AddShard(builder.Named(name, what), elements * copies, type, category,
-                               exact * copies, ranks);
+  const auto add = [&](const char* what, Category category) {
+    return operations.AddShard(builder.Named(name, what), elements, training.parameter_dtype,
+                               category, exact, ranks);
   };
   ShardedState state{
       .elements = elements, .parts = std::move(parts), .updated = std::move(updated)};
-  state.parameters = add("/parameter shard", kept, 1, Category::kParameter);
-  state.gradient = add("/gradient shard", kept, 1, Category::kGradient);
+  state.parameters = add("/parameter shard", Category::kParameter);
+  state.gradient = add("/gradient shard", Category::kGradient);
   if (step.plan().data_parallel.cpu_offload) return state;
   operations.Allocate(step.compute(), state.parameters);
-  if (plan::HasEqualMoments(training.optimizer)) {
-    const plan::OptimizerArrays arrays = plan::OptimizerArraysOf(training);
-    state.optimizer = add("/optimizer shard", arrays.type, arrays.count, Category::kOptimizer);
-  } else {
-    state.optimizer = AddOptimizerStates(step, operations, builder.Named(name, "/optimizer shard"),
-                                         state.updated);
-  }
+  state.optimizer = AddOptimizerStates(step, operations, builder.Named(name, "/optimizer shard"),
+                                       {elements, exact, ranks}, state.updated);
   operations.Allocate(step.compute(), state.optimizer);
   for (const Piece& part : state.parts) {
     const std::int64_t first = step.first_element(part.tensor) + part.first;

@@ -37,10 +37,10 @@ class ShardingStrategy {
   virtual bool keeps_frozen() const { return false; }
   virtual void BeginStep() {}
   virtual void BeginForward() {}
-  virtual void BeforeForward(int layer) = 0;
-  virtual void AfterForward(int layer) = 0;
-  virtual void BeforeBackward(int layer) = 0;
-  virtual void AfterBackward(int layer) = 0;
+  virtual void BeforeForward(int /*layer*/) {}
+  virtual void AfterForward(int /*layer*/) {}
+  virtual void BeforeBackward(int /*layer*/) {}
+  virtual void AfterBackward(int /*layer*/) {}
   // Called around a pass of the stage (TrainingStep::pass), between the pass's messages.
   virtual void BeginPass() {}
   virtual void EndPass() {}
