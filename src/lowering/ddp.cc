@@ -35,7 +35,8 @@ class Ddp final : public FrameworkStrategy {
 
   void WritePrologue() override {
     reduction_ = builder_.AddStream("nccl data");
-    communicator_ = builder_.AddCommunicator("data", ProcessGroupsOf(plan_, step_.rank()).data);
+    communicator_ =
+        builder_.AddCommunicator("data", ProcessGroupsOf(step_.grids(), step_.rank()).data);
     AllocateFrameworkWorkspaces(step_);
     clipping_.WritePrologue(kNone);
     AddState();

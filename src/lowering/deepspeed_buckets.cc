@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 
 #include "src/lowering/deepspeed_parts.h"
 
@@ -9,50 +8,32 @@ namespace {
 
 constexpr std::int64_t kMostOfExpertGroup = 178'956'971;
 
-std::vector<int> AllTensors(const model::Model& model) {
-  std::vector<int> all(model.tensors.size());
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
 }  // namespace
 
-FlatOrder::FlatOrder(const model::Model& model, std::int64_t ranks_given, bool round_robin)
-    : FlatOrder(model, AllTensors(model), ranks_given, round_robin) {}
-
-FlatOrder::FlatOrder(const model::Model& model, std::span<const int> of, std::int64_t ranks_given,
-                     bool round_robin)
-    : ranks(ranks_given) {
-  const auto count = static_cast<std::int64_t>(of.size());
-  const std::int64_t stride = round_robin ? ranks : 1;
-  for (std::int64_t start = 0; start < std::min(stride, count); ++start) {
-    for (std::int64_t t = start; t < count; t += stride) {
-      tensors.push_back(of[static_cast<std::size_t>(t)]);
+FlatLayout DeepSpeedLayout(const model::Model& model, std::span<const int> tensors,
+                           std::int64_t ranks, bool round_robin) {
+  FlatLayout flat;
+  const std::size_t stride = round_robin ? static_cast<std::size_t>(ranks) : 1;
+  for (std::size_t start = 0; start < std::min(stride, tensors.size()); ++start) {
+    for (std::size_t t = start; t < tensors.size(); t += stride) {
+      flat.Append(tensors[t], model.tensors[tensors[t]].elements);
     }
   }
-  offsets.resize(model.tensors.size());
-  for (const model::Tensor& tensor : model.tensors) sizes.push_back(tensor.elements);
-  for (const int tensor : tensors) {
-    offsets[tensor] = elements_;
-    elements_ += sizes[tensor];
-  }
-  const std::int64_t alignment = 2 * ranks;
-  part_ = (elements_ + alignment - 1) / alignment * 2;
+  flat.Cut(ranks, 2 * ranks);
+  return flat;
 }
 
-Holding FlatOrder::LargestHolding() const {
+Holding LargestHolding(const FlatLayout& flat) {
   Holding largest;
   // Tensors of a part, from the one that contains its start to the one that contains its end.
-  std::size_t first = 0;
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    const std::int64_t begin = rank * part_, end = begin + part_;
+  auto first = flat.tensors.begin();
+  for (std::int64_t rank = 0; rank < flat.ranks; ++rank) {
+    const std::int64_t begin = rank * flat.shard, end = begin + flat.shard;
     Holding holding;
-    while (first < tensors.size() && offsets[tensors[first]] + sizes[tensors[first]] <= begin) {
-      ++first;
-    }
-    for (std::size_t i = first; i < tensors.size() && offsets[tensors[i]] < end; ++i) {
+    while (first != flat.tensors.end() && first->offset + first->elements <= begin) ++first;
+    for (auto tensor = first; tensor != flat.tensors.end() && tensor->offset < end; ++tensor) {
       ++holding.tensors;
-      holding.elements += sizes[tensors[i]];
+      holding.elements += tensor->elements;
     }
     largest.tensors = std::max(largest.tensors, holding.tensors);
     largest.elements = std::max(largest.elements, holding.elements);
@@ -62,15 +43,14 @@ Holding FlatOrder::LargestHolding() const {
 
 FlatGroups::FlatGroups(const model::Model& model, const OfParameterGroups<std::int64_t>& ranks,
                        bool experts_apart, bool round_robin)
-    : of_tensors_(model.tensors.size()) {
+    : of_tensors_(model.tensors.size()), offsets_(model.tensors.size()) {
   const auto add = [&](model::ParameterGroup group, std::span<const int> tensors) {
     Add(model, group, tensors, ranks[static_cast<std::size_t>(group)], round_robin);
   };
   std::vector<int> dense, experts;
-  for (const int tensor : AllTensors(model)) {
-    const bool apart =
-        experts_apart && model.tensors[tensor].group == model::ParameterGroup::kExperts;
-    (apart ? experts : dense).push_back(tensor);
+  for (std::size_t t = 0; t < model.tensors.size(); ++t) {
+    const bool apart = experts_apart && model.tensors[t].group == model::ParameterGroup::kExperts;
+    (apart ? experts : dense).push_back(static_cast<int>(t));
   }
   add(model::ParameterGroup::kDense, dense);
   std::int64_t elements = 0;
@@ -90,7 +70,11 @@ FlatGroups::FlatGroups(const model::Model& model, const OfParameterGroups<std::i
 void FlatGroups::Add(const model::Model& model, model::ParameterGroup ranks_of,
                      std::span<const int> tensors, std::int64_t ranks, bool round_robin) {
   for (const int tensor : tensors) of_tensors_[static_cast<std::size_t>(tensor)] = groups_.size();
-  groups_.push_back({.ranks_of = ranks_of, .flat = FlatOrder(model, tensors, ranks, round_robin)});
+  groups_.push_back(
+      {.ranks_of = ranks_of, .flat = DeepSpeedLayout(model, tensors, ranks, round_robin)});
+  for (const Piece& piece : groups_.back().flat.tensors) {
+    offsets_[static_cast<std::size_t>(piece.tensor)] = piece.offset;
+  }
 }
 
 std::vector<DeepSpeedBucket> BucketsOf(const model::Model& model, std::span<const int> order,
@@ -113,7 +97,7 @@ std::vector<DeepSpeedBucket> BucketsOf(const model::Model& model, std::span<cons
     share.elements += elements;
     bucket.extra_large = elements > limit;
     if (elements == 0) continue;
-    const std::int64_t offset = group.flat.offsets[tensor], part = group.flat.part();
+    const std::int64_t offset = groups.offset_of(tensor), part = group.flat.shard;
     const std::int64_t first = offset / part, last = (offset + elements - 1) / part;
     const bool goes_on = first == last_owner && group.ranks_of == last_ranks;
     share.parts += last - first + (goes_on ? 0 : 1);

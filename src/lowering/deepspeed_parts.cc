@@ -74,15 +74,17 @@ DeepSpeedPartitions::DeepSpeedPartitions(TrainingStep& step, Operations& operati
     : step_(step),
       operations_(operations),
       shards_(step.plan().data_parallel.zero_stage > 0),
-      ranks_{ProcessGroupsOf(step.plan(), step.rank(), ParameterGroup::kDense),
-             ProcessGroupsOf(step.plan(), step.rank(), ParameterGroup::kExperts)},
+      ranks_{ProcessGroupsOf(step.grids(), step.rank(), ParameterGroup::kDense),
+             ProcessGroupsOf(step.grids(), step.rank(), ParameterGroup::kExperts)},
       flats_(step.model(), Shards(), plan::HasExpertGroup(step.plan()),
              step.plan().data_parallel.deepspeed.round_robin_gradients && shards_) {
   for (const FlatGroup& group : flats_.all()) {
     State& state = states_.emplace_back();
     const ProcessGroups& of = ranks_[IndexOf(group.ranks_of)];
-    if (shards_) state.own_first = of.data.Index(of.rank) * group.flat.part();
-    state.held = group.flat.LargestHolding();
+    const std::int64_t index = shards_ ? of.data.Index(of.rank) : 0;
+    state.own_first = index * group.flat.shard;
+    if (step.builder().describes_data_flow()) state.own = PartsOf(group.flat, index);
+    state.held = LargestHolding(group.flat);
     state.kept_first = held_.elements;
     held_.tensors += state.held.tensors;
     held_.elements += state.held.elements;
@@ -111,7 +113,7 @@ void DeepSpeedPartitions::AddParameters() {
   for (std::size_t g = 0; g < size(); ++g) {
     states_[g].parameters = operations_.AddRange(
         {.first = step_.builder().AddText(PrefixOf(g) + "flat parameters")}, flat(g).padded(),
-        step_.plan().training.parameter_dtype, Category::kParameter, flat(g).elements());
+        step_.plan().training.parameter_dtype, Category::kParameter, flat(g).exact);
     operations_.Allocate(step_.compute(), states_[g].parameters);
   }
 }
@@ -119,7 +121,7 @@ void DeepSpeedPartitions::AddParameters() {
 std::int64_t DeepSpeedPartitions::ElementsOf(ParameterGroup ranks_of) const {
   std::int64_t elements = 0;
   for (const FlatGroup& group : flats_.all()) {
-    if (group.ranks_of == ranks_of) elements += group.flat.elements();
+    if (group.ranks_of == ranks_of) elements += group.flat.exact;
   }
   return elements;
 }
@@ -134,16 +136,19 @@ std::int64_t DeepSpeedPartitions::HeldOf(ParameterGroup ranks_of) const {
 
 Range DeepSpeedPartitions::Parameter(int tensor) const {
   const std::size_t g = flats_.group_of(tensor);
-  return states_[g].parameters.Part(flat(g).offsets[tensor], flat(g).sizes[tensor]);
+  return states_[g].parameters.Part(flats_.offset_of(tensor),
+                                    step_.model().tensors[tensor].elements);
 }
 
 program::BufferUse DeepSpeedPartitions::OwnParameters(std::size_t g) const {
-  return Writes(states_[g].parameters.Part(states_[g].own_first, flat(g).part()));
+  return Writes(states_[g].parameters.Part(states_[g].own_first, flat(g).shard));
 }
 
-std::int64_t DeepSpeedPartitions::OwnOffset(int tensor, std::int64_t first) const {
-  const std::size_t g = flats_.group_of(tensor);
-  return flat(g).offsets[tensor] + first - states_[g].own_first;
+const Piece* DeepSpeedPartitions::OwnOf(int tensor) const {
+  for (const Piece& own : Own(flats_.group_of(tensor))) {
+    if (own.tensor == tensor) return &own;
+  }
+  return nullptr;
 }
 
 void DeepSpeedPartitions::Gather() {
@@ -153,7 +158,7 @@ void DeepSpeedPartitions::Gather() {
     if (over == kNone) continue;
     const Range& all = states_[g].parameters;
     operations_.AllGather(step_.compute(), over, all,
-                          all.Part(states_[g].own_first, flat(g).part()));
+                          all.Part(states_[g].own_first, flat(g).shard));
   }
 }
 

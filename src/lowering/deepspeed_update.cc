@@ -38,7 +38,7 @@ DeepSpeedUpdate::DeepSpeedUpdate(TrainingStep& step, Index communicator, Index e
   if (experts != kNone) average_ = all_reduce(experts, true);
   const parallel::AxisSet parts =
       parallel::AxisSet(parallel::Axis::kTensor) | parallel::Axis::kPipeline;
-  add(builder_.AddCommunicator("model", plan::GridsOf(step.plan()).Layout(parts)));
+  add(builder_.AddCommunicator("model", step.grids().Layout(parts)));
 }
 
 Index DeepSpeedUpdate::MemoryKernel(const char* name, std::int64_t elements,

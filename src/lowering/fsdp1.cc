@@ -70,7 +70,7 @@ class Fsdp1 final : public FrameworkStrategy {
  public:
   explicit Fsdp1(TrainingStep& step)
       : FrameworkStrategy(step),
-        groups_(ProcessGroupsOf(plan_, step.rank())),
+        groups_(ProcessGroupsOf(step.grids(), step.rank())),
         wrapping_(WrappedUnitsOf(step.model(), plan_.data_parallel)),
         gathered_type_(plan_.training.autocast ? plan_.training.parameter_dtype
                                                : plan::ComputeType(plan_.training.precision)),

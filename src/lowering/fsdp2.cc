@@ -30,8 +30,8 @@ class Fsdp2 final : public FrameworkStrategy {
  public:
   explicit Fsdp2(TrainingStep& step)
       : FrameworkStrategy(step),
-        groups_{ProcessGroupsOf(plan_, step.rank(), model::ParameterGroup::kDense),
-                ProcessGroupsOf(plan_, step.rank(), model::ParameterGroup::kExperts)},
+        groups_{ProcessGroupsOf(step.grids(), step.rank(), model::ParameterGroup::kDense),
+                ProcessGroupsOf(step.grids(), step.rank(), model::ParameterGroup::kExperts)},
         has_experts_apart_(plan::HasExpertGroup(plan_)),
         wrapping_(WrappedUnitsOf(step.model(), plan_.data_parallel, step.stage().ChunkBegins())),
         compute_type_(plan::ComputeType(plan_.training.precision)),
@@ -60,7 +60,8 @@ class Fsdp2 final : public FrameworkStrategy {
       post_reduce_stream_ = builder_.AddStream("all-reduce");
     }
     if (const auto* ranks = std::get_if<std::int64_t>(&reshard())) {
-      kept_communicator_ = builder_.AddCommunicator("reshard", groups_.front().Near(*ranks));
+      keepers_ = groups_.front().shard.Runs(static_cast<int>(*ranks));
+      kept_communicator_ = builder_.AddCommunicator("reshard", keepers_);
     }
     AllocateFrameworkWorkspaces(step_);
     offload_.WritePrologue();
@@ -74,7 +75,7 @@ class Fsdp2 final : public FrameworkStrategy {
         step_, operations_, wrapping_,
         {.meshes = {MeshOf(model::ParameterGroup::kDense), MeshOf(model::ParameterGroup::kExperts)},
          .has_experts_apart = has_experts_apart_,
-         .kept_ranks = kept_communicator_ != kNone ? KeptRanks() : 0,
+         .kept_ranks = kept_communicator_ != kNone ? keepers_.size() : 0,
          .accumulates = AccumulatesInReduceType()});
     for (std::size_t unit = 0; unit < wrapping_.units.size(); ++unit) {
       has_parameters.push_back(!units_[unit].empty);
@@ -255,8 +256,7 @@ class Fsdp2 final : public FrameworkStrategy {
   bool in_pipeline() const { return step_.stage().stages() > 1; }
   int root() const { return chunk_->order.root; }
 
-  std::int64_t KeptRanks() const { return std::get<std::int64_t>(reshard()); }
-  std::int64_t KeptIndex() const { return groups_.front().rank % KeptRanks(); }
+  std::int64_t KeptIndex() const { return keepers_.Index(step_.rank()); }
   const ProcessGroups& GroupsOf(const ShardedUnit& u) const {
     return groups_[static_cast<std::size_t>(u.group)];
   }
@@ -290,7 +290,7 @@ class Fsdp2 final : public FrameworkStrategy {
     if (!from_kept) {
       return u.gathered.Share(GroupsOf(u).shard_index(), u.shard_elements + u.frozen.elements);
     }
-    return u.gathered.Share(KeptIndex(), u.gathered_elements / KeptRanks());
+    return u.gathered.Share(KeptIndex(), u.gathered_elements / keepers_.size());
   }
 
   // prefetch 0: no gather overlaps compute.
@@ -599,6 +599,7 @@ class Fsdp2 final : public FrameworkStrategy {
     Index shard = kNone, replica = kNone;
   };
   std::array<Communicators, 2> communicators_{};  // by model::ParameterGroup
+  parallel::GroupLayout keepers_;  // reshard_after_forward: k: the ranks that keep a copy
   Index kept_communicator_ = kNone;
   Index compute_issued_ = kNone, copy_in_done_ = kNone, gradients_copied_ = kNone;
   Index updated_ = kNone;

@@ -86,7 +86,7 @@ void GradientClipping::WritePrologue(Index communicator) {
   if (!clips() && !scaling_.scales()) return;
   const plan::Parallelism& axes = step_.plan().parallelism;
   const bool shared_out = communicator != kNone;
-  const parallel::Grids grids = plan::GridsOf(step_.plan());
+  const parallel::Grids& grids = step_.grids();
   std::vector<Index> communicators{communicator};
   if (step_.stage().stages() > 1 || axes.tensor > 1) {
     const auto dense = AxesOfNorm(model::ParameterGroup::kDense, shared_out);

@@ -247,8 +247,7 @@ bool TiedGradients::Counts(int tensor) const {
                                   ? parallel::Axis::kExpertTensor
                                   : parallel::Axis::kTensor;
   const bool first_of_group =
-      own.IsSplitAlong(axis) ||
-      plan::GridsOf(step_.plan()).At(step_.rank())[static_cast<std::size_t>(axis)] == 0;
+      own.IsSplitAlong(axis) || step_.grids().At(step_.rank())[static_cast<std::size_t>(axis)] == 0;
   return first_of_group &&
          (!Has(tensor) || step_.stage().stage() == step_.stage().tied_stages().front());
 }
@@ -265,14 +264,14 @@ void TiedGradients::WritePrologue() {
       flat_ = builder_.AddBuffer("gradients of parts of the tokens",
                                  BytesOf(elements, step_.plan().training.gradient_dtype),
                                  program::Category::kCommunication);
-      tensor_communicator_ = builder_.AddCommunicator(
-          "tensor", plan::GridsOf(step_.plan()).Layout(parallel::Axis::kTensor));
+      tensor_communicator_ =
+          builder_.AddCommunicator("tensor", step_.grids().Layout(parallel::Axis::kTensor));
     }
   }
   if (step_.stage().tied_across().empty()) return;
-  communicator_ = builder_.AddCommunicator("embedding", plan::GridsOf(step_.plan())
-                                                            .Layout(parallel::Axis::kPipeline)
-                                                            .Only(step_.stage().tied_stages()));
+  communicator_ = builder_.AddCommunicator(
+      "embedding",
+      step_.grids().Layout(parallel::Axis::kPipeline).Only(step_.stage().tied_stages()));
   ready_ = builder_.AddEvent("tied gradients ready");
 }
 

@@ -1,6 +1,7 @@
 #include "src/lowering/host_offload.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "src/lowering/data_loading_and_saving.h"
@@ -62,6 +63,12 @@ std::int64_t StateBytes(const plan::Training& training) {
   return 4 * (1 + plan::MomentsOf(training.optimizer));
 }
 
+// The ranks of a node, which share its memory and its drives.
+std::int64_t RanksOfNode(const scenario::Scenario& scenario) {
+  return std::min<std::int64_t>(scenario.cluster->gpus_per_node(),
+                                plan::GradientRanks(scenario.plan));
+}
+
 }  // namespace
 
 StatePlaces StatePlacesOf(const plan::DataParallel& data_parallel) {
@@ -71,10 +78,11 @@ StatePlaces StatePlacesOf(const plan::DataParallel& data_parallel) {
 }
 
 HostOffload::HostOffload(TrainingStep& step)
-    : step_(step), builder_(step.builder()), places_(StatePlacesOf(step.plan().data_parallel)) {
+    : step_(step),
+      builder_(step.builder()),
+      places_(StatePlacesOf(step.plan().data_parallel)),
+      ranks_of_node_(RanksOfNode(step.scenario())) {
   const topology::Cluster& cluster = *step.scenario().cluster;
-  ranks_of_node_ =
-      std::min<std::int64_t>(cluster.gpus_per_node(), plan::GradientRanks(step.plan()));
   if (cluster.node_type() != nullptr && cluster.node_type()->host) {
     host_ = *cluster.node_type()->host;
   }
@@ -201,25 +209,22 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   const plan::DeepSpeed& settings = data_parallel.deepspeed;
   const plan::Training& training = scenario.plan.training;
+  const std::int64_t ranks = RanksOfNode(scenario);
   if (data_parallel.cpu_offload) {
     // Shards of parameters, gradients and the optimizer's states.
     std::int64_t part = 0;
     const std::int64_t shards = plan::ShardRanks(scenario.plan);
     for (const model::Tensor& tensor : scenario.model->tensors) {
-      part += (tensor.elements + shards - 1) / shards;
+      part += ShardLength(tensor.elements, shards);
     }
     const std::int64_t each = 2 * std::int64_t{SizeOf(training.parameter_dtype)} +
                               plan::OptimizerBytesPerParameter(training);
-    const std::int64_t ranks = std::min<std::int64_t>(scenario.cluster->gpus_per_node(),
-                                                      plan::GradientRanks(scenario.plan));
     return {.memory = Bytes(ranks * part * each), .drives = {}};
   }
   if (data_parallel.optimizer_cpu_offload) {
     // FP32 values, moments and gradients (HybridDeviceOptimizer).
     const std::int64_t shards = plan::ShardRanks(scenario.plan);
-    const std::int64_t part = (scenario.model->parameter_count() + shards - 1) / shards;
-    const std::int64_t ranks = std::min<std::int64_t>(scenario.cluster->gpus_per_node(),
-                                                      plan::GradientRanks(scenario.plan));
+    const std::int64_t part = ShardLength(scenario.model->parameter_count(), shards);
     return {.memory = Bytes(ranks * part * (StateBytes(training) + 4)), .drives = {}};
   }
   if (!settings.offloads()) return {};
@@ -229,12 +234,14 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
   // Elements of a rank's part: stage 3 cuts every tensor, the others all of them at once.
   std::int64_t part = 0, held = 0;
   if (stage3) {
-    for (const model::Tensor& tensor : model.tensors) part += (tensor.elements + data - 1) / data;
+    for (const model::Tensor& tensor : model.tensors) part += ShardLength(tensor.elements, data);
     held = part;
   } else {
-    const FlatOrder flat(model, data, settings.round_robin_gradients);
-    part = flat.part();
-    held = flat.LargestHolding().elements;
+    std::vector<int> all(model.tensors.size());
+    std::iota(all.begin(), all.end(), 0);
+    const FlatLayout flat = DeepSpeedLayout(model, all, data, settings.round_robin_gradients);
+    part = flat.shard;
+    held = LargestHolding(flat).elements;
   }
   const std::int64_t kept = SizeOf(training.gradient_dtype);
   std::int64_t memory = 0, drives = 0;
@@ -259,7 +266,6 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
     drives += parameters;
     memory += 5 * 100'000'000 * std::int64_t{SizeOf(training.parameter_dtype)};
   }
-  const std::int64_t ranks = std::min<std::int64_t>(scenario.cluster->gpus_per_node(), data);
   return {.memory = Bytes(ranks * memory), .drives = Bytes(ranks * drives)};
 }
 
@@ -267,9 +273,7 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
 
 HostBytes HostBytesOfNode(const scenario::Scenario& scenario) {
   HostBytes bytes = OffloadedBytesOfNode(scenario);
-  const std::int64_t ranks =
-      std::min<std::int64_t>(scenario.cluster->gpus_per_node(), plan::GradientRanks(scenario.plan));
-  bytes.memory += Bytes(ranks * OffloadedActivations(scenario));
+  bytes.memory += Bytes(RanksOfNode(scenario) * OffloadedActivations(scenario));
   const auto& saving = scenario.plan.training.checkpoint_saving;
   if (saving && saving->mode == plan::CheckpointMode::kAsync) {
     bytes.memory += CheckpointBytesOf(scenario, *scenario.model).of_node;

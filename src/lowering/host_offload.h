@@ -69,7 +69,7 @@ class HostOffload {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const StatePlaces places_;
-  std::int64_t ranks_of_node_ = 1;
+  const std::int64_t ranks_of_node_;
   topology::Host host_{};
   StreamId drive_ = 0;
   Index reached_ = program::kNone, read_ = program::kNone, updated_ = program::kNone;  // events

@@ -56,8 +56,8 @@ class Megatron final : public FrameworkStrategy {
  public:
   explicit Megatron(TrainingStep& step)
       : FrameworkStrategy(step),
-        groups_{ProcessGroupsOf(plan_, step.rank(), model::ParameterGroup::kDense),
-                ProcessGroupsOf(plan_, step.rank(), model::ParameterGroup::kExperts)},
+        groups_{ProcessGroupsOf(step.grids(), step.rank(), model::ParameterGroup::kDense),
+                ProcessGroupsOf(step.grids(), step.rank(), model::ParameterGroup::kExperts)},
         has_expert_group_(plan::HasExpertGroup(plan_)),
         distributed_(plan_.data_parallel.zero_stage == 1),
         reduces_each_(!plan_.data_parallel.no_sync && plan_.training.gradient_accumulation > 1),

@@ -26,7 +26,7 @@ class Nanotron final : public FrameworkStrategy {
  public:
   explicit Nanotron(TrainingStep& step)
       : FrameworkStrategy(step),
-        groups_(ProcessGroupsOf(plan_, step.rank())),
+        groups_(ProcessGroupsOf(step.grids(), step.rank())),
         sharded_(plan_.data_parallel.zero_stage == 1 && groups_.data.size() > 1),
         ddp_(plan_.data_parallel.zero_stage == 0 && groups_.data.size() > 1),
         type_(plan_.training.parameter_dtype),
@@ -156,7 +156,7 @@ class Nanotron final : public FrameworkStrategy {
     for (const model::Tensor& tensor : model.tensors) {
       offsets_.push_back(offset);
       offset += tensor.elements;
-      lengths.push_back(Shard(tensor.elements, Ranks()).length());
+      lengths.push_back(ShardLength(tensor.elements, Ranks()));
     }
     const std::vector<int> all = AllTensors();
     slices_ = BlockLayout(model, all, lengths, Ranks());

@@ -5,7 +5,6 @@
 
 #include "src/lowering/step_parts.h"
 #include "src/parallel/axis.h"
-#include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
 void ActivationOffload::AddBlock(int layer, Entries buffers) {
@@ -103,17 +102,20 @@ std::int64_t WeightsInFp8(const plan::Plan& plan, const model::Model& model) {
 
 }  // namespace
 
-ScaleUpdates::ScaleUpdates(const plan::Plan& plan, const model::Model& model,
-                           ProgramBuilder& builder)
-    : plan_(plan), model_(model), builder_(builder), weights_(WeightsInFp8(plan, model)) {}
+ScaleUpdates::ScaleUpdates(const plan::Plan& plan, const parallel::Grids& grids,
+                           const model::Model& model, ProgramBuilder& builder)
+    : plan_(plan),
+      grids_(grids),
+      model_(model),
+      builder_(builder),
+      weights_(WeightsInFp8(plan, model)) {}
 
 void ScaleUpdates::WritePrologue(StreamId compute) {
   if (weights_ == 0) return;
   const parallel::AxisSet all = parallel::kGradients | Axis::kTensor;
   const parallel::AxisSet of_sequence = parallel::kContext | Axis::kTensor;
   const Index communicator = builder_.AddCommunicator(
-      "fp8 scales",
-      plan::GridsOf(plan_).Layout(plan_.training.tp_only_amax_red ? of_sequence : all));
+      "fp8 scales", grids_.Layout(plan_.training.tp_only_amax_red ? of_sequence : all));
   largest_ = builder_.AddBuffer("largest numbers in FP8",
                                 BytesOf(kForwardTensors * weights_, DataType::kFp32),
                                 program::Category::kWorkspace);

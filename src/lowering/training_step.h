@@ -14,6 +14,7 @@
 #include "src/lowering/program_builder.h"
 #include "src/lowering/stage_messages.h"
 #include "src/model/model.h"
+#include "src/parallel/rank_grid.h"
 #include "src/plan/plan.h"
 #include "src/scenario/scenario.h"
 
@@ -86,6 +87,8 @@ class TrainingStep {
   int work_of(int layer) const { return work_of_layer_[layer]; }  // index into works()
   std::span<const int> work_of_layers() const { return work_of_layer_; }
   int rank() const { return options_.rank; }
+  // The plan's ranks.
+  const parallel::Grids& grids() const { return grids_; }
   ProgramBuilder& builder() { return builder_; }
   StreamId compute() const { return program::Program::kComputeStream; }
 
@@ -334,6 +337,7 @@ class TrainingStep {
 
   const scenario::Scenario& scenario_;
   const LowerOptions options_;
+  const parallel::Grids grids_;
   const PipelineStage stage_;
   ProgramBuilder builder_;
   DataLoadingAndSaving loading_and_saving_;
