@@ -214,7 +214,7 @@ class DeepSpeed final : public FrameworkStrategy {
     builder_.HostWait(bucket_reduced_);
     const std::int64_t part = partitions_.flat(0).shard;
     offload_.Update(part);
-    offload_.ToDevice(compute, BytesOf(part, type_), {partitions_.OwnParameters(0)});
+    builder_.ToDevice(compute, BytesOf(part, type_), {partitions_.OwnParameters(0)});
   }
 
   // Number of data-parallel ranks, by which all gradients are divided, those of experts too.
@@ -485,14 +485,14 @@ class DeepSpeed final : public FrameworkStrategy {
     const Bytes held = BytesOf(sent.held, type_);
     if (step_.micro_batch() > 0) {
       if (overlap_) builder_.WaitForStream(reduction_, step_.compute(), bucket_ready_);
-      offload_.ToDevice(reduction_, held, {Writes(transit_)});
+      builder_.ToDevice(reduction_, held, {Writes(transit_)});
       operations_.Reads(transit_);
       operations_.Writes(whole);
       operations_.Traffic(2 * held, held);
       operations_.Run(reduction_, "accumulate_gradient");
     }
     if (!step_.last_micro_batch()) {
-      offload_.ToHost(reduction_, held, {Reads(whole)});
+      builder_.ToHost(reduction_, held, {Reads(whole)});
       return;
     }
     operations_.Reads(whole);
@@ -503,7 +503,7 @@ class DeepSpeed final : public FrameworkStrategy {
     operations_.Writes(sent.widened);
     operations_.Traffic(BytesOf(sent.own, type_), sent.widened.size());
     operations_.Run(reduction_, "cast_gradients");
-    offload_.ToHost(reduction_, sent.widened.size(), {Reads(sent.widened)});
+    builder_.ToHost(reduction_, sent.widened.size(), {Reads(sent.widened)});
     operations_.Release(sent.widened);
   }
 

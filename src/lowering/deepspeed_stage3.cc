@@ -250,7 +250,7 @@ class Stage3 final : public FrameworkStrategy {
                              group.update.elements, type_, Category::kCommunication);
     operations_.Allocate(compute, updated);
     update_->Apply(group.update, {Writes(updated)}, updates);
-    offload_.ToHost(compute, updated.size(), {Reads(updated)});
+    builder_.ToHost(compute, updated.size(), {Reads(updated)});
     offload_.ParametersOnward(updated.size());
     operations_.Release(updated);
   }
@@ -265,7 +265,7 @@ class Stage3 final : public FrameworkStrategy {
       offload_.Update(group.update.elements);
       offload_.ParametersOnward(part.size());
       if (offload_.parameters()) continue;
-      offload_.ToDevice(step_.compute(), part.size(), {Writes(part)});
+      builder_.ToDevice(step_.compute(), part.size(), {Writes(part)});
     }
   }
 

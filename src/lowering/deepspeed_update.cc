@@ -25,11 +25,7 @@ DeepSpeedUpdate::DeepSpeedUpdate(TrainingStep& step, Index communicator, Index e
   builder_.Allocate(step.compute(), scalar_);
   reduced_ = builder_.AddEvent("overflow known");
   const auto all_reduce = [&](Index over, bool average) {
-    return builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                   .communicator = over,
-                                   .bytes = Bytes(4),
-                                   .data_type = DataType::kFp32,
-                                   .average = average});
+    return builder_.AddAllReduce(over, Bytes(4), DataType::kFp32, average);
   };
   const auto add = [&](Index over) {
     if (over != kNone) all_reduces_.push_back(all_reduce(over, false));

@@ -10,9 +10,9 @@
 #include "src/lowering/gradients.h"
 #include "src/lowering/host_offload.h"
 #include "src/lowering/layouts.h"
+#include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
 #include "src/lowering/rate_limiter.h"
-#include "src/lowering/sharded_state.h"
 #include "src/lowering/step_parts.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
@@ -369,7 +369,7 @@ class Fsdp1 final : public FrameworkStrategy {
     const bool from_host = offload_.parameters() && !u.unsharded && u.trains();
     if (from_host) {
       operations_.Allocate(pre_unshard_stream_, u.state.parameters);
-      offload_.ToDevice(pre_unshard_stream_, u.state.parameters.size(),
+      builder_.ToDevice(pre_unshard_stream_, u.state.parameters.size(),
                         {Writes(u.state.parameters)});
     }
     if (casts) {
@@ -534,7 +534,7 @@ class Fsdp1 final : public FrameworkStrategy {
     u.state.has_gradient = true;
     if (!offload_.parameters()) return;
     // _runtime_utils.py, _offload_grad.
-    offload_.ToHost(stream, u.state.gradient.size(), {Reads(u.state.gradient)});
+    builder_.ToHost(stream, u.state.gradient.size(), {Reads(u.state.gradient)});
     if (stream != post_backward_stream_) {
       builder_.RecordStream(stream, u.state.gradient.buffer());
     }

@@ -11,9 +11,9 @@
 #include "src/lowering/gradients.h"
 #include "src/lowering/host_offload.h"
 #include "src/lowering/layouts.h"
+#include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
 #include "src/lowering/pipeline_stage.h"
-#include "src/lowering/sharded_state.h"
 #include "src/lowering/step_parts.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
@@ -322,7 +322,7 @@ class Fsdp2 final : public FrameworkStrategy {
     const bool from_host = offload_.parameters() && !from_kept;
     if (from_host) {
       operations_.Allocate(copy_in, source);
-      offload_.ToDevice(copy_in, source.size(), {Writes(source)});
+      builder_.ToDevice(copy_in, source.size(), {Writes(source)});
     }
     if (from_kept) {
       builder_.Wait(copy_in, u.kept_written);
@@ -533,7 +533,7 @@ class Fsdp2 final : public FrameworkStrategy {
     if (!direct) KeepReduced(u, output, first || to_host);
     if (to_host) {
       const Range& gradient = u.state.gradient;
-      offload_.ToHost(post_reduce_stream_, gradient.size(), {Reads(gradient)});
+      builder_.ToHost(post_reduce_stream_, gradient.size(), {Reads(gradient)});
       if (!first) offload_.AccumulateOnHost(post_reduce_stream_, u.state.elements);
       if (direct && post_reduce_stream_ != reduce_stream_) {
         held_outputs_.push_back(gradient);

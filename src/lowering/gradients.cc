@@ -296,11 +296,7 @@ void TiedGradients::AddUpParts(const std::vector<Part>& parts) {
   builder_.Run(compute, builder_.AddKernel(MemoryKernel("flatten", type, bytes, bytes)), reads);
   const program::Elements whole = At(flat_, 0, type);
   builder_.With(Collected(whole, whole, elements));
-  builder_.Communicate(compute,
-                       builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                               .communicator = tensor_communicator_,
-                                               .bytes = bytes,
-                                               .data_type = type}),
+  builder_.Communicate(compute, builder_.AddAllReduce(tensor_communicator_, bytes, type),
                        {builder_.WritesAll(flat_)});
   builder_.With(back);
   builder_.Run(compute, builder_.AddKernel(MemoryKernel("unflatten", type, bytes, bytes)), writes);
@@ -310,10 +306,7 @@ void TiedGradients::AddUpParts(const std::vector<Part>& parts) {
 void TiedGradients::AddUpOne(StreamId stream, int tensor, const program::Elements& place) {
   const std::int64_t elements = step_.model().tensors[static_cast<std::size_t>(tensor)].elements;
   const Bytes bytes = BytesOf(elements, place.type);
-  const Index all_reduce = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                                   .communicator = communicator_,
-                                                   .bytes = bytes,
-                                                   .data_type = place.type});
+  const Index all_reduce = builder_.AddAllReduce(communicator_, bytes, place.type);
   if (stream != step_.compute()) builder_.WaitForStream(stream, step_.compute(), ready_);
   builder_.With(Collected(place, place, elements));
   builder_.Communicate(stream, all_reduce, {Writes(place.buffer, place.offset, bytes)});

@@ -102,21 +102,6 @@ void HostOffload::WritePrologue() {
   read_ = builder_.AddEvent("read from nvme");
 }
 
-void HostOffload::ToHost(StreamId stream, Bytes bytes,
-                         const std::vector<program::BufferUse>& uses) {
-  builder_.Copy(stream, {.direction = program::CopyDirection::kDeviceToHost, .bytes = bytes}, uses);
-}
-
-void HostOffload::ToDevice(StreamId stream, Bytes bytes,
-                           const std::vector<program::BufferUse>& uses) {
-  builder_.Copy(stream, {.direction = program::CopyDirection::kHostToDevice, .bytes = bytes}, uses);
-}
-
-Index HostOffload::GivenKernel(const char* name, Time time) {
-  return builder_.AddKernel(
-      {.name = name, .kind = KernelKind::kGiven, .given = time, .on_host = true});
-}
-
 Time HostOffload::AtRate(Bytes bytes, Bandwidth of_node) const {
   if (bytes == Bytes() || of_node == Bandwidth()) return Time();
   // Rounded up: rounding never makes anything faster than its bound.
@@ -128,7 +113,7 @@ Time HostOffload::AtRate(Bytes bytes, Bandwidth of_node) const {
 
 void HostOffload::RunOnDrive(StreamId before, const char* name, Time time) {
   builder_.WaitForStream(drive_, before, reached_);
-  builder_.Run(drive_, GivenKernel(name, time), {});
+  builder_.Run(drive_, builder_.AddHostKernel(name, time), {});
 }
 
 void HostOffload::Update(std::int64_t elements) {
@@ -138,13 +123,15 @@ void HostOffload::Update(std::int64_t elements) {
   const Bytes states(elements * StateBytes(training));
   if (drives) {
     // States and gradients.
-    builder_.Run(
-        compute,
-        GivenKernel("nvme_read_states", AtRate(states + Bytes(elements * 4), host_.nvme_read)), {});
+    builder_.Run(compute,
+                 builder_.AddHostKernel("nvme_read_states",
+                                        AtRate(states + Bytes(elements * 4), host_.nvme_read)),
+                 {});
   }
-  builder_.Run(compute, GivenKernel("cpu_adam", UpdateTime(elements)), {});
+  builder_.Run(compute, builder_.AddHostKernel("cpu_adam", UpdateTime(elements)), {});
   if (drives) {
-    builder_.Run(compute, GivenKernel("nvme_write_states", AtRate(states, host_.nvme_write)), {});
+    builder_.Run(compute,
+                 builder_.AddHostKernel("nvme_write_states", AtRate(states, host_.nvme_write)), {});
   }
   builder_.Record(compute, updated_);
   builder_.HostWait(updated_);
@@ -165,7 +152,7 @@ Bandwidth HostOffload::Achieved() const {
 
 void HostOffload::AccumulateOnHost(StreamId stream, std::int64_t elements) {
   const Bytes moved = BytesOf(3 * elements, step_.plan().training.parameter_dtype);
-  builder_.Run(stream, GivenKernel("cpu_accumulate", AtRate(moved, Achieved())), {});
+  builder_.Run(stream, builder_.AddHostKernel("cpu_accumulate", AtRate(moved, Achieved())), {});
   builder_.Record(stream, updated_);
   builder_.HostWait(updated_);
 }
@@ -177,7 +164,8 @@ void HostOffload::GradientsOnward(StreamId stream, std::int64_t elements) {
 
 void HostOffload::ParametersInto(StreamId stream, Bytes bytes) {
   if (places_.parameters != OffloadDevice::kNvme) return;
-  builder_.Run(drive_, GivenKernel("nvme_read_parameters", AtRate(bytes, host_.nvme_read)), {});
+  builder_.Run(drive_,
+               builder_.AddHostKernel("nvme_read_parameters", AtRate(bytes, host_.nvme_read)), {});
   builder_.Record(drive_, read_);
   builder_.Wait(stream, read_);
 }
@@ -185,7 +173,8 @@ void HostOffload::ParametersInto(StreamId stream, Bytes bytes) {
 void HostOffload::ParametersOnward(Bytes bytes) {
   if (places_.parameters != OffloadDevice::kNvme) return;
   builder_.Run(step_.compute(),
-               GivenKernel("nvme_write_parameters", AtRate(bytes, host_.nvme_write)), {});
+               builder_.AddHostKernel("nvme_write_parameters", AtRate(bytes, host_.nvme_write)),
+               {});
 }
 
 namespace {

@@ -13,9 +13,9 @@
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/gradients.h"
 #include "src/lowering/host_offload.h"
-#include "src/lowering/megatron_alignment.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
+#include "src/lowering/pipeline_stage.h"
 #include "src/lowering/step_parts.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/update.h"
@@ -450,7 +450,7 @@ class Megatron final : public FrameworkStrategy {
     std::int64_t elements = 0;
     for (const HostUpdate& update : host_updates_) {
       elements += update.elements;
-      offload_.ToHost(to_host_, BytesOf(update.elements, DataType::kFp32),
+      builder_.ToHost(to_host_, BytesOf(update.elements, DataType::kFp32),
                       {Reads(buckets_[update.bucket].own)});
       builder_.Record(to_host_, update.arrived);
     }
@@ -464,7 +464,7 @@ class Megatron final : public FrameworkStrategy {
         offload_.UpdateOnHost(update.elements);
       }
       const Range own = OwnPart(update.bucket, states_[update.bucket].parameters);
-      offload_.ToDevice(to_device_, BytesOf(update.elements, ParameterType()), {Writes(own)});
+      builder_.ToDevice(to_device_, BytesOf(update.elements, ParameterType()), {Writes(own)});
     }
     if (overlap) builder_.WaitForStream(step_.compute(), to_device_, returned_);
   }

@@ -286,15 +286,15 @@ void PartitionedGradients::KeepOnHost(int index, const Range& reduced) {
   const std::int64_t part = PartLength(index);
   const Range transit = transit_.Part(0, part);
   if (step_.micro_batch() == 0) {
-    offload_.ToHost(reduce_stream_, transit.size(), {Reads(reduced)});
-    offload_.ToDevice(reduce_stream_, transit.size(), {Writes(transit)});
+    builder_.ToHost(reduce_stream_, transit.size(), {Reads(reduced)});
+    builder_.ToDevice(reduce_stream_, transit.size(), {Writes(transit)});
   } else {
-    offload_.ToDevice(reduce_stream_, transit.size(), {Writes(transit)});
+    builder_.ToDevice(reduce_stream_, transit.size(), {Writes(transit)});
     operations_.Reads(reduced);
     operations_.Writes(transit);
     operations_.Traffic(BytesOf(part, reduced_in_) + transit.size(), transit.size());
     operations_.Run(reduce_stream_, "accumulate_gradient");
-    offload_.ToHost(reduce_stream_, transit.size(), {Reads(transit)});
+    builder_.ToHost(reduce_stream_, transit.size(), {Reads(transit)});
   }
   if (!step_.last_micro_batch()) return;
   const Range wide = widened_.Part(0, part);
@@ -304,7 +304,7 @@ void PartitionedGradients::KeepOnHost(int index, const Range& reduced) {
   operations_.Traffic(transit.size() + twice, twice);
   operations_.Run(reduce_stream_, "norm");
   operations_.Copy(reduce_stream_, "cast_gradients", wide, transit);
-  offload_.ToHost(reduce_stream_, wide.size(), {Reads(wide)});
+  builder_.ToHost(reduce_stream_, wide.size(), {Reads(wide)});
   offload_.GradientsOnward(reduce_stream_, part);
 }
 

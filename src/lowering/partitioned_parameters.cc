@@ -288,7 +288,7 @@ void PartitionedParameters::StartGather(Gather& gather) {
 void PartitionedParameters::Stage(StreamId stream, const Range& staged) {
   operations_.Allocate(stream, staged);
   offload_.ParametersInto(stream, staged.size());
-  offload_.ToDevice(stream, staged.size(), {Writes(staged)});
+  builder_.ToDevice(stream, staged.size(), {Writes(staged)});
 }
 
 PartitionedParameters::Gather& PartitionedParameters::GatherOf(const Parameters& parameters,

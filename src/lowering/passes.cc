@@ -43,10 +43,7 @@ void ActivationOffload::AfterForward(int layer) {
   const Block& block = blocks_[at];
   builder_.WaitForStream(to_host_, kCompute, computed_);
   for (const Index buffer : block.buffers) {
-    builder_.Copy(
-        to_host_,
-        {.direction = program::CopyDirection::kDeviceToHost, .bytes = builder_.SizeOf(buffer)},
-        std::vector{builder_.ReadsAll(buffer)});
+    builder_.ToHost(to_host_, builder_.SizeOf(buffer), {builder_.ReadsAll(buffer)});
   }
   builder_.Record(to_host_, block.at_host);
 }
@@ -60,10 +57,7 @@ void ActivationOffload::BeforeBackward(int layer) {
   for (const Index buffer : next.buffers) builder_.Allocate(kCompute, buffer);
   builder_.WaitForStream(to_device_, kCompute, begun_);
   for (const Index buffer : next.buffers) {
-    builder_.Copy(
-        to_device_,
-        {.direction = program::CopyDirection::kHostToDevice, .bytes = builder_.SizeOf(buffer)},
-        std::vector{builder_.WritesAll(buffer)});
+    builder_.ToDevice(to_device_, builder_.SizeOf(buffer), {builder_.WritesAll(buffer)});
   }
   builder_.Record(to_device_, next.back);
 }
@@ -129,10 +123,7 @@ void ScaleUpdates::WritePrologue(StreamId compute) {
                 .renew = kernel("update_scales", bytes + kHistory * bytes, kHistory * bytes),
                 .tensors = tensors};
     if (communicator != kNone) {
-      made.reduce = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                            .communicator = communicator,
-                                            .bytes = bytes,
-                                            .data_type = DataType::kFp32});
+      made.reduce = builder_.AddAllReduce(communicator, bytes, DataType::kFp32);
     }
     return made;
   };

@@ -8,8 +8,8 @@
 
 #include "src/lowering/gradients.h"
 #include "src/lowering/layouts.h"
+#include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
-#include "src/lowering/sharded_state.h"
 #include "src/lowering/step_parts.h"
 #include "src/lowering/training_step.h"
 #include "src/model/layer.h"
