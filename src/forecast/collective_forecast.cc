@@ -51,7 +51,7 @@ tl::unexpected<Diagnostics> BadGroup(std::string option, std::string message, st
 }
 
 Result<program::ProcessGroup> GroupByName(const Scenario& scenario, const std::string& name) {
-  const lowering::ProcessGroups groups = lowering::ProcessGroupsOf(scenario.plan, 0);
+  const lowering::ProcessGroups groups = lowering::ProcessGroupsOf(plan::GridsOf(scenario.plan), 0);
   const GroupLayout* layout = name == "data"      ? &groups.data
                               : name == "shard"   ? &groups.shard
                               : name == "replica" ? &groups.replica
@@ -346,7 +346,8 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
                       .provenance = price.demand.provenance});
     if (!row.protocol) continue;  // a user's table, or the textbook
     const int kind = slowest->kinds[i];
-    const auto machine = machines.try_emplace(kind, scenario, kind, program.groups.front().ranks).first;
+    const auto machine =
+        machines.try_emplace(kind, scenario, kind, program.groups.front().ranks).first;
     row.range = machine->second.RangeOf(row.time, row.size, row.provenance);
     row.faster = machine->second.Faster(program.collectives[i]);
   }
