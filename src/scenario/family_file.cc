@@ -206,12 +206,13 @@ class ConfigEvaluator {
     const YamlNode *keys = Child(family_, "config"), *model = Child(family_, "model");
     if (keys == nullptr || model == nullptr) return nullptr;
     for (const YamlNode::Entry& key : keys->entries) Value(*key.value, key.key);
-    if (failed()) {
+    const bool wrong = failed();
+    JudgeStatedKeys();
+    if (wrong) {
       // A mistake has no followers.
       if (Child(family_, "windows") != nullptr) reader_.Accept("layer_types");
       return nullptr;
     }
-    JudgeStatedKeys();
     const YamlTree dimensions = Made(*model, "model");
     if (dimensions == nullptr) return nullptr;
     auto made = std::make_shared<YamlNode>(*dimensions);
@@ -229,26 +230,27 @@ class ConfigEvaluator {
     const YamlNode *window = Child(family_, "windows"), *layers = Child(model, "num_hidden_layers");
     if (window == nullptr || layers == nullptr) return;
     const std::int64_t count = std::stoll(layers->scalar);
-    const auto figure = [&](std::string_view key) -> std::int64_t {
+    const auto figure = [&](std::string_view key) {
       const YamlNode* node = Child(*window, key);
       const std::optional<FamilyValue> value = node == nullptr ? std::nullopt : Value(*node);
-      return value ? value->integer : 0;
+      return value.value_or(FamilyValue());
     };
     if (window->entries.empty()) return formats::RefuseWindow(reader_, count);
     const YamlNode* key = Child(*window, "key");
+    const FamilyValue size = figure("size"), every = figure("every");
     const formats::AttentionWindow read =
         formats::ReadWindow(reader_, count,
-                            {.tokens = figure("size"),
-                             .first_layer = figure("first_layer"),
+                            {.tokens = size.integer,
+                             .first_layer = figure("first_layer").integer,
                              .key = key == nullptr ? "sliding_window" : key->scalar,
-                             .full_every = figure("every")});
-    const auto add = [&](const char* name, std::int64_t value) {
+                             .full_every = every.integer});
+    const auto add = [&](const char* name, const FamilyValue& from, std::int64_t value) {
       if (value == 0) return;
-      model.entries.push_back(
-          {name, model.position, Word(fmt::format("{}", value), model.position)});
+      const Position position = from.location ? PositionOf(from, *window) : model.position;
+      model.entries.push_back({name, position, Word(fmt::format("{}", value), position)});
     };
-    add("sliding_window", read.tokens);
-    add("sliding_window_pattern", read.full_every);
+    add("sliding_window", size, read.tokens);
+    add("sliding_window_pattern", every, read.full_every);
   }
 
   bool failed() const { return diagnostics_.size() > diagnostics_before_; }
@@ -289,14 +291,15 @@ class ConfigEvaluator {
     }
   }
 
-  // Whether the expression `when` of a rule holds.
+  // Whether the expression `when` of a rule holds. It does not if a value that it needs is wrong.
   bool Holds(const YamlNode& rule) {
     const YamlNode* when = Child(rule, "when");
     if (when == nullptr) return false;
     YamlNode expression = *when;
     expression.quoted = false;
+    needs_wrong_ = false;
     const std::optional<FamilyValue> value = Value(expression);
-    return value && value->IsTrue();
+    return value && value->IsTrue() && !needs_wrong_;
   }
 
   // ---- values of the config.json ----
@@ -341,7 +344,8 @@ class ConfigEvaluator {
     if (const formats::JsonValue* value = reader_.Find(key)) {
       return ValueOf(*value, section_.empty() ? key : fmt::format("{}.{}", section_, key));
     }
-    if (section_.empty()) return std::nullopt;
+    const bool of_wrapper = has_blocks_ || key == "tie_word_embeddings";
+    if (section_.empty() || !of_wrapper) return std::nullopt;
     const formats::JsonValue* value = around_.Find(key);
     if (value == nullptr) return std::nullopt;
     return ValueOf(*value, key);
@@ -358,6 +362,7 @@ class ConfigEvaluator {
       return parts_.encoder_tokens ? FamilyValue::Of(*parts_.encoder_tokens) : FamilyValue();
     }
     const std::string key(name);
+    needs_wrong_ = needs_wrong_ || wrong_.contains(key);
     if (const auto known = values_.find(key); known != values_.end()) return known->second;
     const YamlNode* keys = Child(family_, "config");
     const YamlNode* absent = keys == nullptr ? nullptr : Child(*keys, name);
@@ -369,21 +374,25 @@ class ConfigEvaluator {
     const YamlNode* of_null = nulls == nullptr ? nullptr : Child(*nulls, name);
     if (std::optional<FamilyValue> stated = Stated(key)) {
       value = *std::move(stated);
-      if (!has_blocks_ && !IsLikeDefault(key, *absent)) value = Missing();
+      if (!has_blocks_ && !IsLikeDefault(key, *absent, of_null != nullptr)) value = Wrong(key);
     } else if (of_null != nullptr && reader_.Has(key)) {
       value = Scalar(*of_null);
     } else if (value = DefaultOf(key, *absent); value.IsNull()) {
       diagnostics_.push_back({"input.missing-key", reader_.location(),
                               fmt::format("missing key: {}", Quoted(Whole(key))),
                               "a config.json of this model_type states it"});
-      value = Missing();
+      value = Wrong(key);
     }
     values_[key] = value;
     return value;
   }
 
   // In place of a value with a mistake.
-  static FamilyValue Missing() { return FamilyValue::Of(std::int64_t{1}); }
+  FamilyValue Wrong(const std::string& key) {
+    wrong_.insert(key);
+    needs_wrong_ = true;
+    return FamilyValue::Of(std::int64_t{1});
+  }
 
   std::string Whole(const std::string& key) const {
     return has_blocks_ || section_.empty() ? key : fmt::format("{}.{}", section_, key);
@@ -399,11 +408,12 @@ class ConfigEvaluator {
   }
 
   // Reports a stated value of another kind than the key's default. A key without a default is a
-  // dimension.
-  bool IsLikeDefault(const std::string& key, const YamlNode& absent) {
+  // dimension. 0 is one only if the default, or the value of null, is none.
+  bool IsLikeDefault(const std::string& key, const YamlNode& absent, bool or_none) {
     formats::HuggingFaceReader& reader = reader_.Find(key) != nullptr ? reader_ : around_;
     const std::size_t before = diagnostics_.size();
-    switch (DefaultOf(key, absent).kind) {
+    const FamilyValue value = DefaultOf(key, absent);
+    switch (value.kind) {
       case FamilyValue::Kind::kNull:
         reader.Dimension(key);
         break;
@@ -411,7 +421,11 @@ class ConfigEvaluator {
         reader.Boolean(key, false);
         break;
       case FamilyValue::Kind::kInteger:
-        reader.OptionalDimensionOrZero(key);
+        if (or_none || !value.IsTrue()) {
+          reader.OptionalDimensionOrZero(key);
+        } else {
+          reader.OptionalDimension(key);
+        }
         break;
       case FamilyValue::Kind::kNumber:
         reader.Number(key, 0);
@@ -579,7 +593,9 @@ class ConfigEvaluator {
   const std::size_t diagnostics_before_;
   formats::HuggingFaceReader reader_, around_;
   std::map<std::string, FamilyValue> values_;
-  std::set<std::string> open_;  // defaults that are being evaluated
+  std::set<std::string> open_;   // defaults that are being evaluated
+  std::set<std::string> wrong_;  // keys with mistakes
+  bool needs_wrong_ = false;     // the expression that was evaluated last names one of them
   std::optional<std::int64_t> layer_;
   std::set<std::string> used_blocks_, used_parts_;
   std::shared_ptr<const std::string> file_;
