@@ -14,7 +14,7 @@
 #include "src/cost/prices.h"
 #include "src/lowering/parameter_share.h"
 #include "src/parallel/pipeline_schedule.h"
-#include "src/parallel/schedule_check.h"
+#include "src/planner/chunk_work.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
@@ -25,16 +25,6 @@ namespace stepcast::planner {
 // the proofs), and are tested against the simulator over random plans of every framework.
 
 // Bounds for a pipeline, from the work of its chunks and the order in which stages run passes.
-
-// One micro-batch through one chunk.
-struct ChunkWork {
-  parallel::PassDurations passes;  // picoseconds: uncontended kernels, one after the other
-  Bytes saved;                     // bytes kept from forward to backward
-  // Peak of live bytes during the chunk's backward: saved values of the layers up to the one whose
-  // backward runs, recomputed values, temporaries.
-  Bytes backward;
-  friend bool operator==(const ChunkWork&, const ChunkWork&) = default;
-};
 
 // Lower bound of the step time. The stage of the first chunk begins each step after its previous
 // step. Other stages get their micro-batches from it, and its last backward waits for theirs.
@@ -67,19 +57,10 @@ class Bounds {
   Bounds(Bounds&&) noexcept;
   Bounds& operator=(Bounds&&) noexcept;
 
-  // A bound from data that plans share: the kernels of a micro-batch, priced once for all plans
-  // with the same kernels, and the textbook's states. Takes microseconds. Errors: those of
-  // cost::Price, for kernels only.
-  //  time    kernels of the model run one after the other on the compute stream, each no faster
-  //          than uncontended
-  //  memory  states that are never released, plus the activations that are alive at once, or full
-  //          gradients if the stage keeps them
-  Result<Bound> OfKernels(const scenario::Scenario& scenario);
-
   // A bound from the plan's own step program with its prices, which is lowered and priced but not
   // simulated. For several stages, the bound follows from their schedule, the uncontended time of
-  // passes, and the stages' programs. Costs a tenth to a quarter of a forecast, and is never below
-  // OfKernels. Errors: those of cost::Price.
+  // passes, and the stages' programs. Costs a tenth to a quarter of a forecast. Errors: those of
+  // cost::Price.
   //  time    the larger of two: the program without contention, where every operation takes its
   //          uncontended time and waits only for streams, communicators, events and the host; and
   //          the compute stream with the least slowdown that concurrent operations must cause
@@ -101,9 +82,9 @@ class Bounds {
   Result<OfItsProgram> LookAtProgram(const scenario::Scenario& scenario, bool digest);
 
  private:
-  // Raises the bound `bound` of a plan with several stages, using its schedule and the stages'
-  // programs. `digest`: as in LookAtProgram.
-  Result<OfItsProgram> OfPipeline(const scenario::Scenario& scenario, Bound bound, bool digest);
+  // The bound of a plan with several stages, from its schedule and the stages' programs. `digest`:
+  // as in LookAtProgram.
+  Result<OfItsProgram> OfPipeline(const scenario::Scenario& scenario, bool digest);
 
   struct Kept;
   std::unique_ptr<Kept> kept_;
@@ -206,6 +187,7 @@ Bytes PeakInHostOrder(const program::Program& program, const Repeated& repeated 
 struct StageParameters {
   lowering::GroupElements trained{};
   Bytes frozen{};
+  friend bool operator==(const StageParameters&, const StageParameters&) = default;
 };
 
 // Whether a pipeline stage's whole gradients and the step's peak activations are alive at the same

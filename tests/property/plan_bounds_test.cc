@@ -61,7 +61,6 @@ TEST(PlanBounds, AreNotAboveForecasts) {
       faults += bound ? Above(name, *bound, *forecast) : std::string(name) + ": no bound\n";
     };
     const auto program = bounds.OfProgram(*scenario);
-    look("of the kernels", bounds.OfKernels(*scenario));
     look("of the program", program);
     look("the first", first_bounds.Of(*scenario));
     EXPECT_EQ(faults, "") << "seed " << seed << "\n" << Said(plan);

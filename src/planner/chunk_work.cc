@@ -1,0 +1,179 @@
+#include "src/planner/chunk_work.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "src/plan/rank_grid.h"
+#include "src/program/program.h"
+
+namespace stepcast::planner {
+namespace {
+
+using model::Operation;
+using scenario::Scenario;
+
+// Prices of kernels and of collectives inside layers, in the order of the works' passes.
+class PassPricer {
+ public:
+  PassPricer(const Scenario& scenario, const std::vector<model::LayerWork>& works,
+             cost::PriceCache& cache)
+      : scenario_(scenario), works_(works), cache_(cache) {}
+
+  Result<std::vector<LayerFigures>> Run() {
+    const bool splits = scenario_.plan.parallelism.splits_backward;
+    for (const model::LayerWork& work : works_) {
+      for (const auto* list : {&work.forward, &work.recompute, &work.backward}) Collect(*list);
+      if (!splits) continue;
+      Collect(work.backward_input.operations);
+      Collect(work.backward_weight.operations);
+    }
+    auto prices = cache_.Price(program_, scenario_, works_);
+    if (!prices) return tl::unexpected(std::move(prices.error()));
+    prices_ = &*prices;
+    std::vector<LayerFigures> figures;
+    for (const model::LayerWork& work : works_) {
+      LayerFigures& layer = figures.emplace_back();
+      layer.forward = Walk({&work.forward});
+      layer.backward = Walk({&work.recompute, &work.backward});
+      if (splits) {
+        layer.backward_input = Walk({&work.backward_input.operations}).kernels;
+        layer.backward_weight = Walk({&work.backward_weight.operations}).kernels;
+      }
+      layer.saved = work.BytesOf(model::Lifetime::kSaved);
+      layer.recomputed = work.BytesOf(model::Lifetime::kRecomputed);
+      // With backward in two parts, the first part runs beside all saved values.
+      layer.transient = splits ? std::min(work.backward_transient, work.backward_input.transient)
+                               : work.backward_transient;
+      layer.continues_checkpoint = work.continues_checkpoint;
+    }
+    return figures;
+  }
+
+ private:
+  // Collectives are priced. Messages between two ranks wait for both of them and are left out.
+  bool IsPriced(const model::GroupOperation& operation) const {
+    return scenario_.network == scenario::Fidelity::kAnalytic &&
+           operation.collective != CollectiveKind::kSendRecv;
+  }
+
+  void Collect(const std::vector<Operation>& operations) {
+    for (const Operation& operation : operations) {
+      if (!operation.group) {
+        program_.kernels.push_back(operation.kernel);
+      } else if (IsPriced(*operation.group)) {
+        program_.collectives.push_back({.kind = operation.group->collective,
+                                        .communicator = GroupOf(operation.group->axes),
+                                        .bytes = operation.group->bytes,
+                                        .data_type = operation.group->type,
+                                        .multiprocessors = operation.group->multiprocessors,
+                                        .loads = operation.group->loads});
+      }
+    }
+  }
+
+  // The communicator of these axes, and the index of its stream among streams of collectives.
+  program::Index GroupOf(parallel::AxisSet axes) {
+    const auto known = std::find(axes_.begin(), axes_.end(), axes);
+    const auto index = static_cast<program::Index>(known - axes_.begin());
+    if (known != axes_.end()) return index;
+    axes_.push_back(axes);
+    const std::string name = parallel::NameOf(axes);
+    const parallel::GroupLayout layout = plan::GridsOf(scenario_.plan).Layout(axes);
+    program_.groups.push_back(
+        {.name = name, .ranks = layout.Ranks(program_.rank), .layout = layout});
+    program_.communicators.push_back({.name = name, .group = index});
+    return index;
+  }
+
+  // An operation starts when its stream is free and its inputs are complete, which is no later than
+  // with other work in its way. Collectives have one stream per set of axes. The kernels of a lane
+  // share the device with all others, so their total time is at least their sum.
+  LayerFigures::Pass Walk(std::initializer_list<const std::vector<Operation>*> lists) {
+    LayerFigures::Pass pass;
+    std::array<Time, 256> lanes{};
+    std::vector<Time> streams(axes_.size());  // of collectives
+    Time all_kernels, left;
+    for (const std::vector<Operation>* list : lists) {
+      std::vector<Time> ends(list->size());
+      for (std::size_t i = 0; i < list->size(); ++i) {
+        const Operation& operation = (*list)[i];
+        Time begin;
+        for (const int other : operation.waits) {
+          begin = std::max(begin, ends[static_cast<std::size_t>(other)]);
+        }
+        if (operation.group) {
+          // It begins when the kernels before it have ended.
+          ends[i] = std::max(begin, lanes[0]);
+          if (IsPriced(*operation.group)) {
+            Time& stream = streams[GroupOf(operation.group->axes)];
+            stream =
+                std::max(stream, ends[i]) + prices_->collectives[next_collective_++].demand.alone();
+            ends[i] = stream;
+          }
+          continue;
+        }
+        const cost::Demand& demand = prices_->kernels[next_kernel_++];
+        Time& lane = lanes[operation.lane];
+        lane = std::max(lane, begin) + demand.alone();
+        ends[i] = lane;
+        if (operation.lane == 0) pass.kernels += demand.alone();
+        const double compute = demand.share[static_cast<std::size_t>(cost::Resource::kCompute)];
+        if (compute >= 1) all_kernels += demand.work;
+      }
+      // Values left to the next kernel are complete when the collectives that made them have ended.
+      for (const model::ValueUse& value : model::LeftToTheNextKernel(*list)) {
+        for (std::size_t i = 0; i < list->size(); ++i) {
+          const auto& group = (*list)[i].group;
+          if (!group || !IsPriced(*group)) continue;
+          if (group->target.value == value.value) left = std::max(left, ends[i]);
+        }
+      }
+    }
+    pass.span = std::max({pass.kernels, lanes[0], all_kernels});
+    pass.trailing = std::max(left, pass.span) - pass.span;
+    return pass;
+  }
+
+  const Scenario& scenario_;
+  const std::vector<model::LayerWork>& works_;
+  cost::PriceCache& cache_;
+  program::Program program_;
+  std::vector<parallel::AxisSet> axes_;  // by communicator
+  const cost::Prices* prices_ = nullptr;
+  std::size_t next_kernel_ = 0, next_collective_ = 0;
+};
+
+}  // namespace
+
+Result<std::vector<LayerFigures>> LayerFiguresOf(const Scenario& scenario,
+                                                 const std::vector<model::LayerWork>& works,
+                                                 cost::PriceCache& prices) {
+  return PassPricer(scenario, works, prices).Run();
+}
+
+ChunkWork WorkOfChunk(std::span<const LayerFigures> figures, std::span<const model::Layer> layers,
+                      std::span<const int> of_layers, PassTimes counted, bool offloads) {
+  const bool spans = counted == PassTimes::kSpans;
+  ChunkWork chunk;
+  Bytes again;  // recomputed of the layer's checkpoint so far
+  for (std::size_t l = 0; l < of_layers.size(); ++l) {
+    const LayerFigures& layer = figures[static_cast<std::size_t>(of_layers[l])];
+    chunk.forward += spans ? layer.forward.span : layer.forward.kernels;
+    chunk.backward += spans ? layer.backward.span : layer.backward.kernels;
+    chunk.backward_input += layer.backward_input;
+    chunk.backward_weight += layer.backward_weight;
+    // Values left by the last layer of a pass are waited for elsewhere.
+    if (spans && l + 1 < of_layers.size()) chunk.forward += layer.forward.trailing;
+    if (spans && l > 0) chunk.backward += layer.backward.trailing;
+    again = (layer.continues_checkpoint ? again : Bytes()) + layer.recomputed;
+    if (offloads && layers[l].kind == model::LayerKind::kBlock) continue;
+    chunk.saved += layer.saved;
+    chunk.backward_peak = std::max(chunk.backward_peak, chunk.saved + again + layer.transient);
+  }
+  return chunk;
+}
+
+}  // namespace stepcast::planner

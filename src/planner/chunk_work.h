@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/diagnostic.h"
+#include "src/base/time.h"
+#include "src/cost/price.h"
+#include "src/model/layer.h"
+#include "src/model/model.h"
+#include "src/scenario/scenario.h"
+
+// Lower bounds of the work of one micro-batch, by layer and by chunk of a pipeline. All bounds of
+// plans use them (bounds.h).
+namespace stepcast::planner {
+
+// Time and memory of one layer's work.
+struct LayerFigures {
+  // `kernels`: the sum of its kernels' uncontended times. `span`: at least that, with the
+  // collectives that kernels wait for. `trailing`: time from the last kernel until the next layer's
+  // inputs are complete.
+  struct Pass {
+    Time kernels, span, trailing;
+  };
+  Pass forward, backward;                // recomputation included
+  Time backward_input, backward_weight;  // kernels of the two parts of a split backward
+  Bytes saved, recomputed, transient;
+  bool continues_checkpoint = false;
+};
+
+// The figures of each of `works`, which is model::BuildWork of the scenario. Errors: those of
+// cost::Price.
+Result<std::vector<LayerFigures>> LayerFiguresOf(const scenario::Scenario& scenario,
+                                                 const std::vector<model::LayerWork>& works,
+                                                 cost::PriceCache& prices);
+
+// One micro-batch through one chunk of a pipeline's layers.
+struct ChunkWork {
+  Time forward, backward;
+  Time backward_input, backward_weight;  // the two parts of a split backward
+  Bytes saved;                           // bytes kept from forward to backward
+  // Peak of live bytes during the chunk's backward: saved values of the layers up to the one whose
+  // backward runs, recomputed values, temporaries.
+  Bytes backward_peak;
+  friend bool operator==(const ChunkWork&, const ChunkWork&) = default;
+};
+
+// The times of a chunk's passes that count.
+enum class PassTimes : std::uint8_t {
+  kKernels,  // uncontended kernels, one after the other
+  kSpans,    // and the collectives that kernels wait for
+};
+
+// The work of a chunk of consecutive layers. `of_layers`: the index in `figures` of each layer.
+// `offloads`: blocks keep their saved values on the host (plan::Training::activation_offload).
+ChunkWork WorkOfChunk(std::span<const LayerFigures> figures, std::span<const model::Layer> layers,
+                      std::span<const int> of_layers, PassTimes counted, bool offloads);
+
+}  // namespace stepcast::planner
