@@ -20,7 +20,6 @@
 #include "src/cost/price.h"
 #include "src/forecast/class_time.h"
 #include "src/forecast/corrections.h"
-#include "src/forecast/forecast_parts.h"
 #include "src/forecast/memory_summary.h"
 #include "src/forecast/padded_lengths.h"
 #include "src/forecast/shorter_step.h"
