@@ -346,7 +346,8 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
                       .provenance = price.demand.provenance});
     if (!row.protocol) continue;  // a user's table, or the textbook
     const int kind = slowest->kinds[i];
-    const auto machine = machines.try_emplace(kind, scenario, kind, program.groups.front().ranks).first;
+    const auto machine =
+        machines.try_emplace(kind, scenario, kind, program.groups.front().ranks).first;
     row.range = machine->second.RangeOf(row.time, row.size, row.provenance);
     row.faster = machine->second.Faster(program.collectives[i]);
   }

@@ -9,7 +9,6 @@
 
 #include "src/base/check.h"
 #include "src/base/time.h"
-#include "src/cost/jitter.h"
 #include "src/cost/prices.h"
 #include "src/forecast/corrections.h"
 #include "src/forecast/forecast.h"
@@ -20,12 +19,30 @@
 #include "src/memory/deferred_frees.h"
 #include "src/model/architecture.h"
 #include "src/parallel/schedule_check.h"
-#include "src/plan/pipeline.h"
 #include "src/plan/rank_grid.h"
 #include "src/program/program.h"
 
 namespace stepcast::forecast {
 
+namespace {
+
+using program::Index;
+using program::Program;
+using program::Timeline;
+
+// How much longer the step takes because of allocators' driver calls. The time includes the calls,
+// waits of hosts before segments are returned, and lost overlap with computation
+// (memory/deferred_frees.h). The step is simulated once more. How this added time shifts the calls
+// themselves is neglected.
+struct AllocatorStops {
+  Time time;  // at least zero
+  // The step may hang: a host waits for another stage's message, and that stage waits for work that
+  // this host has not issued. `time` is then only the time of the calls.
+  bool may_hang = false;
+};
+
+// `calls`: the driver calls of each class of `priced`. `step_time`: without them. Errors: those of
+// SimulatedRanksOf.
 Result<AllocatorStops> AllocatorStopsOf(
     const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
     const std::vector<std::vector<memory::DriverCallsAt>>& calls, Time step_time,
@@ -49,99 +66,13 @@ Result<AllocatorStops> AllocatorStopsOf(
   return AllocatorStops();
 }
 
-using program::Index;
-
-std::vector<memory::DeferredFrees> FreesOf(const std::vector<PricedClass>& priced) {
-  std::vector<memory::DeferredFrees> frees;
-  frees.reserve(priced.size());
-  for (const PricedClass& own : priced) frees.emplace_back(own.program);
-  return frees;
-}
-
-MarkedOperations::MarkedOperations(const std::vector<PricedClass>& priced,
-                                   const std::vector<memory::DeferredFrees>& frees,
-                                   const RepeatedOperations* repeated)
-    : marked_(priced.size()), repeated_(repeated) {
-  for (std::size_t i = 0; i < priced.size(); ++i) {
-    programs_.push_back(&priced[i].program);
-    if (frees[i].any() || repeated != nullptr) marked_[i].resize(programs_[i]->step.size());
-    for (const Index operation : frees[i].operations()) marked_[i][operation] = true;
-    for_memory_ = for_memory_ || frees[i].any();
-    if (repeated == nullptr) continue;
-    for (const Index operation : repeated->Of(i)) {
-      if (operation != program::kNone) marked_[i][operation] = true;
-    }
-  }
-}
-void MarkedOperations::MarkIn(SimulatedRanks& ranks) const {
-  for (const ReportedClass& reported : ranks.reported) {
-    const std::vector<bool>& own = marked_[reported.priced];
-    if (!own.empty()) ranks.classes[reported.index].marked = &own;
-  }
-  if (repeated_ == nullptr) return;
-  for (simulate::RankClass& own : ranks.classes) {
-    const auto program = std::find(programs_.begin(), programs_.end(), own.program);
-    const auto index = static_cast<std::size_t>(program - programs_.begin());
-    own.marked = &marked_[index];
-    const std::span<const Index> ends = repeated_->EndsOf(index);
-    own.looked_at = {.begin = ends.front() + 1, .end = ends.back() + 1};
-  }
-}
-
-std::shared_ptr<const WorkCache::Work> WorkCache::Of(const scenario::Scenario& scenario) {
-  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
-  const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.model == scenario.model && entry.options == options;
-  });
-  if (same != entries_.end()) return same->work;
-  if (entries_.size() == kMostEntries) entries_.erase(entries_.begin());
-  auto layers = model::BuildWork(*scenario.model, options);
-  const MicroBatchFlops flops = FlopsOf(scenario, layers);
-  const auto work = std::make_shared<const Work>(Work{.layers = std::move(layers), .flops = flops});
-  entries_.push_back({.model = scenario.model, .options = options, .work = work});
-  return work;
-}
-
-std::vector<PricedClass> UnpricedClasses(const scenario::Scenario& scenario,
-                                         const KindScenarios& kinds,
-                                         const std::vector<model::LayerWork>* works,
-                                         const std::function<void(program::Program&)>& lowered) {
-  const plan::RankLabels labels(scenario.plan);
-  const std::vector<int> in_flight = parallel::MostInFlight(plan::ScheduleOf(scenario.plan));
-  std::vector<PricedClass> classes;
-  for (int kind = 0; kind < kinds.count(); ++kind) {
-    std::vector<program::Program> programs = lowering::Lower(kinds[kind], works, lowered);
-    for (std::size_t i = 0; i < programs.size(); ++i) {
-      const plan::RankLabel& label = labels.distinct()[i];
-      classes.push_back({{.label = label,
-                          .node_kind = kind,
-                          .device = kinds.count() > 1 ? kinds[kind].gpu->name : "",
-                          .in_flight = in_flight[static_cast<std::size_t>(label.stage)]},
-                         std::move(programs[i]),
-                         {}});
-    }
-  }
-  return classes;
-}
-
-void AddJitter(const scenario::Scenario& scenario, const program::Program& program,
-               cost::Prices& prices) {
-  const calibration::Calibration* profile = scenario.calibration.get();
-  if (profile == nullptr) return;
-  const plan::Parallelism& axes = scenario.plan.parallelism;
-  const bool kernels = profile->kernels && scenario.gpu &&
-                       !plan::TraitsOf(scenario.plan.data_parallel.framework).textbook;
-  cost::AddJitter(program,
-                  {.kernels = kernels ? profile->kernels->jitter : 0,
-                   .collectives = profile->links ? profile->links->jitter : 0,
-                   .devices = axes.data * axes.tensor * axes.pipeline * axes.context},
-                  prices);
-}
-
+// Whether `a` is the worse case: it does not fit while `b` does, or its peak is higher.
 bool Fuller(const MemoryForecast& a, const MemoryForecast& b) {
   return a.fits != b.fits ? !a.fits : a.peak > b.peak;
 }
 
+// The class whose range is the step's. Classes on equal devices have nearly the same range, so the
+// first class is used: its operations can be recorded before the critical class is known.
 std::size_t RangedClass(const SimulatedRanks& ranks, std::size_t critical) {
   const RankClass& first = ranks.reported.front();
   const RankClass& last = ranks.reported[critical];
@@ -149,6 +80,8 @@ std::size_t RangedClass(const SimulatedRanks& ranks, std::size_t critical) {
   return alike ? 0 : critical;
 }
 
+// The described steps as input of the memory replay, which assumes that all steps of the job are
+// alike, including the first.
 memory::Steps StepsOfMemory(const SteadyRun& run) {
   memory::Steps steps{.described = run.steady.last};
   if (run.steady.count == 1) steps.repeated = run.steady.last;
@@ -157,6 +90,8 @@ memory::Steps StepsOfMemory(const SteadyRun& run) {
   return steps;
 }
 
+// Adds the time for which the device stops because of the allocator. How often an almost full
+// device flushes is not known, so the range extends from none of that time to twice the time.
 void AddAllocatorStops(const AllocatorStops& stops, Forecast& forecast) {
   const Time time = stops.time;
   forecast.memory.allocator_may_hang = stops.may_hang;
@@ -173,6 +108,9 @@ void AddAllocatorStops(const AllocatorStops& stops, Forecast& forecast) {
       TimeRange{std::max(Time(), forecast.step_time - half), forecast.step_time + half};
 }
 
+// For a scenario in which an assumed software release decides whether attention stores its scores
+// in memory (Scenario::KernelDependsOnAssumedRelease). If the step does not fit with stored scores,
+// limits the fit probability to one half. Takes as long as a forecast.
 void DoubtAssumedKernel(const scenario::Scenario& scenario, Forecast& forecast) {
   constexpr double kEven = 0.5;
   if (!scenario.KernelDependsOnAssumedRelease() || forecast.memory.fit_probability <= kEven) return;
@@ -183,9 +121,8 @@ void DoubtAssumedKernel(const scenario::Scenario& scenario, Forecast& forecast) 
   if (unfused && !unfused->memory.fits) forecast.memory.fit_probability = kEven;
 }
 
-namespace {
-
-using program::Program;
+// The clock counts picoseconds in 64 bits, so all simulated steps together must take at most 106
+// days.
 
 // Calls `take` with the table of StepCounts, the operand and the time of each entry of a program's
 // tables, including the time to issue it.
@@ -213,9 +150,8 @@ void ForEachTime(const Program& program, const cost::Prices& prices, Take take) 
   }
 }
 
-}  // namespace
-
-bool OutlastsTheClock(const PricedClass& own, double times) {
+// Whether the operations of a class's step, repeated `times` times, take more than a day in total.
+bool OutlastsTheClock(const PricedClass& own, double times = 1) {
   const Program& program = own.program;
   const cost::Prices& prices = own.prices;
   const double most = static_cast<double>(Seconds(86'400).picoseconds()) / times;
@@ -233,6 +169,7 @@ bool OutlastsTheClock(const PricedClass& own, double times) {
   return picoseconds > most;
 }
 
+// The same for the longer step that the shorter step represents.
 bool OutlastsTheClock(const std::vector<PricedClass>& priced, const ShorterStep& shorter) {
   const auto whole = static_cast<double>(shorter.micro_batches + shorter.left_out * shorter.period);
   return std::any_of(priced.begin(), priced.end(), [&](const PricedClass& own) {
@@ -240,6 +177,7 @@ bool OutlastsTheClock(const std::vector<PricedClass>& priced, const ShorterStep&
   });
 }
 
+// Errors: cost.step-too-long if the step outlasts the clock.
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
                                            const PricedClass& own) {
   if (!OutlastsTheClock(own)) return {};
@@ -250,10 +188,6 @@ tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
                    .hint = "check the units of bandwidths, latencies and layer times, or use fewer "
                            "micro-batches"}});
 }
-
-namespace {
-
-using program::Timeline;
 
 // When the host had issued the whole step. At a barrier it waits from then on.
 Time LastIssue(const Timeline& timeline, std::uint32_t step) {
@@ -272,6 +206,37 @@ void Shift(Time later, std::vector<memory::Change>& changes) {
 }
 
 }  // namespace
+
+MarkedOperations::MarkedOperations(const std::vector<PricedClass>& priced,
+                                   const std::vector<memory::DeferredFrees>& frees,
+                                   const RepeatedOperations* repeated)
+    : marked_(priced.size()), repeated_(repeated) {
+  for (std::size_t i = 0; i < priced.size(); ++i) {
+    programs_.push_back(&priced[i].program);
+    if (frees[i].any() || repeated != nullptr) marked_[i].resize(programs_[i]->step.size());
+    for (const Index operation : frees[i].operations()) marked_[i][operation] = true;
+    for_memory_ = for_memory_ || frees[i].any();
+    if (repeated == nullptr) continue;
+    for (const Index operation : repeated->Of(i)) {
+      if (operation != program::kNone) marked_[i][operation] = true;
+    }
+  }
+}
+
+void MarkedOperations::MarkIn(SimulatedRanks& ranks) const {
+  for (const ReportedClass& reported : ranks.reported) {
+    const std::vector<bool>& own = marked_[reported.priced];
+    if (!own.empty()) ranks.classes[reported.index].marked = &own;
+  }
+  if (repeated_ == nullptr) return;
+  for (simulate::RankClass& own : ranks.classes) {
+    const auto program = std::find(programs_.begin(), programs_.end(), own.program);
+    const auto index = static_cast<std::size_t>(program - programs_.begin());
+    own.marked = &marked_[index];
+    const std::span<const Index> ends = repeated_->EndsOf(index);
+    own.looked_at = {.begin = ends.front() + 1, .end = ends.back() + 1};
+  }
+}
 
 Result<std::optional<Run>> StepForecast::Make(const MicroBatchFlops& flops) {
   if (shorter_ != nullptr && OutlastsTheClock(priced_, *shorter_)) return std::optional<Run>();

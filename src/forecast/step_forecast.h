@@ -1,15 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
-#include <memory>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
-#include "src/cost/prices.h"
 #include "src/forecast/class_time.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/shorter_step.h"
@@ -20,7 +16,6 @@
 #include "src/memory/account.h"
 #include "src/memory/deferred_frees.h"
 #include "src/memory/replay.h"
-#include "src/model/model.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/scenario/job_devices.h"
@@ -28,25 +23,6 @@
 #include "src/simulate/simulate.h"
 
 namespace stepcast::forecast {
-
-// How much longer the step takes because of allocators' driver calls. The time includes the calls,
-// waits of hosts before segments are returned, and lost overlap with computation
-// (memory/deferred_frees.h). The step is simulated once more. How this added time shifts the calls
-// themselves is neglected.
-struct AllocatorStops {
-  Time time;  // at least zero
-  // The step may hang: a host waits for another stage's message, and that stage waits for work that
-  // this host has not issued. `time` is then only the time of the calls.
-  bool may_hang = false;
-};
-// `calls`: the driver calls of each class of `priced`. `step_time`: without them. Errors: those of
-// SimulatedRanksOf.
-Result<AllocatorStops> AllocatorStopsOf(
-    const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
-    const std::vector<std::vector<memory::DriverCallsAt>>& calls, Time step_time,
-    simulate::Simulator& simulator);
-
-// Shared by forecast.cc and step_forecast.cc; no other file includes this one.
 
 // The scenario of each kind of node, by kind.
 class KindScenarios {
@@ -64,35 +40,6 @@ class KindScenarios {
   const scenario::Scenario& scenario_;
   std::vector<scenario::Scenario> own_;
 };
-
-// The classes of a scenario's ranks, by kind of node and then by label, with programs but without
-// prices. `works` and `lowered`: passed to lowering::Lower.
-std::vector<PricedClass> UnpricedClasses(
-    const scenario::Scenario& scenario, const KindScenarios& kinds,
-    const std::vector<model::LayerWork>* works = nullptr,
-    const std::function<void(program::Program&)>& lowered = {});
-
-// Adds jitter to prices. Kept separate from pricing because bounds are computed without jitter.
-void AddJitter(const scenario::Scenario& scenario, const program::Program& program,
-               cost::Prices& prices);
-
-// Whether `a` is the worse case: it does not fit while `b` does, or its peak is higher.
-bool Fuller(const MemoryForecast& a, const MemoryForecast& b);
-
-// The class whose range is the step's. Classes on equal devices have nearly the same range, so the
-// first class is used: its operations can be recorded before the critical class is known.
-std::size_t RangedClass(const SimulatedRanks& ranks, std::size_t critical);
-
-// The described steps as input of the memory replay, which assumes that all steps of the job are
-// alike, including the first.
-memory::Steps StepsOfMemory(const SteadyRun& run);
-
-// Adds the time for which the device stops because of the allocator. How often an almost full
-// device flushes is not known, so the range extends from none of that time to twice the time.
-void AddAllocatorStops(const AllocatorStops& stops, Forecast& forecast);
-
-// The deferred frees of the allocator, for each priced class in order.
-std::vector<memory::DeferredFrees> FreesOf(const std::vector<PricedClass>& priced);
 
 // The operations whose times are needed: those that deferred frees wait for, and those that show
 // whether a step is periodic.
@@ -118,51 +65,13 @@ class MarkedOperations {
   bool for_memory_ = false;
 };
 
-// Caches the last few layer works of a micro-batch, because many plans share them.
-class WorkCache {
- public:
-  struct Work {
-    std::vector<model::LayerWork> layers;  // model::BuildWork
-    MicroBatchFlops flops;
-  };
-
-  // The work stays valid while the returned pointer is held.
-  std::shared_ptr<const Work> Of(const scenario::Scenario& scenario);
-
- private:
-  struct Entry {
-    std::shared_ptr<const model::Model> model;
-    model::WorkOptions options;
-    std::shared_ptr<const Work> work;
-  };
-  static constexpr std::size_t kMostEntries = 16;
-
-  std::vector<Entry> entries_;
-};
-
-// For a scenario in which an assumed software release decides whether attention stores its scores
-// in memory (Scenario::KernelDependsOnAssumedRelease). If the step does not fit with stored scores,
-// limits the fit probability to one half. Takes as long as a forecast.
-void DoubtAssumedKernel(const scenario::Scenario& scenario, Forecast& forecast);
-
-// The clock counts picoseconds in 64 bits, so all simulated steps together must take at most 106
-// days.
-
-// Whether the operations of a class's step, repeated `times` times, take more than a day in total.
-bool OutlastsTheClock(const PricedClass& own, double times = 1);
-// The same for the longer step that the shorter step represents.
-bool OutlastsTheClock(const std::vector<PricedClass>& priced, const ShorterStep& shorter);
-
-// Errors: cost.step-too-long if the step outlasts the clock.
-tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
-                                           const PricedClass& own);
-
 // Computes a forecast from priced programs. All forecasts use this class. Make runs the parts in
 // order; call it once. All arguments must outlive the object.
 class StepForecast {
  public:
-  // `frees`: FreesOf(priced). `shorter`: the shorter step, if `priced` are its classes instead of
-  // the scenario's; null otherwise. The simulator and the replayer may be reused.
+  // `frees`: those of each class of `priced`. `shorter`: the shorter step, if `priced` are its
+  // classes instead of the scenario's; null otherwise. The simulator and the replayer may be
+  // reused.
   StepForecast(const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
                const std::vector<memory::DeferredFrees>& frees, Detail detail,
                const ShorterStep* shorter, simulate::Simulator& simulator,
