@@ -21,6 +21,11 @@
 
 namespace stepcast::cost {
 
+// The longest price, among all these kinds, of a collective (given by its index in the first kind's
+// program), because all ranks of the group finish together (scenario/job_devices.h). Kinds with
+// other collectives are ignored.
+const CollectivePrice& SlowestPrice(std::span<const PricedKind> kinds, program::Index collective);
+
 // A priced collective or message as a flow. Its latency is the price's. Its work W is the longer of
 // the price's work and the links' work. If link l carries b_l bytes at bandwidth B_l, the flow uses
 // the share b_l / (B_l W) of it.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "src/base/kernel.h"
@@ -56,10 +55,5 @@ struct PricedKind {
   const Prices* prices = nullptr;
   friend bool operator==(const PricedKind&, const PricedKind&) = default;
 };
-
-// The longest price, among all these kinds, of a collective (given by its index in the first kind's
-// program), because all ranks of the group finish together (scenario/job_devices.h). Kinds with
-// other collectives are ignored.
-const CollectivePrice& SlowestPrice(std::span<const PricedKind> kinds, program::Index collective);
 
 }  // namespace stepcast::cost

@@ -9,7 +9,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/cost/prices.h"
-#include "src/forecast/rank_class.h"
+#include "src/forecast/values.h"
 #include "src/network/collective_traffic.h"
 #include "src/parallel/group_layout.h"
 #include "src/program/program.h"

@@ -12,7 +12,9 @@
 #include "src/base/check.h"
 #include "src/cost/price.h"
 #include "src/cost/prices.h"
+#include "src/forecast/memory_summary.h"
 #include "src/forecast/shorter_step.h"
+#include "src/lowering/host_offload.h"
 #include "src/lowering/lowering.h"
 #include "src/lowering/parameter_share.h"
 #include "src/lowering/pipeline_stage.h"
@@ -173,6 +175,25 @@ std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedul
     STEPCAST_CHECK(saved == Bytes(), "a step ends with nothing in flight");
   }
   return most;
+}
+
+void SayWhetherItFits(const scenario::Scenario& scenario, int communicators, Bound& bound) {
+  const Bytes capacity = scenario.cluster->device_memory();
+  const Bytes outside =
+      forecast::OutsideAllocator(scenario, static_cast<std::size_t>(communicators));
+  bound.needed = bound.memory + outside;
+  bound.over = bound.needed - capacity;
+  bound.fit_probability = forecast::FitProbabilityOf(scenario, bound.memory, outside);
+  bound.fits = bound.over <= Bytes(0);
+  const plan::DeepSpeed& deepspeed = scenario.plan.data_parallel.deepspeed;
+  if (!deepspeed.offloads()) return;
+  const lowering::HostBytes host = lowering::HostBytesOfNode(scenario);
+  const topology::Host& node = *scenario.cluster->node_type()->host;
+  const Bytes lacking = std::max(host.memory - node.memory, host.drives - node.nvme);
+  if (lacking <= Bytes(0)) return;
+  bound.fits_host = false;
+  bound.over = std::max(bound.over, lacking);
+  bound.fits = false;
 }
 
 namespace {

@@ -14,7 +14,7 @@
 #include "src/cost/prices.h"
 #include "src/lowering/parameter_share.h"
 #include "src/parallel/pipeline_schedule.h"
-#include "src/planner/chunk_work.h"
+#include "src/planner/stage_work.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
@@ -180,25 +180,6 @@ Time ContendedComputeTime(const program::Program& program, const cost::Prices& p
 // The peak of allocated memory if every free takes effect when issued (memory/deferred_frees.h). No
 // run has a lower peak.
 Bytes PeakInHostOrder(const program::Program& program, const Repeated& repeated = {});
-
-// Lower bounds of a rank's memory by purpose: states, gradients, activations.
-
-// A rank's part of the model's tensors.
-struct StageParameters {
-  lowering::GroupElements trained{};
-  Bytes frozen{};
-  friend bool operator==(const StageParameters&, const StageParameters&) = default;
-};
-
-// Whether a pipeline stage's whole gradients and the step's peak activations are alive at the same
-// time. FSDP2 keeps a stage's gathered gradients until they are reduced after the last micro-batch.
-// The peak of activations recurs after each chunk has run a backward if the schedule then still
-// alternates forwards and backwards, which requires enough micro-batches (named_schedules_test).
-bool KeepsGatheredGradients(const scenario::Scenario& scenario);
-
-// States plus the larger of gradients and activations; with `keeps_gradients`, plus both.
-Bytes MemoryBeside(const scenario::Scenario& scenario, const StageParameters& stage,
-                   Bytes activations, bool keeps_gradients);
 
 // Sets in `bound` whether its memory fits, given the number of communicators.
 void SayWhetherItFits(const scenario::Scenario& scenario, int communicators, Bound& bound);

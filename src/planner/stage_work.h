@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -8,12 +8,12 @@
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
 #include "src/cost/price.h"
+#include "src/lowering/parameter_share.h"
 #include "src/model/layer.h"
-#include "src/model/model.h"
 #include "src/scenario/scenario.h"
 
-// Lower bounds of the work of one micro-batch, by layer and by chunk of a pipeline. All bounds of
-// plans use them (bounds.h).
+// Lower bounds of a pipeline stage's work: the time and memory of one micro-batch, by layer and by
+// chunk, and the memory of states. All bounds of plans use them (bounds.h).
 namespace stepcast::planner {
 
 // Time and memory of one layer's work.
@@ -57,5 +57,24 @@ enum class PassTimes : std::uint8_t {
 // `offloads`: blocks keep their saved values on the host (plan::Training::activation_offload).
 ChunkWork WorkOfChunk(std::span<const LayerFigures> figures, std::span<const model::Layer> layers,
                       std::span<const int> of_layers, PassTimes counted, bool offloads);
+
+// Lower bounds of a rank's memory by purpose: states, gradients, activations.
+
+// A rank's part of the model's tensors.
+struct StageParameters {
+  lowering::GroupElements trained{};
+  Bytes frozen{};
+  friend bool operator==(const StageParameters&, const StageParameters&) = default;
+};
+
+// Whether a pipeline stage's whole gradients and the step's peak activations are alive at the same
+// time. FSDP2 keeps a stage's gathered gradients until they are reduced after the last micro-batch.
+// The peak of activations recurs after each chunk has run a backward if the schedule then still
+// alternates forwards and backwards, which requires enough micro-batches (named_schedules_test).
+bool KeepsGatheredGradients(const scenario::Scenario& scenario);
+
+// States plus the larger of gradients and activations; with `keeps_gradients`, plus both.
+Bytes MemoryBeside(const scenario::Scenario& scenario, const StageParameters& stage,
+                   Bytes activations, bool keeps_gradients);
 
 }  // namespace stepcast::planner

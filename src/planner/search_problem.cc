@@ -1,4 +1,4 @@
-#include "src/planner/plan_problem.h"
+#include "src/planner/search_problem.h"
 
 #include <algorithm>
 #include <cmath>
