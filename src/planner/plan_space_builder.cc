@@ -607,8 +607,9 @@ class Builder {
     const std::vector<std::string>& refused = RefusedBy(framework, stage);
     for (const std::string& key : GivenSettings(scenario_, options_.value_of, /*idle=*/true)) {
       if (key.starts_with(kSection) || FindLayoutKey(key) != nullptr) continue;
-      const bool left_out = std::any_of(choices.first.begin(), choices.first.end(),
-                                        [&](const auto& setting) { return setting.first == key; });
+      const bool left_out =
+          std::any_of(choices.first.begin(), choices.first.end(),
+                      [&](const auto& setting) { return setting.first == key; });
       if (left_out || Given(key) != nullptr || Fixed(key)) continue;
       const bool has = IsFor(framework, key);
       if (has && std::find(refused.begin(), refused.end(), key) == refused.end()) continue;

@@ -36,8 +36,7 @@ class PlanSpaceTest : public testing::Test {
   // Data parallelism alone, unless a test says more.
   PlanSpaceTest() {
     options_.kinds = {};
-    Give(
-        {{"training.gradient_accumulation", "4"}, {"data_parallel.reshard_after_forward", "true"}});
+    Give({{"training.gradient_accumulation", "4"}, {"data_parallel.reshard_after_forward", "true"}});
   }
   // Sets the values that the scenario states.
   void Give(std::map<std::string, std::string> given) {
