@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "src/base/kernel.h"
@@ -54,6 +55,27 @@ struct PricedKind {
   const program::Program* program = nullptr;
   const Prices* prices = nullptr;
   friend bool operator==(const PricedKind&, const PricedKind&) = default;
+};
+
+// Ranks that run the same program and have equivalent peers. They are simulated once
+// (simulate/simulate.h).
+struct RankClass {
+  const program::Program* program = nullptr;
+  const Prices* prices = nullptr;
+  int representative = 0;  // the class's lowest global rank
+  // All ranks of the class, ascending. They determine the classes of the peers of exchanges. Empty:
+  // the representative, and peers of its exchanges that are in no class.
+  std::span<const int> ranks{};
+  // The class's process groups, if they differ from the program's.
+  const std::vector<program::ProcessGroup>* groups = nullptr;
+  bool records = true;  // false: the timeline contains only step ends
+  // simulate::Recording::kMarked: the operations to record, by instruction of the step.
+  const std::vector<bool>* marked = nullptr;
+  // Instructions [begin, end) of the step: simulate::HostInfluence covers the instructions issued
+  // after `begin`. By default, all instructions.
+  struct Part {
+    program::Index begin = 0, end = 0;
+  } looked_at{};
 };
 
 }  // namespace stepcast::cost

@@ -47,7 +47,7 @@ struct Run {
 // and the byte.
 enum class Detail : std::uint8_t {
   kStep,        // step time, throughput and memory
-  kRange,       // and the range of the step time
+  kRange,       // and the range of the step time, and memory by class
   kTimes,       // and the time breakdown by class, and the collectives
   kEverything,  // and records of all steps, for traces and pages
 };

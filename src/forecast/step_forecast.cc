@@ -224,9 +224,9 @@ MarkedOperations::MarkedOperations(const std::vector<PricedClass>& priced,
 }
 
 void MarkedOperations::MarkIn(SimulatedRanks& ranks) const {
-  for (const ReportedClass& reported : ranks.reported) {
+  for (const RankClass& reported : ranks.reported) {
     const std::vector<bool>& own = marked_[reported.priced];
-    if (!own.empty()) ranks.classes[reported.index].marked = &own;
+    if (!own.empty()) ranks.classes[reported.simulated].marked = &own;
   }
   if (repeated_ == nullptr) return;
   for (simulate::RankClass& own : ranks.classes) {
@@ -314,9 +314,9 @@ SteadyRun StepForecast::RunForTime() {
   }
   const bool range = detail_ == Detail::kRange;
   if (range) {
-    const ReportedClass& first = ranks_.reported.front();
+    const RankClass& first = ranks_.reported.front();
     all_.assign(priced_[first.priced].program.step.size(), true);
-    ranks_.classes[first.index].marked = &all_;
+    ranks_.classes[first.simulated].marked = &all_;
   }
   const auto recording =
       marked_->any() || range ? simulate::Recording::kMarked : simulate::Recording::kNone;
@@ -326,36 +326,35 @@ SteadyRun StepForecast::RunForTime() {
                                 /*again=*/false);
 }
 
-TimedClass StepForecast::TimedClassOf(const ReportedClass& reported,
-                                      const Timeline& timeline) const {
-  TimedClass timed{priced_[reported.priced].program, *ranks_.classes[reported.index].prices,
+TimedClass StepForecast::TimedClassOf(const RankClass& reported, const Timeline& timeline) const {
+  TimedClass timed{priced_[reported.priced].program, *ranks_.classes[reported.simulated].prices,
                    timeline};
-  if (period_) timed.more = period_->More(reported.index, *shorter_);
+  if (period_) timed.more = period_->More(reported.simulated, *shorter_);
   return timed;
 }
 
-void StepForecast::AddClass(const ReportedClass& reported) {
+void StepForecast::AddClass(const RankClass& reported) {
   const std::uint32_t last = of_time_.steady.last;
   if (!records_times()) {
-    own_ends_.push_back(of_time_.timelines[reported.index].step_ends[last]);
+    own_ends_.push_back(of_time_.timelines[reported.simulated].step_ends[last]);
     return;
   }
   ClassRun& own = run_.classes.emplace_back(ClassRun{{reported, {}, {}}, {}, {}, {}});
-  own.timeline = std::move(timelines_[reported.index]);
+  own.timeline = std::move(timelines_[reported.simulated]);
   own_ends_.push_back(own.timeline.step_ends[last]);
   own.timeline.step_ends = of_time_.ends;
   own.host_waits = barrier_ ? LastIssue(own.timeline, last) : of_time_.ends[last];
 }
 
 bool StepForecast::AddMemory(std::size_t index) {
-  const ReportedClass& reported = ranks_.reported[index];
+  const RankClass& reported = ranks_.reported[index];
   const program::Program& program = priced_[reported.priced].program;
   const scenario::Scenario& on = kinds_[reported.node_kind];
   // Frees in host order need no times.
   const bool deferred = of_memory_ && frees_[reported.priced].any();
-  const Timeline& timeline = deferred          ? memory_timelines_[reported.index]
+  const Timeline& timeline = deferred          ? memory_timelines_[reported.simulated]
                              : records_times() ? run_.classes[index].timeline
-                                               : of_time_.timelines[reported.index];
+                                               : of_time_.timelines[reported.simulated];
   memory::Steps steps = StepsOfMemory(deferred ? *of_memory_ : of_time_);
   if (period_) {
     steps.longer = LongerOf(reported.priced);
@@ -390,14 +389,16 @@ void StepForecast::FindCritical() {
 
 void StepForecast::SummariseMemories() {
   run_.forecast.memory = memories_[run_.fullest];
-  run_.forecast.memory_of_first_class = memories_.front();
-  run_.forecast.memory_of_last_class = memories_.back();
+  if (detail_ == Detail::kStep || memories_.size() == 1) return;
+  for (std::size_t i = 0; i < memories_.size(); ++i) {
+    run_.forecast.classes.push_back({ranks_.reported[i], {}, memories_[i]});
+  }
 }
 
 double StepForecast::WireBytes() const {
-  const ReportedClass& critical = ranks_.reported[run_.critical];
+  const RankClass& critical = ranks_.reported[run_.critical];
   const program::Program& program = priced_[critical.priced].program;
-  const cost::Prices& prices = *ranks_.classes[critical.index].prices;
+  const cost::Prices& prices = *ranks_.classes[critical.simulated].prices;
   const StepCounts counts = CountsOf(critical.priced);
   double bytes = 0;
   for (std::size_t i = 0; i < counts.collectives.size(); ++i) {
@@ -417,39 +418,39 @@ void StepForecast::SummariseTimes() {
   const std::size_t ranged = RangedClass(ranks_, run_.critical);
   std::optional<TimeRange> range;
   for (std::size_t i = 0; i < run_.classes.size(); ++i) {
-    const ReportedClass& reported = ranks_.reported[i];
+    const RankClass& reported = ranks_.reported[i];
     const ClassRun& own = run_.classes[i];
     const scenario::Scenario& on = kinds_[reported.node_kind];
     Forecast of_class;
     SummariseTime(TimedClassOf(reported, own.timeline), of_time_.steady, own.host_waits,
                   *on.calibration, on.cluster->devices(), of_class);
     if (i == ranged) range = of_class.step_time_range;
-    if (run_.classes.size() > 1) forecast.classes.push_back({own, of_class.time, memories_[i]});
+    if (!forecast.classes.empty()) forecast.classes[i].time = of_class.time;
     if (i != run_.critical) continue;
     forecast.step_time = of_class.step_time;
     forecast.time = of_class.time;
     forecast.communication_total = of_class.communication_total;
   }
   forecast.step_time_range = range;
-  const ReportedClass& critical = ranks_.reported[run_.critical];
-  forecast.collectives =
-      SummariseCollectives(priced_[critical.priced].program, *ranks_.classes[critical.index].prices,
-                           CountsOf(critical.priced), run_.critical_class().timeline,
-                           run_.first_step, LongerOf(critical.priced));
+  const RankClass& critical = ranks_.reported[run_.critical];
+  forecast.collectives = SummariseCollectives(
+      priced_[critical.priced].program, *ranks_.classes[critical.simulated].prices,
+      CountsOf(critical.priced), run_.critical_class().timeline, run_.first_step,
+      LongerOf(critical.priced));
 }
 
 void StepForecast::AddRange() {
   const std::size_t ranged = RangedClass(ranks_, run_.critical);
-  const ReportedClass& reported = ranks_.reported[ranged];
+  const RankClass& reported = ranks_.reported[ranged];
   SteadyRun run = of_time_;
   if (ranged != 0) {
     for (std::size_t i = 0; i < ranks_.classes.size(); ++i) {
-      ranks_.classes[i].records = i == reported.index;
+      ranks_.classes[i].records = i == reported.simulated;
     }
     run = RunAgain(simulator_, ranks_, barrier_, simulate::Recording::kAll, of_time_);
   }
   run_.forecast.step_time_range =
-      RangeOf(ExposedTimesOf(TimedClassOf(reported, run.timelines[reported.index]), run),
+      RangeOf(ExposedTimesOf(TimedClassOf(reported, run.timelines[reported.simulated]), run),
               run_.forecast.step_time, *kinds_[reported.node_kind].calibration,
               scenario_.cluster->devices());
 }
@@ -465,21 +466,21 @@ tl::expected<void, Diagnostics> StepForecast::AddStops() {
 }
 
 void StepForecast::WidenByHost() {
-  const ReportedClass& critical = ranks_.reported[run_.critical];
+  const RankClass& critical = ranks_.reported[run_.critical];
   WidenByUnknownHost(scenario_, priced_[critical.priced].program, CountsOf(critical.priced),
-                     *ranks_.classes[critical.index].prices, run_.forecast);
+                     *ranks_.classes[critical.simulated].prices, run_.forecast);
   WidenByKnownGap(scenario_, run_.forecast);
 }
 
 void StepForecast::HandOverPrograms(std::vector<PricedClass>& priced, Run& run) const {
   std::vector<int> classes_left(priced.size(), 0);
-  for (const ReportedClass& reported : ranks_.reported) ++classes_left[reported.priced];
+  for (const RankClass& reported : ranks_.reported) ++classes_left[reported.priced];
   for (std::size_t i = 0; i < run.classes.size(); ++i) {
-    const ReportedClass& reported = ranks_.reported[i];
+    const RankClass& reported = ranks_.reported[i];
     program::Program& program = priced[reported.priced].program;
     const bool last = --classes_left[reported.priced] == 0;
     run.classes[i].program = last ? std::move(program) : program;
-    run.classes[i].prices = *ranks_.classes[reported.index].prices;
+    run.classes[i].prices = *ranks_.classes[reported.simulated].prices;
   }
 }
 

@@ -99,7 +99,7 @@ class StepForecast {
   bool RunSteps();
   // Runs the steps with the records that `detail_` needs.
   SteadyRun RunForTime();
-  void AddClass(const ReportedClass& reported);
+  void AddClass(const RankClass& reported);
   // Returns false if the shorter step does not determine the longer one's memory.
   bool AddMemory(std::size_t reported);
   void FindCritical();
@@ -110,7 +110,7 @@ class StepForecast {
   tl::expected<void, Diagnostics> AddStops();
   void WidenByHost();
 
-  TimedClass TimedClassOf(const ReportedClass& reported, const program::Timeline& timeline) const;
+  TimedClass TimedClassOf(const RankClass& reported, const program::Timeline& timeline) const;
   program::LongerStep LongerOf(std::size_t priced) const {
     return repeated_ ? repeated_->LongerOf(priced) : program::LongerStep{};
   }

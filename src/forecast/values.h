@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "src/plan/rank_grid.h"
 #include "src/program/program.h"
 
+// The figures of a forecast, with units, as reports print them.
 namespace stepcast::forecast {
 
 // A rank class is a set of ranks that run one program with equivalent peers. These fields describe
@@ -30,9 +32,9 @@ struct RankClass {
   int first_rank = 0;
   int ranks = 1;               // number of ranks
   std::vector<int> members{};  // the class's ranks, ascending; empty if the class has all ranks
+  std::size_t priced = 0;      // index of its program and prices in the priced classes
+  std::size_t simulated = 0;   // index of its first rank's class in SimulatedRanks::classes
 };
-
-// The figures of a forecast, with units, as reports print them.
 
 using memory::BytesByCategory;
 
@@ -199,9 +201,8 @@ struct Forecast {
   std::vector<CollectiveSummary> collectives;  // by collective, then group
   MemoryForecast memory;  // of a class that does not fit, otherwise of the class with the highest
                           // peak
-  // Classes are ordered by first rank: in a pipeline, the first and the last stage.
-  MemoryForecast memory_of_first_class{}, memory_of_last_class{};
-  // Ordered by first rank; empty if all ranks are one class.
+  // Ordered by first rank: in a pipeline, from the first stage to the last. Empty if all ranks are
+  // one class.
   std::vector<ClassForecast> classes{};
 };
 

@@ -301,24 +301,13 @@ Bytes MemoryOf(const Scenario& scenario, const MicroBatch::Stage& stage, Bytes i
 
 }  // namespace
 
-struct Bounds::Kept {
-  FirstBounds first;
-  cost::PriceCache prices;
-  std::optional<Scenario> shorter;  // of the present plan
-};
-
-Bounds::Bounds() : kept_(std::make_unique<Kept>()) {}
-Bounds::~Bounds() = default;
-Bounds::Bounds(Bounds&&) noexcept = default;
-Bounds& Bounds::operator=(Bounds&&) noexcept = default;
-
 Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, bool digest) {
   const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
   const std::vector<model::LayerWork> works =
       model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan));
-  const auto micro_batch = WorkOut(scenario, schedule, works, kept_->prices);
+  const auto micro_batch = WorkOut(scenario, schedule, works, prices());
   if (!micro_batch) return tl::unexpected(micro_batch.error());
-  const auto passes = kept_->first.PassesOf(scenario);
+  const auto passes = PassesOf(scenario);
   if (!passes) return tl::unexpected(passes.error());
   std::vector<ChunkWork> chunks = micro_batch->chunks;
   for (std::size_t c = 0; c < passes->size(); ++c) {
@@ -345,10 +334,11 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, bool d
   // Programs are examined with as many micro-batches as fill and drain the pipeline, and a few
   // more.
   const std::int64_t fewer = MicroBatchesLookedAt(scenario.plan);
-  const Scenario& looked_at =
-      fewer < scenario.plan.training.gradient_accumulation
-          ? kept_->shorter.emplace(forecast::Shortened(scenario, {.micro_batches = fewer}))
-          : scenario;
+  std::optional<Scenario> shorter;
+  if (fewer < scenario.plan.training.gradient_accumulation) {
+    shorter = forecast::Shortened(scenario, {.micro_batches = fewer});
+  }
+  const Scenario& looked_at = shorter ? *shorter : scenario;
   const parallel::PipelineSchedule its_schedule = plan::ScheduleOf(looked_at.plan);
   std::vector<program::Program> programs;  // of the stages that speak for others
   // A forecast reports the memory of one rank, which may be one with the fewest communicators.
@@ -368,7 +358,7 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, bool d
     // The stage that begins a step must have ended the step before.
     const bool begins = speak[i] == StageOfFirstChunk(schedule);
     if (!(digest && analytic) && !begins) continue;
-    const auto prices = kept_->prices.Price(programs[i], looked_at, works);
+    const auto prices = this->prices().Price(programs[i], looked_at, works);
     if (!prices) return tl::unexpected(prices.error());
     if (begins) {
       raise(step_time + TimeBetweenSteps(programs[i], *prices, analytic), Bytes(), communicators);

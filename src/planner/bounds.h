@@ -49,13 +49,25 @@ struct Bound {
   Bytes over{};
 };
 
-// Caches data shared by plans. Not thread-safe.
+// Caches data that plans share. Not thread-safe.
 class Bounds {
  public:
   Bounds();
   ~Bounds();
   Bounds(Bounds&&) noexcept;
   Bounds& operator=(Bounds&&) noexcept;
+
+  // The first bound of a plan (docs/planning.md), in microseconds, from data that plans share. Time
+  // and memory of layers depend on the shape of a micro-batch and are computed once per shape. The
+  // layers of each stage and the number of micro-batches in flight are arithmetic. Uses only these
+  // settings of data parallelism: the framework, the ZeRO stage, the ranks that share states, and
+  // offload. Errors: those of cost::Price, for kernels and tensor-parallel collectives only.
+  //  time    the passes of each stage's micro-batches, one after the other, after the passes that
+  //          bring its first micro-batch and before those that return its last; a pass takes at
+  //          least its uncontended kernels and the collectives that they wait for
+  //  memory  states that are never released, plus the activations that are alive at once, or full
+  //          gradients if the stage keeps them
+  Result<Bound> First(const scenario::Scenario& scenario);
 
   // A bound from the plan's own step program with its prices, which is lowered and priced but not
   // simulated. For several stages, the bound follows from their schedule, the uncontended time of
@@ -86,41 +98,16 @@ class Bounds {
   // as in LookAtProgram.
   Result<OfItsProgram> OfPipeline(const scenario::Scenario& scenario, bool digest);
 
-  struct Kept;
-  std::unique_ptr<Kept> kept_;
-};
-
-// The first bounds of a plan (docs/planning.md), in microseconds each, from data that plans share.
-// Time and memory of layers depend on the shape of a micro-batch and are computed once per shape.
-// The layers of each stage and the number of micro-batches in flight are arithmetic. Not
-// thread-safe.
-class FirstBounds {
- public:
-  FirstBounds();
-  ~FirstBounds();
-  FirstBounds(FirstBounds&&) noexcept;
-  FirstBounds& operator=(FirstBounds&&) noexcept;
-
-  // Uses only these settings of data parallelism: the framework, the ZeRO stage, the ranks that
-  // share states, and offload. Errors: those of cost::Price, for kernels and tensor-parallel
-  // collectives only.
-  //  time    the passes of each stage's micro-batches, one after the other, after the passes that
-  //          bring its first micro-batch and before those that return its last; a pass takes at
-  //          least its uncontended kernels and the collectives that they wait for
-  //  memory  states that are never released, plus the activations that are alive at once, or full
-  //          gradients if the stage keeps them
-  Result<Bound> Of(const scenario::Scenario& scenario);
-
   // Lower bounds of the time of one micro-batch in one chunk of a pipeline: its uncontended
   // kernels, and the collectives inside layers for which they wait.
   struct Passes {
     Time forward, backward;
   };
   // The passes of all chunks, in layer order. Empty if passes do not run one after the other,
-  // because backward has two parts or two passes run in turns. Errors: those of Of.
+  // because backward has two parts or two passes run in turns. Errors: those of First.
   Result<std::vector<Passes>> PassesOf(const scenario::Scenario& scenario);
+  cost::PriceCache& prices();
 
- private:
   class Kept;
   std::unique_ptr<Kept> kept_;
 };

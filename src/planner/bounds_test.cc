@@ -180,7 +180,6 @@ bool Same(const Result<Bound>& a, const Result<Bound>& b) {
 TEST(BoundsTest, NoForecastIsBetter) {
   scenario::InputCache cache;
   Bounds bounds;
-  FirstBounds first_bounds;
   forecast::Forecaster forecaster;
   Tightness tightness;
   rc::detail::checkGTest([&] {
@@ -188,8 +187,8 @@ TEST(BoundsTest, NoForecastIsBetter) {
     const auto scenario = scenario::LoadText(any.text, "test", any.set, cache);
     if (!scenario) return;  // not a plan that can exist
     const auto program = bounds.OfProgram(*scenario);
-    const auto first = first_bounds.Of(*scenario);
-    RC_ASSERT(Same(first, FirstBounds().Of(*scenario)));
+    const auto first = bounds.First(*scenario);
+    RC_ASSERT(Same(first, Bounds().First(*scenario)));
     // Earlier calls do not change the result.
     RC_ASSERT(Same(program, Bounds().OfProgram(*scenario)));
     const auto forecast = forecaster.Evaluate(*scenario);
@@ -242,7 +241,7 @@ data_parallel: {framework: reference, zero_stage: 0, shard_group_size: 2}
 )",
                                            "test", {}, cache);
   ASSERT_TRUE(scenario.has_value());
-  EXPECT_LE(FirstBounds().Of(*scenario)->step_time,
+  EXPECT_LE(Bounds().First(*scenario)->step_time,
             forecast::Forecaster().Evaluate(*scenario)->step_time);
 }
 
@@ -327,7 +326,7 @@ TEST(Bounds, CountNothingThatIsOnTheHost) {
     ASSERT_TRUE(forecast);
     EXPECT_LE(Bounds().OfProgram(*scenario)->memory.count(), forecast->memory.peak.count())
         << set[0];
-    EXPECT_LE(FirstBounds().Of(*scenario)->memory.count(), forecast->memory.peak.count()) << set[0];
+    EXPECT_LE(Bounds().First(*scenario)->memory.count(), forecast->memory.peak.count()) << set[0];
   }
 }
 

@@ -125,9 +125,9 @@ struct Chunk {
 
 }  // namespace
 
-class FirstBounds::Kept {
+class Bounds::Kept {
  public:
-  Result<Bound> Of(const Scenario& scenario) {
+  Result<Bound> First(const Scenario& scenario) {
     const auto works = WorksOf(scenario);
     if (!works) return tl::unexpected(works.error());
     const ParameterFigures& parameters = ParametersOf(scenario);
@@ -183,6 +183,8 @@ class FirstBounds::Kept {
     for (const Chunk& chunk : chunks_) passes.push_back({chunk.work.forward, chunk.work.backward});
     return passes;
   }
+
+  cost::PriceCache& prices() { return prices_; }
 
  private:
   Result<std::shared_ptr<const WorkFigures>> WorksOf(const Scenario& scenario) {
@@ -337,15 +339,17 @@ class FirstBounds::Kept {
   std::vector<Time> ends_;  // [stage]
 };
 
-FirstBounds::FirstBounds() : kept_(std::make_unique<Kept>()) {}
-FirstBounds::~FirstBounds() = default;
-FirstBounds::FirstBounds(FirstBounds&&) noexcept = default;
-FirstBounds& FirstBounds::operator=(FirstBounds&&) noexcept = default;
+Bounds::Bounds() : kept_(std::make_unique<Kept>()) {}
+Bounds::~Bounds() = default;
+Bounds::Bounds(Bounds&&) noexcept = default;
+Bounds& Bounds::operator=(Bounds&&) noexcept = default;
 
-Result<Bound> FirstBounds::Of(const Scenario& scenario) { return kept_->Of(scenario); }
+Result<Bound> Bounds::First(const Scenario& scenario) { return kept_->First(scenario); }
 
-Result<std::vector<FirstBounds::Passes>> FirstBounds::PassesOf(const Scenario& scenario) {
+Result<std::vector<Bounds::Passes>> Bounds::PassesOf(const Scenario& scenario) {
   return kept_->PassesOf(scenario);
 }
+
+cost::PriceCache& Bounds::prices() { return kept_->prices(); }
 
 }  // namespace stepcast::planner
