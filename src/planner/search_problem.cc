@@ -1,4 +1,4 @@
-#include "src/planner/plan_problem.h"
+#include "src/planner/search_problem.h"
 
 #include <algorithm>
 #include <cmath>
@@ -62,10 +62,16 @@ Bound Sharper(const Bound& a, const Bound& b) {
           .over = std::max(a.over, b.over)};
 }
 
-// The thread's own object. It is recreated if work was stopped while filling its caches.
+template <typename Owner>
+Owner& OwnOfThread() {
+  thread_local Owner owner;
+  return owner;
+}
+
+// Uses the thread's own object. It is recreated if work was stopped while filling its caches.
 template <typename Owner, typename Use>
 auto WithOwn(const Use& use) {
-  thread_local Owner owner;
+  Owner& owner = OwnOfThread<Owner>();
   try {
     return use(owner);
   } catch (const Stopped&) {
@@ -75,7 +81,7 @@ auto WithOwn(const Use& use) {
 }
 
 Result<Bound> FirstBound(const Scenario& scenario) {
-  return WithOwn<FirstBounds>([&](FirstBounds& bounds) { return bounds.Of(scenario); });
+  return WithOwn<Bounds>([&](Bounds& bounds) { return bounds.First(scenario); });
 }
 
 Screened FirstLook(const Scenario& scenario) {
