@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Finds habits of wording that readers must read twice, by pattern.
 
-It reads all pages, the strings of the program, and the comments of headers and of data files in YAML.
+It reads all pages, the help texts and the strings of the program, and the comments of headers and of data
+files in YAML.
 
     bazel test //tests/documentation:wording_test
     tests/documentation/wording_test.py                        # lists new findings
@@ -219,6 +220,8 @@ def texts():
         for path in sorted((ROOT / folder).rglob("*.md")):
             if "node_modules" not in path.parts:
                 yield path, of_page(path.read_text())
+    path = ROOT / "src" / "cli" / "help.txt"
+    yield path, of_page(path.read_text())
     for path in sorted((ROOT / "src").rglob("*.cc")):
         if not path.stem.endswith("_test"):
             yield path, of_source(path.read_text())
