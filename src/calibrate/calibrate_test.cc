@@ -2,21 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <iterator>
 #include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "src/calibrate/benchmark.h"
 #include "src/cost/prices.h"
 #include "src/program/program.h"
-#include "src/runtime/job.h"
 #include "src/simulate/simulate.h"
 
 namespace stepcast::calibrate {

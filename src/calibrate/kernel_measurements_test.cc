@@ -1,8 +1,6 @@
 #include "src/calibrate/kernel_measurements.h"
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "gtest/gtest.h"
 

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string>
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/foreign/framework.h"
 #include "src/foreign/readers.h"
 #include "src/foreign/shared_options.h"
 

@@ -1,7 +1,6 @@
 #include "src/foreign/frameworks.h"
 
 #include <set>
-#include <string>
 
 #include "gtest/gtest.h"
 #include "src/foreign/readers.h"

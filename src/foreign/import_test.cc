@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <fstream>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/base/diagnostic.h"
 #include "src/foreign/recipes.h"
 #include "src/scenario/yaml_tree.h"
 

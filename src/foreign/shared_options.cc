@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>

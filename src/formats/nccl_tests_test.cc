@@ -1,9 +1,6 @@
 #include "src/formats/nccl_tests.h"
 
 #include <cmath>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/base/nccl_tests_convention.h"

@@ -6,9 +6,6 @@
 
 #include "src/base/check.h"
 #include "src/nccl/bandwidth.h"
-#include "src/nccl/graphs.h"
-#include "src/nccl/terms.h"
-#include "src/nccl/version.h"
 
 namespace stepcast::nccl {
 // The size-independent part of the tuner's prediction, in microseconds (NVIDIA/nccl,

@@ -1,7 +1,6 @@
 #include "src/nccl/communicator_model.h"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

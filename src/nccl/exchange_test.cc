@@ -1,8 +1,6 @@
 #include "src/nccl/exchange.h"
 
-#include <cstddef>
 #include <set>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"

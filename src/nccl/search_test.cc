@@ -9,7 +9,6 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
-#include "src/nccl/graphs.h"
 #include "src/nccl/sample_communicators.h"
 
 namespace stepcast::nccl {

@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <numeric>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"

@@ -1,15 +1,11 @@
 #include "src/network/group_steps.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <numeric>
 #include <optional>
-#include <string_view>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/network/traffic.h"
-#include "src/topology/routes.h"
 #include "src/topology/sample_nodes.h"
 
 namespace stepcast::network {

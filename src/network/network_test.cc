@@ -3,12 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <optional>
 #include <set>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck.h"

@@ -9,11 +9,9 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "src/program/test_program.h"
-#include "src/runtime/job.h"
 
 namespace stepcast::runtime {
 namespace {

@@ -3,12 +3,9 @@
 #include <unistd.h>
 
 #include <array>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <set>
-#include <string>
 #include <utility>
 
 #include "fmt/format.h"

@@ -1,11 +1,7 @@
 #include "src/runtime/job.h"
 
 #include <atomic>
-#include <chrono>
 #include <functional>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"

@@ -1,7 +1,6 @@
 #include "src/runtime/measurement_bytes.h"
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <mutex>
-#include <string>
 
 #include "fmt/format.h"
 

@@ -1,7 +1,5 @@
 #include "src/topology/graph.h"
 
-#include <functional>
-
 #include "boost/graph/adjacency_list.hpp"
 #include "boost/graph/dijkstra_shortest_paths.hpp"
 #include "boost/graph/strong_components.hpp"

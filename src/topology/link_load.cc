@@ -7,11 +7,9 @@
 #include <numeric>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "boost/graph/adjacency_list.hpp"
 #include "src/base/check.h"
-#include "src/topology/cluster.h"
 #include "src/topology/graph.h"
 #include "src/topology/rings.h"
 #include "src/topology/routes.h"

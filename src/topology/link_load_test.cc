@@ -4,12 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
-#include "src/topology/cluster.h"
 #include "src/topology/node_type.h"
 
 namespace stepcast::topology {

@@ -4,10 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <optional>
-#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/check.h"

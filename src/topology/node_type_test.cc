@@ -1,9 +1,5 @@
 #include "src/topology/node_type.h"
 
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "gtest/gtest.h"
 
 namespace stepcast::topology {

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <map>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/topology/sample_nodes.h"

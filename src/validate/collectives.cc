@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/calibration/collective_curves.h"
 #include "src/cost/nccl_price.h"
 #include "src/cost/nccl_setting.h"
 #include "src/scenario/curve_file.h"

@@ -4,12 +4,8 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <numeric>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <tuple>
 #include <utility>

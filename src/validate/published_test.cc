@@ -3,12 +3,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <string>
 
 #include "gtest/gtest.h"
-#include "src/base/bytes.h"
-#include "src/base/diagnostic.h"
-#include "src/base/time.h"
 
 namespace stepcast::validate {
 namespace {

@@ -4,20 +4,16 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <map>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "src/messaging/byte_stream.h"
-#include "src/model/model.h"
 #include "src/model/stage.h"
 #include "src/parallel/axis.h"
 #include "src/parallel/pipeline_schedule.h"
-#include "src/parallel/rank_grid.h"
 #include "src/plan/framework_style.h"
 #include "src/plan/pipeline.h"
 #include "src/plan/plan.h"

@@ -1,15 +1,11 @@
 #include "src/runtime/cuda/communicators.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
-#include <string>
-#include <utility>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/collective_kind.h"
-#include "src/program/data_flow.h"
 #include "src/runtime/cuda/failure.h"
 #include "src/runtime/cuda/launch_plan.h"
 

@@ -1,14 +1,9 @@
 #include "src/runtime/cuda/launch_plan.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <numeric>
-#include <span>
-#include <vector>
 
 #include "src/base/check.h"
-#include "src/base/kernel.h"
-#include "src/program/data_flow.h"
 
 namespace stepcast::runtime::cuda {
 namespace {

@@ -5,11 +5,9 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include <cstdint>
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "src/program/test_program.h"
 

@@ -5,12 +5,8 @@
 #include <sys/resource.h>
 
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <vector>
 
 namespace stepcast::runtime::host {
 namespace {

@@ -19,7 +19,6 @@
 #include "src/program/data_flow.h"
 #include "src/runtime/device.h"
 #include "src/runtime/host/simd_kernels.h"
-#include "src/runtime/host/transport.h"
 #include "src/runtime/mpi_session.h"
 #include "src/runtime/values/number_types.h"
 
