@@ -1,7 +1,5 @@
 #include "src/calibrate/kernel_measurements.h"
 
-#include <algorithm>
-
 #include "gtest/gtest.h"
 
 namespace stepcast::calibrate {

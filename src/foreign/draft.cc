@@ -1,6 +1,5 @@
 #include "src/foreign/draft.h"
 
-#include <charconv>
 #include <cstddef>
 
 #include "fmt/format.h"

@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <string>
-#include <utility>
 
 #include "fmt/format.h"
 #include "src/foreign/readers.h"

@@ -1,6 +1,5 @@
 #include "src/network/analytic.h"
 
-#include <memory>
 #include <numeric>
 
 #include "gtest/gtest.h"

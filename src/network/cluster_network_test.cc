@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <numeric>
 
 #include "gtest/gtest.h"

@@ -1,6 +1,5 @@
 #include "src/network/traffic.h"
 
-#include <memory>
 #include <numeric>
 
 #include "gtest/gtest.h"

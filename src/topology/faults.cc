@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "fmt/format.h"

@@ -1,6 +1,5 @@
 #include "src/topology/routes.h"
 
-#include <cmath>
 #include <map>
 
 #include "gtest/gtest.h"

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstring>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "fmt/format.h"

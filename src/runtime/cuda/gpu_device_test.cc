@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "src/program/test_program.h"
 #include "src/runtime/cuda/backend.h"
