@@ -18,6 +18,14 @@
 namespace stepcast::report {
 double JsonSeconds(Time time) { return static_cast<double>(time.picoseconds()) / 1e12; }
 
+Json RangeJson(const std::optional<forecast::TimeRange>& range) {
+  return range ? Json{JsonSeconds(range->low), JsonSeconds(range->high)} : Json();
+}
+
+Json RangeJson(const std::optional<forecast::BytesRange>& range) {
+  return range ? Json{range->low.count(), range->high.count()} : Json();
+}
+
 Json JsonNumber(double number) {
   constexpr double kLastExactInteger = 9007199254740992.0;  // 2^53
   if (std::abs(number) <= kLastExactInteger && number == std::floor(number)) {
@@ -54,9 +62,23 @@ std::string Text(const Json& document) { return document.Indented() + "\n"; }
 
 std::string Line(const Json& document) { return document.dump() + "\n"; }
 
-Json TimeJson(const forecast::TimeBreakdown& time) {
+void Close(const scenario::Scenario& scenario, double seconds, Json& document) {
+  document["resolved"] = ToJson(scenario.resolved);
+  document["warnings"] = scenario.warnings;
+  document["run"] = {{"seconds", seconds}};
+}
+
+void AddStep(const forecast::Forecast& forecast, Json& object) {
+  object["step_time_s"] = JsonSeconds(forecast.step_time);
+  object["tokens_per_s"] = forecast.tokens_per_second;
+  object["tokens_per_s_per_gpu"] = forecast.tokens_per_second_per_gpu;
+  object["mfu"] = forecast.has_flops ? Json(forecast.mfu) : Json();
+  object["hfu"] = forecast.has_flops ? Json(forecast.hfu) : Json();
+}
+
+Json TimeJson(const std::vector<forecast::TimePart>& parts) {
   Json object;
-  for (const forecast::TimePart& part : forecast::PartsOf(time)) {
+  for (const forecast::TimePart& part : parts) {
     if (part.always || part.time != Time()) object[part.key] = JsonSeconds(part.time);
   }
   return object;
@@ -131,8 +153,7 @@ Json MemoryJson(const forecast::MemoryForecast& memory) {
   };
   AddCategories(object, memory.at_peak);
   object["padding_bytes"] = memory.padding.count();
-  const std::optional<forecast::BytesRange>& range = memory.peak_range;
-  object["peak_range_bytes"] = range ? Json{range->low.count(), range->high.count()} : Json();
+  object["peak_range_bytes"] = RangeJson(memory.peak_range);
   object["error_bytes"] = memory.error.count();
   object["allocator_flushes"] = memory.allocator_flushes;
   if (memory.allocator_may_hang) object["allocator_may_hang"] = true;
