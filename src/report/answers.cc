@@ -10,7 +10,7 @@
 #include "src/base/quantity.h"
 #include "src/base/version.h"
 #include "src/model/stage.h"
-#include "src/report/figures_text.h"
+#include "src/report/step_figures.h"
 #include "src/report/json.h"
 #include "src/report/table.h"
 #include "src/report/training_report.h"

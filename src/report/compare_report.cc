@@ -8,10 +8,10 @@
 #include "src/base/diagnostic.h"
 #include "src/forecast/corrections.h"
 #include "src/forecast/training_run.h"
-#include "src/report/answer.h"
 #include "src/report/answers.h"
 #include "src/report/categories.h"
 #include "src/report/plan_rows.h"
+#include "src/report/step_figures.h"
 
 namespace stepcast::report {
 namespace {
@@ -55,11 +55,11 @@ std::string Figures(const Forecast& a, const Forecast& b) {
                       Decimal(std::abs(difference), digits),
                   ChangeOf(of_a, of_b)});
   };
-  row("tokens/s", a.tokens_per_second, b.tokens_per_second, 0);
-  row("tokens/s per GPU", a.tokens_per_second_per_gpu, b.tokens_per_second_per_gpu, 1);
-  if (a.has_flops && b.has_flops) {
-    row("MFU, %", 100 * a.mfu, 100 * b.mfu, 1);
-    row("HFU, %", 100 * a.hfu, 100 * b.hfu, 1);
+  const std::vector<StepFigure> of_a = StepFigures(a), of_b = StepFigures(b);
+  for (std::size_t i = 0; i < of_a.size(); ++i) {
+    if (!of_a[i].value || !of_b[i].value) continue;
+    const double scale = of_a[i].scale;
+    row(of_a[i].name, scale * *of_a[i].value, scale * *of_b[i].value, of_a[i].digits);
   }
   return table.ToString();
 }
@@ -141,10 +141,8 @@ std::string MemoryTable(const MemoryForecast& a, const MemoryForecast& b) {
     row(std::string(kCategoryNames[i]), a.at_peak[i], b.at_peak[i]);
   }
   table.AddRule();
-  row("peak allocated", a.peak, b.peak);
-  row("reserved by the allocator", a.reserved, b.reserved);
-  row("outside the allocator", a.outside, b.outside);
-  row("capacity", a.capacity, b.capacity);
+  const std::vector<MemoryFigure> of_a = MemoryFigures(a), of_b = MemoryFigures(b);
+  for (std::size_t i = 0; i < of_a.size(); ++i) row(of_a[i].name, of_a[i].bytes, of_b[i].bytes);
   return table.ToString();
 }
 

@@ -5,10 +5,8 @@
 #include "src/base/quantity.h"
 #include "src/memory/replay.h"
 #include "src/report/categories.h"
-#include "src/report/figures_text.h"
 #include "src/report/hardware_reports.h"
-#include "src/report/json.h"
-#include "src/report/table.h"
+#include "src/report/step_figures.h"
 
 namespace stepcast::report {
 namespace {
@@ -27,14 +25,7 @@ std::string StepTimes(const validate::Execution& execution) {
     out += fmt::format(", the median of {}: {} to {}", execution.steps.size(),
                        FormatTime(execution.shortest), FormatTime(execution.longest));
   }
-  out += fmt::format("\nthroughput {} tokens/s, {} tokens/s per GPU\n",
-                     Decimal(figures.tokens_per_second, 0),
-                     Decimal(figures.tokens_per_second_per_gpu, 1));
-  if (figures.has_flops) {
-    out += fmt::format("MFU        {} %\nHFU        {} %\n", Decimal(100 * figures.mfu, 1),
-                       Decimal(100 * figures.hfu, 1));
-  }
-  return out;
+  return out + "\n" + ThroughputLine(figures) + UtilizationLines(figures);
 }
 
 std::string MemoryOfRanks(const validate::Execution& execution) {

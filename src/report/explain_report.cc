@@ -8,7 +8,7 @@
 #include "src/base/quantity.h"
 #include "src/report/answer.h"
 #include "src/report/answers.h"
-#include "src/report/figures_text.h"
+#include "src/report/step_figures.h"
 #include "src/report/measured_step.h"
 
 namespace stepcast::report {

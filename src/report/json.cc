@@ -11,20 +11,9 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
-#include "src/forecast/training_run.h"
-#include "src/program/program.h"
-#include "src/report/categories.h"
 
 namespace stepcast::report {
 double JsonSeconds(Time time) { return static_cast<double>(time.picoseconds()) / 1e12; }
-
-Json RangeJson(const std::optional<forecast::TimeRange>& range) {
-  return range ? Json{JsonSeconds(range->low), JsonSeconds(range->high)} : Json();
-}
-
-Json RangeJson(const std::optional<forecast::BytesRange>& range) {
-  return range ? Json{range->low.count(), range->high.count()} : Json();
-}
 
 Json JsonNumber(double number) {
   constexpr double kLastExactInteger = 9007199254740992.0;  // 2^53
@@ -32,12 +21,6 @@ Json JsonNumber(double number) {
     return static_cast<std::int64_t>(number);
   }
   return number;
-}
-
-void AddCategories(Json& object, const forecast::BytesByCategory& bytes) {
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    object[std::string(kCategoryNames[i]) + "_bytes"] = bytes[i].count();
-  }
 }
 
 Json ToJson(const scenario::Resolved& resolved) {
@@ -61,110 +44,6 @@ Json ToJson(const scenario::Resolved& resolved) {
 std::string Text(const Json& document) { return document.Indented() + "\n"; }
 
 std::string Line(const Json& document) { return document.dump() + "\n"; }
-
-void Close(const scenario::Scenario& scenario, double seconds, Json& document) {
-  document["resolved"] = ToJson(scenario.resolved);
-  document["warnings"] = scenario.warnings;
-  document["run"] = {{"seconds", seconds}};
-}
-
-void AddStep(const forecast::Forecast& forecast, Json& object) {
-  object["step_time_s"] = JsonSeconds(forecast.step_time);
-  object["tokens_per_s"] = forecast.tokens_per_second;
-  object["tokens_per_s_per_gpu"] = forecast.tokens_per_second_per_gpu;
-  object["mfu"] = forecast.has_flops ? Json(forecast.mfu) : Json();
-  object["hfu"] = forecast.has_flops ? Json(forecast.hfu) : Json();
-}
-
-Json TimeJson(const std::vector<forecast::TimePart>& parts) {
-  Json object;
-  for (const forecast::TimePart& part : parts) {
-    if (part.always || part.time != Time()) object[part.key] = JsonSeconds(part.time);
-  }
-  return object;
-}
-
-Json ClassesJson(const forecast::Forecast& forecast) {
-  Json classes = Json::array();
-  for (const forecast::ClassForecast& own : forecast.classes) {
-    classes.push_back(Json{{"stage", own.label.stage},
-                           {"in_flight", own.in_flight},
-                           {"ranks", own.ranks},
-                           {"first_rank", own.first_rank},
-                           {"speed", JsonNumber(own.speed)},
-                           {"device", own.device.empty() ? Json() : Json(own.device)},
-                           {"time_s", TimeJson(own.time)},
-                           {"memory", MemoryJson(own.memory)}});
-  }
-  return classes;
-}
-
-Json LengthsJson(const forecast::LengthsForecast& lengths) {
-  Json steps = Json::array();
-  for (const forecast::LengthsForecast::Step& step : lengths.steps) {
-    steps.push_back(Json{{"tokens", step.tokens},
-                         {"of_ranks", JsonNumber(step.of_ranks)},
-                         {"of_steps", JsonNumber(step.of_steps)},
-                         {"step_time_s", JsonSeconds(step.step_time)}});
-  }
-  return Json{{"sample_tokens", JsonNumber(lengths.sample_tokens)},
-              {"padded_tokens", JsonNumber(lengths.padded_tokens)},
-              {"padding", JsonNumber(lengths.padding())},
-              {"wait_in_micro_batches", lengths.wait_in_micro_batches},
-              {"slowest_tokens", JsonNumber(lengths.slowest_tokens)},
-              {"steps", std::move(steps)}};
-}
-
-Json CommunicationJson(const forecast::Forecast& forecast) {
-  double bytes_per_rank = 0;
-  Json collectives = Json::array();
-  for (const forecast::CollectiveSummary& summary : forecast.collectives) {
-    bytes_per_rank += summary.wire_bytes_per_rank;
-    collectives.push_back(Json{
-        {"collective", Name(summary.collective)},
-        {"group", summary.group},
-        {"calls", summary.calls},
-        {"bytes_per_rank", JsonNumber(summary.wire_bytes_per_rank)},
-        {"algorithm", summary.algorithm},
-        {"protocol", summary.protocol.empty() ? Json() : Json(summary.protocol)},
-        {"channels", summary.channels == 0 ? Json() : Json(summary.channels)},
-        {"total_s", JsonSeconds(summary.total)},
-        {"provenance", cost::Name(summary.provenance)},
-    });
-  }
-  return Json{
-      {"bytes_per_rank", JsonNumber(bytes_per_rank)},
-      {"total_s", JsonSeconds(forecast.communication_total)},
-      {"exposed_s", JsonSeconds(forecast.time.exposed_communication)},
-      {"collectives", std::move(collectives)},
-  };
-}
-
-Json MemoryJson(const forecast::MemoryForecast& memory) {
-  Json object{
-      {"rank", memory.rank},
-      {"peak_bytes", memory.peak.count()},
-      {"reserved_bytes", memory.reserved.count()},
-      {"outside_bytes", memory.outside.count()},
-      {"capacity_bytes", memory.capacity.count()},
-      {"fits", memory.fits},
-      {"verdict", Name(memory.verdict())},
-      {"fit_probability", memory.fit_probability},
-  };
-  AddCategories(object, memory.at_peak);
-  object["padding_bytes"] = memory.padding.count();
-  object["peak_range_bytes"] = RangeJson(memory.peak_range);
-  object["error_bytes"] = memory.error.count();
-  object["allocator_flushes"] = memory.allocator_flushes;
-  if (memory.allocator_may_hang) object["allocator_may_hang"] = true;
-  if (memory.offloads()) {
-    object["host_bytes"] = memory.host.count();
-    object["host_capacity_bytes"] = memory.host_capacity.count();
-    object["nvme_bytes"] = memory.drives.count();
-    object["nvme_capacity_bytes"] = memory.drives_capacity.count();
-  }
-  return object;
-}
 
 struct Json::Library {
   using Value = nlohmann::ordered_json;

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,10 +11,7 @@
 #include <vector>
 
 #include "src/base/time.h"
-#include "src/forecast/training_run.h"
-#include "src/forecast/values.h"
 #include "src/scenario/resolved.h"
-#include "src/scenario/scenario.h"
 
 namespace stepcast::report {
 
@@ -122,15 +118,8 @@ class Json::Part {
 // Seconds, correctly rounded: 12.5 ms is 0.0125, not 0.012500000000000001.
 double JsonSeconds(Time time);
 
-// [low, high] in seconds, or in bytes; null without a range.
-Json RangeJson(const std::optional<forecast::TimeRange>& range);
-Json RangeJson(const std::optional<forecast::BytesRange>& range);
-
 // A number that may be a mean over ranks: an integer if it has no fraction.
 Json JsonNumber(double number);
-
-// "parameters_bytes": 0, ... in the order of program::Category.
-void AddCategories(Json& object, const forecast::BytesByCategory& bytes);
 
 Json ToJson(const scenario::Resolved& resolved);
 
@@ -138,23 +127,4 @@ Json ToJson(const scenario::Resolved& resolved);
 std::string Text(const Json& document);
 // The same on one line.
 std::string Line(const Json& document);
-// Adds "resolved", "warnings" and "run", the last keys of most documents. `seconds` is the
-// wall-clock time of the run.
-void Close(const scenario::Scenario& scenario, double seconds, Json& document);
-
-// Parts of the JSON documents with figures of a forecast or measured step. Internal to this
-// package.
-
-// Step time, throughput and utilization, as keys of `object`.
-void AddStep(const forecast::Forecast& forecast, Json& object);
-Json TimeJson(const std::vector<forecast::TimePart>& parts);  // "time_s"
-inline Json TimeJson(const forecast::TimeBreakdown& time) {
-  return TimeJson(forecast::PartsOf(time));
-}
-// One object per class of ranks (docs/formats.md); none if all ranks are one class.
-Json ClassesJson(const forecast::Forecast& forecast);
-Json CommunicationJson(const forecast::Forecast& forecast);  // "communication"
-Json LengthsJson(const forecast::LengthsForecast& lengths);  // "lengths"
-Json MemoryJson(const forecast::MemoryForecast& memory);     // "memory"
-
 }  // namespace stepcast::report

@@ -7,7 +7,7 @@
 #include "src/base/quantity.h"
 #include "src/report/answers.h"
 #include "src/report/categories.h"
-#include "src/report/figures_text.h"
+#include "src/report/step_figures.h"
 #include "src/report/json.h"
 #include "src/report/table.h"
 

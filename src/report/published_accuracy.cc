@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 #include "src/report/accuracy.h"
-#include "src/report/json.h"
+#include "src/report/step_figures.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {

@@ -11,7 +11,7 @@
 #include "src/base/quantity.h"
 #include "src/report/answer.h"
 #include "src/report/charts.h"
-#include "src/report/figures_text.h"
+#include "src/report/step_figures.h"
 #include "src/report/page.h"
 #include "src/report/training_report.h"
 

@@ -9,7 +9,7 @@
 #include "src/program/description.h"
 #include "src/report/answer.h"
 #include "src/report/charts.h"
-#include "src/report/figures_text.h"
+#include "src/report/step_figures.h"
 #include "src/report/hardware_reports.h"
 #include "src/report/page.h"
 #include "src/report/page_figures.h"
