@@ -66,6 +66,12 @@ struct AnswerColumn {
   bool for_people() const { return !heading.empty() || key.empty(); }
 };
 
+// A value with its column.
+struct Figure {
+  AnswerColumn column;
+  Cell cell;
+};
+
 struct AnswerTable {
   std::vector<AnswerColumn> columns;
   std::vector<std::vector<Cell>> rows{};  // one cell for each column

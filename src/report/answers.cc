@@ -10,8 +10,8 @@
 #include "src/base/quantity.h"
 #include "src/base/version.h"
 #include "src/model/stage.h"
-#include "src/report/step_figures.h"
 #include "src/report/json.h"
+#include "src/report/step_figures.h"
 #include "src/report/table.h"
 #include "src/report/training_report.h"
 
@@ -77,9 +77,7 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
   }
   if (target.said()) {
     document["training"] = TargetJson(target);
-    for (auto& [key, value] : TrainingFigures(target, TrainedStepOf(forecast))) {
-      document[key] = std::move(value);
-    }
+    AddTraining(target, TrainedStepOf(forecast), document);
   }
   document["would_fit"] = FittingJson(fitting);
   document["run"] = {{"seconds", seconds}};

@@ -41,6 +41,12 @@ Json ToJson(const scenario::Resolved& resolved) {
   return nullptr;
 }
 
+Json SetJson(const std::vector<std::pair<std::string, std::string>>& settings) {
+  Json set = Json::object();
+  for (const auto& [key, value] : settings) set[key] = value;
+  return set;
+}
+
 std::string Text(const Json& document) { return document.Indented() + "\n"; }
 
 std::string Line(const Json& document) { return document.dump() + "\n"; }

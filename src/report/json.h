@@ -122,6 +122,8 @@ double JsonSeconds(Time time);
 Json JsonNumber(double number);
 
 Json ToJson(const scenario::Resolved& resolved);
+// Keys with their values.
+Json SetJson(const std::vector<std::pair<std::string, std::string>>& settings);
 
 // The text of a document, with a newline at its end. Invalid bytes of UTF-8 are replaced.
 std::string Text(const Json& document);

@@ -186,7 +186,7 @@ std::string RunTimeJson(const scenario::Scenario& scenario, const WholeRun& run,
                 {"gpus", step.gpus},
                 {"steps", StepsOf(run)},
                 {"training", TargetJson(run.target)}};
-  for (auto& [key, value] : TrainingFigures(run.target, step)) document[key] = std::move(value);
+  AddTraining(run.target, step, document);
   document["training_range_s"] = {shortest, longest};
   document["effective"] = time.shares.work;
   document["effective_range"] = {time.work_range.first, time.work_range.second};
