@@ -63,7 +63,7 @@ CollectivePrice PriceOf(const scenario::Scenario& scenario, CollectiveKind kind,
   const auto setting = NcclSettingOf(scenario);
   EXPECT_TRUE(setting);
   NcclPricer pricer(*setting);
-  const auto price = pricer.Price(kind, bytes, group.path, group.shape);
+  const auto price = pricer.Price({kind, bytes, group.path, group.shape});
   EXPECT_TRUE(price);
   return *price;
 }
@@ -76,7 +76,7 @@ TEST(NcclPricer, AMessageOfALargeCommunicatorHoldsFewerMultiprocessorsForLonger)
   ASSERT_TRUE(setting);
   NcclPricer pricer(*setting);
   const auto price = [&](const GroupShape* communicator) {
-    return pricer.Price(CollectiveKind::kSendRecv, MiB(32), pair.path, pair.shape, communicator);
+    return pricer.Price({CollectiveKind::kSendRecv, MiB(32), pair.path, pair.shape}, communicator);
   };
   const auto alone = price(nullptr), same = price(&pair.shape), among = price(&all.shape);
   ASSERT_TRUE(alone && same && among);
@@ -190,8 +190,9 @@ TEST(NcclPrice, LetsTheFabricReduceWhenAsked) {
   const Group group = Everybody(on);
   NcclPricer without(*NcclSettingOf(off));
   NcclPricer with(*NcclSettingOf(on));
-  const auto ring = without.PriceByLaw(CollectiveKind::kAllReduce, GiB(1), group.path, group.shape);
-  const auto sharp = with.PriceByLaw(CollectiveKind::kAllReduce, GiB(1), group.path, group.shape);
+  const auto ring =
+      without.PriceByLaw({CollectiveKind::kAllReduce, GiB(1), group.path, group.shape});
+  const auto sharp = with.PriceByLaw({CollectiveKind::kAllReduce, GiB(1), group.path, group.shape});
   ASSERT_TRUE(ring && sharp);
   EXPECT_TRUE(std::string_view(sharp->algorithm) == "collnet_direct" ||
               std::string_view(sharp->algorithm) == "nvls")
@@ -201,8 +202,8 @@ TEST(NcclPrice, LetsTheFabricReduceWhenAsked) {
   // Nothing changes inside one node.
   const Group node(on, {0, 1, 2, 3, 4, 5, 6, 7});
   EXPECT_EQ(
-      with.Price(CollectiveKind::kAllReduce, GiB(1), node.path, node.shape)->demand.alone(),
-      without.Price(CollectiveKind::kAllReduce, GiB(1), node.path, node.shape)->demand.alone());
+      with.Price({CollectiveKind::kAllReduce, GiB(1), node.path, node.shape})->demand.alone(),
+      without.Price({CollectiveKind::kAllReduce, GiB(1), node.path, node.shape})->demand.alone());
 }
 
 // A rack of 72 GPUs is one NVLink domain, which NCCL treats as one node (MNNVL). Reported for it:
@@ -214,7 +215,7 @@ TEST(NcclPrice, TakesARackForOneNode) {
   const auto busbw = [&](const CollectivePrice& price) {
     return 2.0 * 71 / 72 * 8.589934592e9 / (price.demand.alone().microseconds() * 1e3);
   };
-  const auto nvls = pricer.Price(CollectiveKind::kAllReduce, GiB(8), group.path, group.shape);
+  const auto nvls = pricer.Price({CollectiveKind::kAllReduce, GiB(8), group.path, group.shape});
   ASSERT_TRUE(nvls);
   EXPECT_STREQ(nvls->algorithm, "nvls");
   EXPECT_NEAR(busbw(*nvls) / 850, 1, 0.15);
@@ -374,7 +375,7 @@ TEST(NcclPrice, FollowsTheUsersSettings) {
   const auto setting = NcclSettingOf(gather);
   NcclPricer pricer(*setting);
   const Group group = Everybody(gather);
-  EXPECT_FALSE(pricer.Price(CollectiveKind::kAllGather, MiB(1), group.path, group.shape));
+  EXPECT_FALSE(pricer.Price({CollectiveKind::kAllGather, MiB(1), group.path, group.shape}));
 }
 
 TEST(NcclPrice, AnOversubscribedSpineSlowsWhatNcclDoesNotKnowOf) {
@@ -383,8 +384,8 @@ TEST(NcclPrice, AnOversubscribedSpineSlowsWhatNcclDoesNotKnowOf) {
   topology::CommunicationPath narrow = group.path;
   narrow.inter_bandwidth = Bandwidth::GigabytesPerSecond(100);
   NcclPricer pricer(*NcclSettingOf(scenario));
-  const auto wide = pricer.Price(CollectiveKind::kAllGather, GiB(1), group.path, group.shape);
-  const auto slow = pricer.Price(CollectiveKind::kAllGather, GiB(1), narrow, group.shape);
+  const auto wide = pricer.Price({CollectiveKind::kAllGather, GiB(1), group.path, group.shape});
+  const auto slow = pricer.Price({CollectiveKind::kAllGather, GiB(1), narrow, group.shape});
   ASSERT_TRUE(wide && slow);
   // 127/128 GiB over 100 GB/s.
   EXPECT_GE(slow->demand.alone(), Picoseconds(10'653'532'000));
@@ -409,8 +410,8 @@ RC_GTEST_PROP(NcclPrice, IsNeverFasterThanItsLinks, ()) {
   const auto kind =
       kCollectiveKinds[*rc::gen::inRange<std::size_t>(0, std::size(kCollectiveKinds))];
   NcclPricer pricer(*NcclSettingOf(scenario));
-  for (const auto& price : {pricer.Price(kind, bytes, group.path, group.shape),
-                            pricer.PriceByLaw(kind, bytes, group.path, group.shape)}) {
+  for (const auto& price : {pricer.Price({kind, bytes, group.path, group.shape}),
+                            pricer.PriceByLaw({kind, bytes, group.path, group.shape})}) {
     RC_ASSERT(price.has_value());
     RC_ASSERT(price->demand.alone() >= price->bandwidth_bound);
     RC_ASSERT(price->channels >= 1);
@@ -517,8 +518,8 @@ RC_GTEST_PROP(NcclPrice, AFasterCardIsSlowerByNcclsChoiceAloneWhichIsSaid, ()) {
   const auto fast = On(WithLinks(25, ports[port]), nodes);
   const Group before = Everybody(slow), after = Everybody(fast);
   NcclPricer pricer(*NcclSettingOf(fast));
-  const auto own = pricer.PriceByLaw(kind, bytes, after.path, after.shape);
-  const auto choice = pricer.FasterByLaw(kind, bytes, after.path, after.shape);
+  const auto own = pricer.PriceByLaw({kind, bytes, after.path, after.shape});
+  const auto choice = pricer.FasterByLaw({kind, bytes, after.path, after.shape});
   RC_CLASSIFY(choice.has_value(), "NCCL's choice is not the fastest");
   if (choice) {
     RC_ASSERT(choice->taken.demand.alone() == own->demand.alone());
@@ -527,13 +528,13 @@ RC_GTEST_PROP(NcclPrice, AFasterCardIsSlowerByNcclsChoiceAloneWhichIsSaid, ()) {
     NcclSetting forced = *NcclSettingOf(fast);
     forced.overrides.algorithms = *nccl::ParseAlgorithms(algorithm, {});
     forced.overrides.protocols = *nccl::ParseProtocols(choice->fastest.protocol, {});
-    const auto price = NcclPricer(forced).PriceByLaw(kind, bytes, after.path, after.shape);
+    const auto price = NcclPricer(forced).PriceByLaw({kind, bytes, after.path, after.shape});
     RC_ASSERT(price.has_value());
     RC_ASSERT(price->demand.alone() == choice->fastest.demand.alone());
   }
   if (ShapesOfGraphs(slow, nodes) != ShapesOfGraphs(fast, nodes)) return;
   const auto slower =
-      NcclPricer(*NcclSettingOf(slow)).PriceByLaw(kind, bytes, before.path, before.shape);
+      NcclPricer(*NcclSettingOf(slow)).PriceByLaw({kind, bytes, before.path, before.shape});
   const double part = slower->demand.alone().seconds() / own->demand.alone().seconds();
   RC_ASSERT(part > 1 - NcclPricer::kLeastFaster || choice.has_value());
 }

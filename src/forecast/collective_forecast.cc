@@ -272,7 +272,7 @@ class RanksOnAKind {
 
   std::optional<FasterChoice> Faster(const program::Collective& collective) {
     if (!pricer_) return std::nullopt;
-    const auto choice = pricer_->FasterByLaw(collective.kind, collective.bytes, path_, shape_);
+    const auto choice = pricer_->FasterByLaw({collective.kind, collective.bytes, path_, shape_});
     if (!choice) return std::nullopt;
     return FasterChoice{.algorithm = choice->fastest.algorithm,
                         .protocol = ProtocolOf(choice->fastest),

@@ -56,7 +56,7 @@ class AllReduce {
   bool modelled() const { return pricer_ != nullptr; }
 
   CollectivePrice Of(Bytes size) {
-    const auto price = pricer_->Price(CollectiveKind::kAllReduce, size, path_, shape_);
+    const auto price = pricer_->Price({CollectiveKind::kAllReduce, size, path_, shape_});
     EXPECT_TRUE(price);
     return *price;
   }
