@@ -48,6 +48,22 @@ struct Prices {
   // Host time before the launch of a kernel, by issuer.
   Dispatch dispatch;
   Time IssueOf(const Kernel& kernel) const { return issue_kernel + dispatch[kernel.issuer]; }
+  // Host time that an instruction of the program takes.
+  Time IssueOf(const program::Program& program, const program::Instruction& instruction) const {
+    switch (instruction.opcode) {
+      case program::Opcode::kKernel:
+        return IssueOf(program.kernels[instruction.operand]);
+      case program::Opcode::kCopy:
+        return issue_copy;
+      case program::Opcode::kCollective:
+      case program::Opcode::kExchange:
+        return issue_collective;
+      case program::Opcode::kHostTask:
+        return program.host_tasks[instruction.operand].duration;
+      default:
+        return {};
+    }
+  }
 };
 
 // The program of ranks of one kind, priced for their devices and nodes.

@@ -4,10 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <optional>
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/forecast/shorter_step.h"
 #include "src/lowering/lowering.h"
 #include "src/plan/rank_grid.h"
 #include "src/program/program.h"
@@ -173,11 +173,8 @@ void MeanCollectives(const std::vector<Forecast>& forecasts, const std::vector<d
 bool RanksMeetInMicroBatches(const scenario::Scenario& scenario) {
   using program::Opcode;
   // All micro-batches but the last take the same time.
-  scenario::Scenario two = scenario;
-  plan::Training& training = two.plan.training;
-  training.global_batch_size = training.global_batch_size / training.gradient_accumulation * 2;
-  training.gradient_accumulation = 2;
-  const program::Program program = std::move(lowering::Lower(two).front());
+  const program::Program program =
+      std::move(lowering::Lower(Shortened(scenario, {.micro_batches = 2})).front());
   const parallel::RankGrid grid = plan::GridsOf(scenario.plan).dense();
   const auto replica_of = [&](int rank) {
     const parallel::RankGrid::Coordinates at = grid.At(rank);

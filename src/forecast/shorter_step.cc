@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/parallel/pipeline_schedule.h"
 #include "src/plan/pipeline.h"
 #include "src/program/description.h"
 #include "src/program/timeline.h"
@@ -93,29 +92,12 @@ struct PeriodIssue {
   std::vector<std::int64_t> launches;  // by stream
 };
 
-Time IssueOf(const program::Program& program, const cost::Prices& prices,
-             const program::Instruction& instruction) {
-  switch (instruction.opcode) {
-    case program::Opcode::kKernel:
-      return prices.IssueOf(program.kernels[instruction.operand]);
-    case program::Opcode::kCopy:
-      return prices.issue_copy;
-    case program::Opcode::kCollective:
-    case program::Opcode::kExchange:
-      return prices.issue_collective;
-    case program::Opcode::kHostTask:
-      return program.host_tasks[instruction.operand].duration;
-    default:
-      return Time();
-  }
-}
-
 PeriodIssue IssueOf(const PricedClass& own, std::span<const Index> ends, int period) {
   const program::Program& program = own.program;
   PeriodIssue issue{.time = {}, .launches = std::vector<std::int64_t>(program.streams.size(), 0)};
   for (Index i = ends.front() + 1; i <= ends[static_cast<std::size_t>(period)]; ++i) {
     const program::Instruction& instruction = program.step[i];
-    issue.time += IssueOf(program, own.prices, instruction);
+    issue.time += own.prices.IssueOf(program, instruction);
     if (program::IsLaunched(instruction.opcode)) ++issue.launches[instruction.stream];
   }
   return issue;

@@ -181,17 +181,15 @@ class Recurrence {
   }
 
   void Issue(const Instruction& instruction) {
+    Issuing(prices_.IssueOf(program_, instruction));
     switch (instruction.opcode) {
       case Opcode::kKernel:
-        Issuing(prices_.IssueOf(program_.kernels[instruction.operand]));
         Occupy(Stream(instruction), prices_.kernels[instruction.operand].alone());
         break;
       case Opcode::kCopy:
-        Issuing(prices_.issue_copy);
         Occupy(Stream(instruction), prices_.copies[instruction.operand].alone());
         break;
       case Opcode::kCollective: {
-        Issuing(prices_.issue_collective);
         Time& turn =
             Touch(communicators_at_ + program_.collectives[instruction.operand].communicator);
         Time& stream = Stream(instruction);
@@ -203,7 +201,6 @@ class Recurrence {
       }
       // Peers may be arbitrarily early: nothing more is known from the class alone.
       case Opcode::kExchange: {
-        Issuing(prices_.issue_collective);
         Time& turn =
             Touch(communicators_at_ + program_.exchanges[instruction.operand].communicator);
         Time& stream = Stream(instruction);
@@ -216,9 +213,6 @@ class Recurrence {
         turn = stream;
         break;
       }
-      case Opcode::kHostTask:
-        Issuing(program_.host_tasks[instruction.operand].duration);
-        break;
       case Opcode::kRecordEvent:
         Touch(events_at_ + instruction.operand) =
             std::max(times_[kStreams + instruction.stream], times_[kHost]);
@@ -233,6 +227,7 @@ class Recurrence {
         host = std::max(host, times_[events_at_ + instruction.operand]);
         break;
       }
+      case Opcode::kHostTask:
       case Opcode::kAllocate:
       case Opcode::kRelease:
       case Opcode::kRecordStream:

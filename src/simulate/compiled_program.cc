@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <limits>
 #include <utility>
 
@@ -477,23 +476,20 @@ inline void CompiledProgram::InstructionQueues::Write(Index i, const Instruction
   item.instruction = i;
   item.span = static_cast<std::uint32_t>(compiled_.spans.size());
   item.target = instruction.operand;
+  span_.length += prices_.IssueOf(program_, instruction);
   switch (instruction.opcode) {
     case Opcode::kKernel:
-      span_.length += prices_.IssueOf(program_.kernels[instruction.operand]);
       item.kind = Item::Kind::kOperation;
       break;
     case Opcode::kCopy:
-      span_.length += prices_.issue_copy;
       item.kind = Item::Kind::kOperation;
       item.target += static_cast<std::uint32_t>(program_.kernels.size());
       break;
     case Opcode::kCollective:
-      span_.length += prices_.issue_collective;
       item.kind = Item::Kind::kCollective;
       item.other = collectives_[program_.collectives[instruction.operand].communicator]++;
       break;
     case Opcode::kExchange:
-      span_.length += prices_.issue_collective;
       item.kind = Item::Kind::kExchange;
       item.other = collectives_[program_.exchanges[instruction.operand].communicator]++;
       break;
