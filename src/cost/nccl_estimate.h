@@ -8,8 +8,8 @@
 #include "src/cost/nccl_price.h"
 #include "src/nccl/terms.h"
 
-// What the sources of NcclPricer share: nccl_choice.cc has NCCL's choice and its time by the law,
-// nccl_correction.cc the correction by measured curves, and nccl_price.cc the price.
+// Shared by the sources of NcclPricer. nccl_choice.cc has NCCL's choice and its time by the law.
+// nccl_correction.cc has the correction by measured curves. nccl_price.cc has the price.
 namespace stepcast::cost {
 
 nccl::Function FunctionOf(CollectiveKind kind);
