@@ -51,7 +51,7 @@ tl::unexpected<Diagnostics> BadGroup(std::string option, std::string message, st
 }
 
 Result<program::ProcessGroup> GroupByName(const Scenario& scenario, const std::string& name) {
-  const lowering::ProcessGroups groups = lowering::ProcessGroupsOf(scenario.plan, 0);
+  const lowering::ProcessGroups groups = lowering::ProcessGroupsOf(plan::GridsOf(scenario.plan), 0);
   const GroupLayout* layout = name == "data"      ? &groups.data
                               : name == "shard"   ? &groups.shard
                               : name == "replica" ? &groups.replica
