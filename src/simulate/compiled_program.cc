@@ -138,25 +138,25 @@ void CompiledProgram::FindRuns() {
   }
 }
 
-void CompiledProgram::FindStretch(std::uint32_t item) const {
+void CompiledProgram::FindChain(std::uint32_t item) const {
   std::uint32_t end = items[item].run_end;
   if (marked_ != nullptr && items[item].span >= prologue_spans) {
     std::uint32_t last = item;
     while (last + 1 < end && !(*marked_)[items[last].instruction]) ++last;
     end = last + 1;
   }
-  Stretch behind = {.rest = Time(), .latest = Time(), .end = end, .build = build_};
+  OperationChain behind = {.rest = Time(), .latest = Time(), .end = end, .build = build_};
   std::uint32_t i = end;
-  // The last stretch may be known already.
-  if (stretches_[end - 1].build == build_) {
-    for (i = item; stretches_[i].build != build_;) ++i;
-    behind = stretches_[i];
+  // The last chain may be known already.
+  if (chains_[end - 1].build == build_) {
+    for (i = item; chains_[i].build != build_;) ++i;
+    behind = chains_[i];
   }
   while (i-- > item) {
     const Cost& cost = costs[items[i].target];
     behind.rest += cost.latency + cost.work;
     behind.latest = std::max(items[i].issued + behind.rest, behind.latest);
-    stretches_[i] = behind;
+    chains_[i] = behind;
   }
 }
 
