@@ -53,11 +53,6 @@ int Shortest(const std::vector<parallel::MicroBatchRange>& ranges) {
       ->size();
 }
 
-bool IsOperation(program::Opcode opcode) {
-  return opcode == program::Opcode::kKernel || opcode == program::Opcode::kCopy ||
-         opcode == program::Opcode::kCollective || opcode == program::Opcode::kExchange;
-}
-
 // The last operation of each compared micro-batch of a stage.
 std::vector<Index> EndsOfMicroBatches(const program::Program& program,
                                       const parallel::MicroBatchRange& range) {
@@ -65,7 +60,8 @@ std::vector<Index> EndsOfMicroBatches(const program::Program& program,
   for (Index i = 0; i < program.step.size(); ++i) {
     const program::Instruction& instruction = program.step[i];
     const int micro_batch = instruction.micro_batch;
-    if (!IsOperation(instruction.opcode) || micro_batch < range.first || micro_batch >= range.end) {
+    if (!program::IsLaunched(instruction.opcode) || micro_batch < range.first ||
+        micro_batch >= range.end) {
       continue;
     }
     ends[static_cast<std::size_t>(micro_batch - range.first)] = i;
@@ -81,7 +77,7 @@ std::vector<Index> LastOperations(const program::Program& program, std::span<con
   for (Index i = ends.front() + 1; i <= ends.back(); ++i) {
     while (i > ends[row + 1]) ++row;
     const program::Instruction& instruction = program.step[i];
-    if (IsOperation(instruction.opcode)) last[row * streams + instruction.stream] = i;
+    if (program::IsLaunched(instruction.opcode)) last[row * streams + instruction.stream] = i;
   }
   return last;
 }

@@ -12,6 +12,7 @@
 #include "src/base/stop.h"
 #include "src/memory/deferred_frees.h"
 #include "src/planner/bounds.h"
+#include "src/program/description.h"
 
 namespace stepcast::planner {
 namespace {
@@ -180,6 +181,18 @@ class Recurrence {
     times_[kEnd] = std::max(times_[kEnd], stream);
   }
 
+  // The uncontended time of a collective, or of the longest message of an exchange.
+  Time CommunicationTime(const Instruction& instruction) const {
+    if (instruction.opcode == Opcode::kCollective) {
+      return prices_.collectives[instruction.operand].demand.alone();
+    }
+    Time longest;
+    for (const cost::MessagePrice& message : prices_.exchanges[instruction.operand]) {
+      longest = std::max(longest, message.demand.alone());
+    }
+    return longest;
+  }
+
   void Issue(const Instruction& instruction) {
     Issuing(prices_.IssueOf(program_, instruction));
     switch (instruction.opcode) {
@@ -189,27 +202,13 @@ class Recurrence {
       case Opcode::kCopy:
         Occupy(Stream(instruction), prices_.copies[instruction.operand].alone());
         break;
-      case Opcode::kCollective: {
-        Time& turn =
-            Touch(communicators_at_ + program_.collectives[instruction.operand].communicator);
-        Time& stream = Stream(instruction);
-        stream = std::max(stream, turn);
-        const Time alone = prices_.collectives[instruction.operand].demand.alone();
-        Occupy(stream, counts_collectives_ ? alone : Time());
-        turn = stream;
-        break;
-      }
-      // Peers may be arbitrarily early: nothing more is known from the class alone.
+      // Peers may be arbitrarily early: nothing more is known from the class itself.
+      case Opcode::kCollective:
       case Opcode::kExchange: {
-        Time& turn =
-            Touch(communicators_at_ + program_.exchanges[instruction.operand].communicator);
+        Time& turn = Touch(communicators_at_ + program::CommunicatorOf(program_, instruction));
         Time& stream = Stream(instruction);
         stream = std::max(stream, turn);
-        Time longest;
-        for (const cost::MessagePrice& message : prices_.exchanges[instruction.operand]) {
-          longest = std::max(longest, message.demand.alone());
-        }
-        Occupy(stream, counts_collectives_ ? longest : Time());
+        Occupy(stream, counts_collectives_ ? CommunicationTime(instruction) : Time());
         turn = stream;
         break;
       }
