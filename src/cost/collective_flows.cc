@@ -17,7 +17,7 @@ const CollectivePrice& SlowestPrice(std::span<const PricedKind> kinds, program::
   for (const PricedKind& kind : kinds.subspan(1)) {
     if (kind.program->collectives != first.program->collectives) continue;
     const CollectivePrice& price = kind.prices->collectives[collective];
-    if (price.demand.alone() > slowest->demand.alone()) slowest = &price;
+    if (price.demand.uncontended() > slowest->demand.uncontended()) slowest = &price;
   }
   return *slowest;
 }

@@ -180,9 +180,9 @@ std::optional<CollectivePrice> NcclPricer::PriceWith(const Asked& asked, bool us
   price.demand.work = total - price.demand.latency;
   price.demand.provenance = provenance;
   SetShares(asked, estimate, price);
-  STEPCAST_CHECK(
-      price.demand.alone() >= price.bandwidth_bound && price.demand.alone() >= links.latency,
-      "no collective is faster than its links");
+  STEPCAST_CHECK(price.demand.uncontended() >= price.bandwidth_bound &&
+                     price.demand.uncontended() >= links.latency,
+                 "no collective is faster than its links");
   return price;
 }
 
@@ -207,10 +207,12 @@ std::optional<NcclPricer::FasterChoice> NcclPricer::FasterByLaw(const Asked& ask
     for (const nccl::Protocol protocol : nccl::kProtocols) {
       const auto other =
           PriceWith(asked.On(links), false, {.choice = std::pair(algorithm, protocol)});
-      if (other && other->demand.alone() < choice.fastest.demand.alone()) choice.fastest = *other;
+      if (other && other->demand.uncontended() < choice.fastest.demand.uncontended())
+        choice.fastest = *other;
     }
   }
-  const double part = choice.fastest.demand.alone().seconds() / taken->demand.alone().seconds();
+  const double part =
+      choice.fastest.demand.uncontended().seconds() / taken->demand.uncontended().seconds();
   return part <= 1 - kLeastFaster ? std::optional(choice) : std::nullopt;
 }
 

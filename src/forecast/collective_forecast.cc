@@ -132,7 +132,7 @@ Result<std::vector<Time>> TimesAlone(const Scenario& scenario, program::Program&
   std::vector<Time> times;
   if (scenario.network == scenario::Fidelity::kAnalytic) {
     for (const cost::CollectivePrice& price : prices.collectives) {
-      times.push_back(price.demand.alone());
+      times.push_back(price.demand.uncontended());
     }
     return times;
   }
@@ -242,7 +242,7 @@ Result<SlowestPrices> SlowestPricesOf(const program::Program& program, const Sce
     if (!slowest) slowest = {*own, std::vector<int>(own->collectives.size(), kind)};
     for (std::size_t i = 0; i < own->collectives.size(); ++i) {
       cost::CollectivePrice& price = slowest->prices.collectives[i];
-      if (own->collectives[i].demand.alone() <= price.demand.alone()) continue;
+      if (own->collectives[i].demand.uncontended() <= price.demand.uncontended()) continue;
       price = own->collectives[i];
       slowest->kinds[i] = kind;
     }
@@ -276,8 +276,8 @@ class RanksOnAKind {
     if (!choice) return std::nullopt;
     return FasterChoice{.algorithm = choice->fastest.algorithm,
                         .protocol = ProtocolOf(choice->fastest),
-                        .time = choice->fastest.demand.alone(),
-                        .of_own = choice->taken.demand.alone()};
+                        .time = choice->fastest.demand.uncontended(),
+                        .of_own = choice->taken.demand.uncontended()};
   }
 
  private:

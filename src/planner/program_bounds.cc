@@ -184,11 +184,11 @@ class Recurrence {
   // The uncontended time of a collective, or of the longest message of an exchange.
   Time CommunicationTime(const Instruction& instruction) const {
     if (instruction.opcode == Opcode::kCollective) {
-      return prices_.collectives[instruction.operand].demand.alone();
+      return prices_.collectives[instruction.operand].demand.uncontended();
     }
     Time longest;
     for (const cost::MessagePrice& message : prices_.exchanges[instruction.operand]) {
-      longest = std::max(longest, message.demand.alone());
+      longest = std::max(longest, message.demand.uncontended());
     }
     return longest;
   }
@@ -197,10 +197,10 @@ class Recurrence {
     Issuing(prices_.IssueOf(program_, instruction));
     switch (instruction.opcode) {
       case Opcode::kKernel:
-        Occupy(Stream(instruction), prices_.kernels[instruction.operand].alone());
+        Occupy(Stream(instruction), prices_.kernels[instruction.operand].uncontended());
         break;
       case Opcode::kCopy:
-        Occupy(Stream(instruction), prices_.copies[instruction.operand].alone());
+        Occupy(Stream(instruction), prices_.copies[instruction.operand].uncontended());
         break;
       // Peers may be arbitrarily early: nothing more is known from the class itself.
       case Opcode::kCollective:
@@ -353,14 +353,16 @@ StepWork WorkOf(const Program& program, const cost::Prices& prices, const Operat
   const auto add = [&](std::int64_t count, const Demand& demand, Lane* lane) {
     if (count == 0) return;
     if (lane == nullptr) {
-      compute.alone += demand.alone() * count;
+      compute.alone += demand.uncontended() * count;
       compute.latencies += demand.latency.seconds() * static_cast<double>(count);
       if (demand.work > Time()) {
-        compute.work[ClassOf(demand)] += demand.work_alone().seconds() * static_cast<double>(count);
+        compute.work[ClassOf(demand)] +=
+            demand.uncontended_work().seconds() * static_cast<double>(count);
       }
       return;
     }
-    lane->work[SharesOf(demand)] += demand.work_alone().seconds() * static_cast<double>(count);
+    lane->work[SharesOf(demand)] +=
+        demand.uncontended_work().seconds() * static_cast<double>(count);
   };
   const auto lane_of = [&](std::size_t at) {
     const std::size_t stream = at % streams;
