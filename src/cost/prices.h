@@ -66,13 +66,6 @@ struct Prices {
   }
 };
 
-// The program of ranks of one kind, priced for their devices and nodes.
-struct PricedKind {
-  const program::Program* program = nullptr;
-  const Prices* prices = nullptr;
-  friend bool operator==(const PricedKind&, const PricedKind&) = default;
-};
-
 // Ranks that run the same program and have equivalent peers. They are simulated once
 // (simulate/simulate.h).
 struct RankClass {
@@ -92,6 +85,11 @@ struct RankClass {
   struct Part {
     program::Index begin = 0, end = 0;
   } looked_at{};
+
+  // Whether the ranks are of one kind: the same program, priced for the same devices and nodes.
+  bool IsAlike(const RankClass& other) const {
+    return program == other.program && prices == other.prices;
+  }
 };
 
 }  // namespace stepcast::cost

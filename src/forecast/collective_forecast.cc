@@ -184,7 +184,7 @@ Result<std::vector<program::Timeline>> RunAll(const Scenario& scenario,
   if (scenario.network == scenario::Fidelity::kFlow) {
     const GroupLayout& layout = program.groups.front().layout;
     const std::vector<std::int64_t> alike(static_cast<std::size_t>(layout.ranks()), 0);
-    const cost::PricedKind kind{&program, &prices};
+    const cost::RankClass kind{&program, &prices};
     const auto ranks = FlowRanksOf(scenario, alike, {&kind, 1}, {layout});
     if (!ranks) return tl::unexpected(ranks.error());
     return simulated(ranks->classes, *ranks->traffic);
