@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -35,7 +34,6 @@
 #include "src/report/hardware_reports.h"
 #include "src/report/output_file.h"
 #include "src/report/table.h"
-#include "src/runtime/join.h"
 #include "src/runtime/thread_job.h"
 #include "src/study/output_paths.h"
 
@@ -275,35 +273,26 @@ calibrate::Outcome Measure(const CalibrateOptions& options, const Setting& setti
       };
     }
   }
-  Failure failure;
-  try {
+  return OrFail<calibrate::Outcome>(watch, rank, [&] {
     watch.SetStage(rank, runtime::Stage::kRunning);
-    auto outcome = calibrate::Calibrate(job, calibrate::RunOn(*setting.backend, job, watch), own);
-    if (outcome) return std::move(*outcome);
-    failure = outcome.error();
-  } catch (const std::bad_alloc&) {
-    failure = {"out of memory", true};
-  }
-  watch.Fail(rank, failure);
+    return calibrate::Calibrate(job, calibrate::RunOn(*setting.backend, job, watch), own);
+  });
 }
 
 Outcome Report(const CalibrateOptions& options, const std::string& host,
                const calibrate::Outcome& measured, double seconds) {
   if (!measured.refused.empty()) {
-    return WrongInput({{"calibrate.other-state",
-                        {options.resume, 0, 0},
-                        fmt::format("this state cannot be resumed: {}", measured.refused),
-                        "name another file, or remove this one to begin anew"}});
+    return WrongInput("calibrate.other-state", options.resume,
+                      fmt::format("this state cannot be resumed: {}", measured.refused),
+                      "name another file, or remove this one to begin anew");
   }
   if (measured.no_group_of > 0) {
     return WrongInput(
-        {{"command.bad-group",
-          {"--groups", 0, 0},
-          fmt::format("these ranks have no groups of {0} that are alike: {0}",
-                      measured.no_group_of),
-          measured.groups_of.empty()
-              ? "one rank does not communicate"
-              : fmt::format("there are groups of {}", fmt::join(measured.groups_of, ", "))}});
+        "command.bad-group", "--groups",
+        fmt::format("these ranks have no groups of {0} that are alike: {0}", measured.no_group_of),
+        measured.groups_of.empty()
+            ? "one rank does not communicate"
+            : fmt::format("there are groups of {}", fmt::join(measured.groups_of, ", ")));
   }
   const std::string path = OutputPath(options, host);
   if (auto written = WriteFile(path, report::CalibrationYaml(measured.profile)); !written) {
@@ -331,10 +320,9 @@ Outcome RunThreads(const CalibrateOptions& options, MadeBackend backend) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int ranks = options.ranks > 0 ? options.ranks : std::min(cores, most);
   if (ranks > most) {
-    return WrongInput({{"launch.wrong-number",
-                        {"--ranks", 0, 0},
-                        fmt::format("this process can hold {} ranks, not {}", most, ranks),
-                        "launch one process for each with mpirun or srun"}});
+    return WrongInput("launch.wrong-number", "--ranks",
+                      fmt::format("this process can hold {} ranks, not {}", most, ranks),
+                      "launch one process for each with mpirun or srun");
   }
   auto jobs = runtime::MakeThreadJobs(ranks);
   const std::string host = jobs.front()->place().host;
@@ -344,33 +332,17 @@ Outcome RunThreads(const CalibrateOptions& options, MadeBackend backend) {
   for (const auto& job : jobs) places.push_back(job->place());
   const auto watch = Watch::OverThreads(places, setting->watch, SayAtTheEnd);
   calibrate::Outcome measured;
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < jobs.size(); ++rank) {
-    try {
-      threads.emplace_back([&, rank] {
-        calibrate::Outcome own = Measure(options, *setting, *jobs[rank], *watch);
-        if (rank == 0) measured = std::move(own);
-      });
-    } catch (const std::exception& error) {
-      watch->Fail(static_cast<int>(rank), {fmt::format("no thread can be made: {}", error.what())});
-    }
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunJobs(jobs, *watch, [&](Job& job) {
+    calibrate::Outcome own = Measure(options, *setting, job, *watch);
+    if (job.place().rank == 0) measured = std::move(own);
+  });
   Outcome outcome = Report(options, host, measured, stopwatch.Seconds());
   watch->Finish();
   return outcome;
 }
 
-Outcome RunInSession(const CalibrateOptions& options, MadeBackend backend,
-                     DistributedSession& session, std::unique_ptr<runtime::StartLimit> limit) {
-  const Stopwatch stopwatch;
-  auto setting = Prepare(options, std::move(backend));
-  runtime::WatchOptions watch_options;
-  if (setting) watch_options = setting->watch;
-  if (auto watched = session.StartWatch(watch_options); !watched) {
-    return Failed(watched.error().message);
-  }
-  limit.reset();
+Outcome RunProcesses(const CalibrateOptions& options, Result<Setting>& setting,
+                     const Stopwatch& stopwatch, DistributedSession& session) {
   const std::string host = session.job().place().host;
   std::optional<Outcome> end;
   if (!setting) end = WrongInput(setting.error());
@@ -392,19 +364,16 @@ Outcome Calibrate(const CalibrateOptions& options) {
     return RunThreads(options, std::move(backend));
   if (options.ranks > 0 && options.ranks != launch->ranks) {
     return WrongInput(
-        {{"launch.wrong-number",
-          {"--ranks", 0, 0},
-          fmt::format("a launcher started {} ranks, not {}", launch->ranks, options.ranks),
-          "leave --ranks out: all ranks that were launched take part"}});
+        "launch.wrong-number", "--ranks",
+        fmt::format("a launcher started {} ranks, not {}", launch->ranks, options.ranks),
+        "leave --ranks out: all ranks that were launched take part");
   }
-  auto limit = std::make_unique<runtime::StartLimit>(*launch);
-  auto job = runtime::Join(*launch);
-  if (!job) return Failed(job.error().message);
-  auto session = std::make_shared<DistributedSession>(std::move(*job));
-  Outcome outcome = RunInSession(options, std::move(backend), *session, std::move(limit));
-  if (session->watched())
-    outcome.end = [session](ExitStatus status) { return session->End(status); };
-  return outcome;
+  const Stopwatch stopwatch;
+  auto setting = Prepare(options, std::move(backend));
+  return RunInSession(*launch, setting ? setting->watch : runtime::WatchOptions(),
+                      [&](DistributedSession& session) {
+                        return RunProcesses(options, setting, stopwatch, session);
+                      });
 }
 
 }  // namespace stepcast::cli

@@ -454,6 +454,17 @@ Program::Parsed Program::Parse(std::vector<std::string> words) {
 std::vector<CommandPage> Program::Pages() const {
   std::vector<CommandPage> pages;
   AddPages(parser_->app, "", pages);
+  for (const Command& command : parser_->commands) {
+    const auto page = std::find_if(pages.begin(), pages.end(), [&](const CommandPage& other) {
+      return other.name == command.name;
+    });
+    for (const QuestionSetting& setting : command.question.settings()) {
+      const auto option =
+          std::find_if(page->options.begin(), page->options.end(),
+                       [&](const OptionPage& other) { return other.names.back() == setting.name; });
+      if (option != page->options.end()) option->offers = setting.offers;
+    }
+  }
   return pages;
 }
 

@@ -7,8 +7,8 @@
 
 #include "src/base/files.h"
 #include "src/cli/command.h"
+#include "src/cli/command_page.h"
 #include "src/cli/commands.h"
-#include "src/cli/completion.h"
 #include "src/cli/option_parts.h"
 #include "src/cli/outcome.h"
 #include "src/cli/outputs.h"

@@ -106,14 +106,13 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
     count("training.sequence_length", files.sequence_length);
     count("training.global_batch_size", files.global_batch);
     if (!files.save.empty()) {
-      return WrongInput({{"command.wrong-use",
-                          {"--save " + files.save, 0, 0},
-                          "--save writes the scenario of a model's name or of other programs' "
-                          "files, and this is a scenario already: " +
-                              Quoted(files.files.front()),
-                          fmt::format("to write it with other settings: stepcast init {} --set "
-                                      "KEY=VALUE -o my.yaml",
-                                      files.files.front())}});
+      return WrongInput("command.wrong-use", "--save " + files.save,
+                        "--save writes the scenario of a model's name or of other programs' "
+                        "files, and this is a scenario already: " +
+                            Quoted(files.files.front()),
+                        fmt::format("to write it with other settings: stepcast init {} --set "
+                                    "KEY=VALUE -o my.yaml",
+                                    files.files.front()));
     }
     return command();
   }
@@ -123,10 +122,9 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
   if (!files.save.empty()) {
     std::error_code error;
     if (std::filesystem::exists(files.save, error)) {
-      return WrongInput({{"file.exists",
-                          {files.save, 0, 0},
-                          "the file exists, and may hold changes of yours: " + Quoted(files.save),
-                          "name another file"}});
+      return WrongInput("file.exists", files.save,
+                        "the file exists, and may hold changes of yours: " + Quoted(files.save),
+                        "name another file");
     }
     if (auto saved = PutText(files.save, imported->scenario.text); saved.status != kDone) {
       return saved;

@@ -6,8 +6,8 @@
 #include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
 #include "src/cli/command.h"
+#include "src/cli/command_page.h"
 #include "src/cli/commands.h"
-#include "src/cli/completion.h"
 #include "src/cli/version.h"
 
 namespace stepcast::cli {
@@ -169,10 +169,9 @@ Outcome PrintManual(const ManualOptions& options, const std::vector<CommandPage>
   const auto page = std::find_if(pages.begin(), pages.end(),
                                  [&](const CommandPage& other) { return other.name == name; });
   if (page == pages.end()) {
-    return WrongInput({{.code = "command.unknown-command",
-                        .location = {"command line", 0, 0},
-                        .message = fmt::format("unknown command: {}", Quoted(name)),
-                        .hint = "see stepcast manual --list"}});
+    return WrongInput("command.unknown-command", "command line",
+                      fmt::format("unknown command: {}", Quoted(name)),
+                      "see stepcast manual --list");
   }
   outcome.output = ManualPage(*page, pages, kVersion);
   return outcome;
