@@ -445,10 +445,10 @@ Program::Parsed Program::Parse(std::vector<std::string> words) {
     return {nullptr, WrongInput(faults)};
   }
   const std::string name = path().substr(1);
-  for (const Command& command : parser_->commands) {
-    if (command.name == name) return {&command, {}};
-  }
-  STEPCAST_CHECK(false, "a parsed command was added");
+  const auto parsed = std::find_if(parser_->commands.begin(), parser_->commands.end(),
+                                   [&](const Command& command) { return command.name == name; });
+  STEPCAST_CHECK(parsed != parser_->commands.end(), "a parsed command was added");
+  return {&*parsed, {}};
 }
 
 std::vector<CommandPage> Program::Pages() const {
