@@ -391,7 +391,7 @@ void Program::Add(Command command) {
   // A group shows the text of its first command.
   if (app->get_footer().empty()) app->footer(text.footer + ExitStatuses());
   CLI::App* const own = app->add_subcommand(word, text.about)->group(unlisted ? "" : "Commands");
-  if (command.run) own->footer(text.footer + ExitStatuses());
+  own->footer(command.run ? text.footer + ExitStatuses() : "");
   if (!command.run) own->require_subcommand(1);
   AddSettings(command.question, *own);
   parser_->by_name.emplace(command.name, own);
