@@ -7,7 +7,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/base/question.h"
-#include "src/forecast/whole_run.h"
+#include "src/forecast/long_run.h"
 #include "src/scenario/scenario.h"
 
 // How long a whole run takes, with its failures: what `run-time` is asked and what it answers.

@@ -150,6 +150,15 @@ def of_page(text):
             yield sentence, heading or sentence.endswith(("?", ":"))
 
 
+# An option or a key: two words joined by a mark.
+NAME = re.compile(r"\S*\w[_=.*-]\w\S*|\S*\w[*=]")
+
+
+def is_list_of_names(literal):
+    """Whether most words are names of options, as in tables of other programs' options."""
+    return 2 * len(NAME.findall(literal)) > words(literal)
+
+
 LITERALS = re.compile(r'(?:"(?:[^"\\\n]|\\.)*"\s*)+')
 
 
@@ -163,7 +172,7 @@ def of_source(text):
     for match in LITERALS.finditer(text):
         literal = "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', match.group()))
         literal = literal.replace("\\n", " ").replace('\\"', '"')
-        if words(literal) < FEWEST_WORDS_OF_A_MESSAGE:
+        if words(literal) < FEWEST_WORDS_OF_A_MESSAGE or is_list_of_names(literal):
             continue
         for index, sentence in enumerate(sentences(plain(literal))):
             if index == 0 and not literal.startswith(" ") and words(sentence) >= FEWEST_WORDS_OF_A_SENTENCE:

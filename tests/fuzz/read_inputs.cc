@@ -19,7 +19,6 @@
 #include "src/base/diagnostic.h"
 #include "src/calibrate/session.h"
 #include "src/foreign/import.h"
-#include "src/formats/huggingface.h"
 #include "src/formats/imported_topology.h"
 #include "src/formats/kineto.h"
 #include "src/formats/measured_memory.h"
@@ -120,7 +119,7 @@ void ReadModel(std::string_view text) {
 }
 
 void ReadConfig(std::string_view text) {
-  const auto config = formats::ParseHuggingFaceConfig(text, "config.json");
+  const auto config = scenario::ParseConfig(text, "config.json");
   if (!config.has_value()) {
     STEPCAST_CHECK(!config.error().empty(), "what cannot be read has a mistake");
     CheckMistakes(config.error());
