@@ -119,41 +119,24 @@ void ReadWords(const char* option, const char* what, const std::vector<std::stri
   }
 }
 
-Bytes ReadSize(const char* option, const std::string& text, Diagnostics& faults) {
+// The quantity in `text` that `parse` reads, from `least` to `most`, which `limits` names. Without
+// a text, and after a mistake, it is zero.
+template <typename T>
+T ReadBetween(const char* option, const std::string& text, const auto& parse, T least, T most,
+              const char* limits, Diagnostics& faults) {
   if (text.empty()) return {};
-  const auto size = ParseBytes(text);
-  if (!size) {
-    faults.push_back(
-        {"command.bad-quantity", {option, 0, 0}, size.error().message, size.error().hint});
-    return {};
-  }
-  constexpr Bytes kLargest = GiB(64);
-  if (*size < Bytes(4) || *size > kLargest) {
-    faults.push_back({"command.bad-quantity",
-                      {option, 0, 0},
-                      fmt::format("must lie between 4 B and 64 GiB: {}", Quoted(text)),
-                      ""});
-    return {};
-  }
-  return *size;
+  const auto fault = [&](std::string message, std::string hint) {
+    faults.push_back({"command.bad-quantity", {option, 0, 0}, std::move(message), std::move(hint)});
+    return T();
+  };
+  const auto value = parse(text);
+  if (!value) return fault(value.error().message, value.error().hint);
+  if (*value >= least && *value <= most) return *value;
+  return fault(fmt::format("must lie between {}: {}", limits, Quoted(text)), "");
 }
 
-Time ReadMeasuringTime(const std::string& text, Diagnostics& faults) {
-  if (text.empty()) return {};
-  const auto time = ParseTime(text);
-  if (!time) {
-    faults.push_back(
-        {"command.bad-quantity", {"--time", 0, 0}, time.error().message, time.error().hint});
-    return {};
-  }
-  if (*time < Seconds(10) || *time > Seconds(24 * 3600)) {
-    faults.push_back({"command.bad-quantity",
-                      {"--time", 0, 0},
-                      fmt::format("must lie between 10 s and 24 h: {}", Quoted(text)),
-                      ""});
-    return {};
-  }
-  return *time;
+Bytes ReadSize(const char* option, const std::string& text, Diagnostics& faults) {
+  return ReadBetween(option, text, ParseBytes, Bytes(4), Bytes(GiB(64)), "4 B and 64 GiB", faults);
 }
 
 Result<Setting> Prepare(const CalibrateOptions& options, MadeBackend backend) {
@@ -175,7 +158,8 @@ Result<Setting> Prepare(const CalibrateOptions& options, MadeBackend backend) {
   for (const CollectiveKind kind : kMeasuredCollectiveKinds) kinds.push_back(Name(kind));
   ReadWords("--collectives", "collective", options.collectives, MeasuredCollectiveKind, kinds,
             measured.collectives, faults);
-  measured.time = ReadMeasuringTime(options.time, faults);
+  measured.time = ReadBetween("--time", options.time, ParseTime, Time(Seconds(10)),
+                              Time(Seconds(24 * 3600)), "10 s and 24 h", faults);
   measured.group_sizes = options.groups;
   measured.from = ReadSize("--from", options.from, faults);
   measured.to = ReadSize("--to", options.to, faults);

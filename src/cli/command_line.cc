@@ -31,9 +31,7 @@ Command SchemaCommand() {
   };
   return MakeCommand<SchemaOptions>("schema", describe, [](const SchemaOptions& options) {
     const scenario::InputSchema input = scenario::InputSchemaOf(options.what);
-    Outcome outcome;
-    outcome.output = report::SchemaJson(input.schema, options.what, input.version);
-    return outcome;
+    return Outcome{kDone, report::SchemaJson(input.schema, options.what, input.version), ""};
   });
 }
 

@@ -295,13 +295,11 @@ Outcome Collective(const CollectiveOptions& options) {
                                                       .siblings = options.siblings},
                                                      *from, *to);
   if (!forecast) return WrongInput(forecast.error());
-  Outcome outcome;
-  outcome.output = options.json ? report::CollectiveJson(scenario->name, *forecast)
-                   : options.csv
-                       ? report::CollectiveCsv(*forecast)
-                       : report::Wrapped(report::CollectiveText(scenario->name, *forecast));
-  outcome.messages = Warnings(*scenario);
-  return outcome;
+  return {kDone,
+          options.json  ? report::CollectiveJson(scenario->name, *forecast)
+          : options.csv ? report::CollectiveCsv(*forecast)
+                        : report::Wrapped(report::CollectiveText(scenario->name, *forecast)),
+          Warnings(*scenario)};
 }
 
 // Whether --measured names a trace or a folder, and not a time.
@@ -572,12 +570,10 @@ Outcome RunTime(const RunTimeOptions& options) {
           page.Write([&] { return report::RunTimePage(answer->scenario, answer->run); })) {
     return *failed;
   }
-  Outcome outcome;
-  outcome.output = options.json
-                       ? report::RunTimeJson(answer->scenario, answer->run, stopwatch.Seconds())
-                       : report::Wrapped(report::RunTimeText(answer->scenario, answer->run));
-  outcome.messages = Warnings(answer->scenario);
-  return outcome;
+  return {kDone,
+          options.json ? report::RunTimeJson(answer->scenario, answer->run, stopwatch.Seconds())
+                       : report::Wrapped(report::RunTimeText(answer->scenario, answer->run)),
+          Warnings(answer->scenario)};
 }
 
 }  // namespace

@@ -146,9 +146,7 @@ struct CompletionOptions {
 };
 
 Outcome PrintCompletion(const CompletionOptions& options) {
-  Outcome outcome;
-  outcome.output = CompletionScript(options.shell);
-  return outcome;
+  return {kDone, CompletionScript(options.shell), ""};
 }
 
 struct ManualOptions {
