@@ -17,13 +17,13 @@
 #include "src/base/check.h"
 #include "src/model/adapter_operators.h"
 #include "src/model/end_work.h"
+#include "src/model/family.h"
 #include "src/model/indexer_operators.h"
 #include "src/model/latent_attention_operators.h"
 #include "src/model/layer_operators.h"
 #include "src/model/layer_tape.h"
 #include "src/model/layer_variant.h"
 #include "src/model/mixture_operators.h"
-#include "src/model/module_names.h"
 #include "src/model/module_positions.h"
 #include "src/model/operator_name.h"
 #include "src/model/recurrent_operators.h"
@@ -37,70 +37,6 @@ namespace {
 
 // First generation of FlashAttention that allows values narrower than queries and keys.
 constexpr int kFirstWithNarrowValues = 3;
-
-// Names of operations that the families' code performs outside modules.
-struct CoreNames {
-  std::string_view core, query_rotary, key_rotary, key_repeat, value_repeat;
-  std::string_view attention_dropout, attention_residual, product, dropout, residual;
-  std::string_view query_key_value, gate_up;  // products of several modules
-};
-
-constexpr CoreNames kGpt2CoreNames = {.core = "attn.core",
-                                      .query_rotary = "attn.rotary_query",
-                                      .key_rotary = "attn.rotary_key",
-                                      .key_repeat = "attn.repeat_key",
-                                      .value_repeat = "attn.repeat_value",
-                                      .attention_dropout = "attn.resid_dropout",
-                                      .attention_residual = "attn.residual",
-                                      .product = "mlp.product",
-                                      .dropout = "mlp.dropout",
-                                      .residual = "mlp.residual",
-                                      .query_key_value = "attn.qkv",
-                                      .gate_up = "mlp.gate_up"};
-constexpr CoreNames kMptCoreNames = {.core = "attn.core",
-                                     .query_rotary = "",
-                                     .key_rotary = "",
-                                     .key_repeat = "attn.repeat_key",
-                                     .value_repeat = "attn.repeat_value",
-                                     .attention_dropout = "resid_attn_dropout",
-                                     .attention_residual = "attn.residual",
-                                     .product = "",
-                                     .dropout = "resid_ffn_dropout",
-                                     .residual = "ffn.residual",
-                                     .query_key_value = "",
-                                     .gate_up = ""};
-constexpr CoreNames kLlamaCoreNames = {.core = "self_attn.core",
-                                       .query_rotary = "self_attn.rotary_query",
-                                       .key_rotary = "self_attn.rotary_key",
-                                       .key_repeat = "self_attn.repeat_key",
-                                       .value_repeat = "self_attn.repeat_value",
-                                       .attention_dropout = "self_attn.dropout",
-                                       .attention_residual = "self_attn.residual",
-                                       .product = "mlp.product",
-                                       .dropout = "mlp.dropout",
-                                       .residual = "mlp.residual",
-                                       .query_key_value = "self_attn.qkv_proj",
-                                       .gate_up = "mlp.gate_up_proj"};
-
-constexpr CoreNames kBertCoreNames = {.core = "attention.self.core",
-                                      .query_rotary = "",
-                                      .key_rotary = "",
-                                      .key_repeat = "",
-                                      .value_repeat = "",
-                                      .attention_dropout = "attention.output.dropout",
-                                      .attention_residual = "attention.output.residual",
-                                      .product = "",
-                                      .dropout = "output.dropout",
-                                      .residual = "output.residual",
-                                      .query_key_value = "attention.self.query_key_value",
-                                      .gate_up = ""};
-
-const CoreNames& CoreNamesOf(Family family) {
-  if (family == Family::kGpt2 || family == Family::kGptj) return kGpt2CoreNames;
-  if (family == Family::kMpt) return kMptCoreNames;
-  if (IsEncoder(family)) return kBertCoreNames;
-  return kLlamaCoreNames;
-}
 
 // Empty: the module has no adapter.
 std::optional<AdapterModule> FindAdapter(const std::vector<ModuleParameter>& parameters,
@@ -128,7 +64,6 @@ class Block {
         variant_(variant),
         options_(options),
         names_(NamesOf(architecture)),
-        core_names_(CoreNamesOf(architecture.family)),
         parameters_(parameters),
         tape_(tape),
         operators_(operators),
@@ -139,7 +74,7 @@ class Block {
     if (a_.two_streams) return TwoStreams(x);
     if (a_.modulation.exists()) return Modulated(x);
     if (a_.parallel_residual_norms > 0) return SideBySide(x);
-    return HasPostNorm(a_.family) ? PostNorm(x) : PreNorm(x);
+    return TraitsOf(a_).post_norm ? PostNorm(x) : PreNorm(x);
   }
 
  private:
@@ -155,8 +90,8 @@ class Block {
         return norm(Mix(norm(of, names_.attention_norm)), names_.attention_post_norm);
       };
       y = Branch(y, mix,
-                 {names_.streams_attention, names_.bank_attention, core_names_.attention_dropout,
-                  core_names_.attention_residual});
+                 {names_.streams_attention, names_.bank_attention, names_.attention_dropout,
+                  names_.attention_residual});
     }
     if (a_.cross.exists()) {
       const auto read = [&](const Operand& of) { return CrossOf(CrossNorm(of)); };
@@ -169,9 +104,9 @@ class Block {
                                  : FeedForward(norm(of, names_.feed_forward_norm));
         return norm(made, names_.feed_forward_post_norm);
       };
-      y = Branch(y, feed,
-                 {names_.streams_feed_forward, names_.bank_feed_forward, core_names_.dropout,
-                  core_names_.residual});
+      y = Branch(
+          y, feed,
+          {names_.streams_feed_forward, names_.bank_feed_forward, names_.dropout, names_.residual});
     }
     return a_.layer_input > 0 ? AddLayerInput(y) : y;
   }
@@ -200,15 +135,15 @@ class Block {
     const Operand attention = Projection(AttentionOf(normalized));
     if (a_.parallel_residual_norms > 0) {
       const Operand both = operators_.Add(attention, FeedForward(normalized), "branches.add");
-      return operators_.GatedAdd(x, both, vectors, core_names_.residual);
+      return operators_.GatedAdd(x, both, vectors, names_.residual);
     }
-    Operand y = operators_.GatedAdd(x, attention, vectors, core_names_.attention_residual);
+    Operand y = operators_.GatedAdd(x, attention, vectors, names_.attention_residual);
     if (a_.cross.exists()) {
       y = operators_.Add(y, CrossOf(CrossNorm(y)), "cross_attn.residual");
     }
     const Operand fed = FeedForward(
         operators_.Modulate(Norm(y, names_.feed_forward_norm), vectors, "mlp.modulate"));
-    return operators_.GatedAdd(y, fed, vectors, core_names_.residual);
+    return operators_.GatedAdd(y, fed, vectors, names_.residual);
   }
 
   // One of the two streams of a block, with weights of its own.
@@ -231,8 +166,8 @@ class Block {
     };
     Operand query = join(0, "attn.join_query"), key = join(1, "attn.join_key");
     if (a_.position == Position::kRotary) {
-      query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
-      key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
+      query = operators_.Rotary(query, names_.query_rotary, a_.head_size);
+      key = operators_.Rotary(key, names_.key_rotary, a_.head_size);
     }
     const Operand attended = Core(std::array{query, key, join(2, "attn.join_value")});
     const std::array<Operand, 2> parts =
@@ -251,7 +186,7 @@ class Block {
     };
     const std::int64_t width = a_.heads * a_.head_size, keys = a_.kv_heads * a_.head_size;
     const std::vector<Operand> made = operators_.Linears(
-        normalized, core_names_.query_key_value,
+        normalized, names_.joined_query_key_value,
         {module(names.query, width), module(names.key, keys), module(names.value, keys)},
         Outputs::kApart);
     if (!a_.qk_norm) return {made[0], made[1], made[2]};
@@ -262,13 +197,13 @@ class Block {
   Operand EndStream(const Stream& stream, const Operand& attended) {
     const ModuleNames& names = stream.names;
     const Operand y = operators_.GatedAdd(stream.x, Rows(attended, names.projection),
-                                          stream.vectors, core_names_.attention_residual);
+                                          stream.vectors, names_.attention_residual);
     const Operand normalized =
         operators_.Modulate(Norm(y, names.feed_forward_norm), stream.vectors, "mlp.modulate");
     tape_.BeginModule(Module::kFeedForward);
     const Operand fed = Rows(Activated(Linear(normalized, names.up, a_.feed_forward)), names.down);
     tape_.EndModule();
-    return operators_.GatedAdd(y, fed, stream.vectors, core_names_.residual);
+    return operators_.GatedAdd(y, fed, stream.vectors, names_.residual);
   }
 
   // Module names of a branch, for whatever it has beside the plain residual.
@@ -356,16 +291,15 @@ class Block {
     const Operand attention = Projection(AttentionOf(normalized));
     const Operand feed_forward = FeedForward(of_feed_forward);
     const Operand with_attention =
-        Residual(x, attention, core_names_.attention_dropout, core_names_.attention_residual);
-    return Residual(with_attention, feed_forward, core_names_.dropout, core_names_.residual);
+        Residual(x, attention, names_.attention_dropout, names_.attention_residual);
+    return Residual(with_attention, feed_forward, names_.dropout, names_.residual);
   }
 
   Operand PostNorm(const Operand& x) {
-    const Operand between =
-        Norm(Residual(x, Projection(AttentionOf(x)), core_names_.attention_dropout,
-                      core_names_.attention_residual),
-             names_.attention_norm);
-    return Norm(Residual(between, FeedForward(between), core_names_.dropout, core_names_.residual),
+    const Operand between = Norm(Residual(x, Projection(AttentionOf(x)), names_.attention_dropout,
+                                          names_.attention_residual),
+                                 names_.attention_norm);
+    return Norm(Residual(between, FeedForward(between), names_.dropout, names_.residual),
                 names_.feed_forward_norm);
   }
 
@@ -493,7 +427,7 @@ class Block {
                           std::initializer_list<std::string_view> modules) {
     if (!options_.adds_attention_biases || !Find(parameters_, *modules.begin()).biased()) return;
     if (modules.size() > 1 && options_.fuses_products) {
-      operators_.AddBias(made, core_names_.query_key_value);
+      operators_.AddBias(made, names_.joined_query_key_value);
       return;
     }
     for (std::size_t i = 0; i < made.size(); ++i) {
@@ -526,8 +460,8 @@ class Block {
     if (!a_.borrows_keys) modules.push_back({names_.key, key_columns});
     if (!a_.borrows_keys && !a_.key_is_value) modules.push_back({names_.value, value_columns});
     // The core's backward writes three separate gradients.
-    std::vector<Operand> made = Linears(x, core_names_.query_key_value, names_.linear_qkv, modules,
-                                        ProductOf(HasFusedProjections(a_)),
+    std::vector<Operand> made = Linears(x, names_.joined_query_key_value, names_.linear_qkv,
+                                        modules, ProductOf(HasFusedProjections(a_)),
                                         shares_key_heads() ? Outputs::kOne : Outputs::kApart);
     if (HasFusedProjections(a_) && !options_.fuses_products) {
       // Values are a part of the one tensor, which is kept with them.
@@ -542,7 +476,7 @@ class Block {
     AddAttentionBiases(made, {names_.query, names_.key, names_.value});
     if (!shares_key_heads()) return {made[0], made[1], made[2]};
     STEPCAST_CHECK(options_.fuses_products, "ranks share key-value heads of one product");
-    return operators_.GatherHeads(made.front(), core_names_.query_key_value,
+    return operators_.GatherHeads(made.front(), names_.joined_query_key_value,
                                   {query_width, key_columns, value_columns});
   }
 
@@ -584,7 +518,7 @@ class Block {
       modules.query_down = module(names_.query_down, latent.query_rank);
       modules.query_norm = module(names_.query_latent_norm, 0);
     }
-    latent_.emplace(operators_, a_, modules, core_names_.core);
+    latent_.emplace(operators_, a_, modules, names_.core);
   }
 
   // Whether an indexer selects keys: it does only if documents are longer than its selection.
@@ -633,7 +567,7 @@ class Block {
                       : variant_.full_attention ? 0
                                                 : a_.attention_window,
             .dropout = a_.attention_dropout,
-            .causal = !IsEncoder(a_.family) && !a_.attends_both_ways,
+            .causal = !TraitsOf(a_).encoder && !a_.attends_both_ways,
             .sinks = a_.sinks,
             .sink_positions = FindIfAny(parameters_, names_.sinks),
             .capped = a_.score_cap > 0,
@@ -644,7 +578,7 @@ class Block {
   // The attention core on queries, keys and values, or on one tensor with all of them.
   template <std::size_t kCount>
   Operand Core(std::array<Operand, kCount> operands) {
-    return Core(std::move(operands), Shape(), core_names_.core);
+    return Core(std::move(operands), Shape(), names_.core);
   }
   template <std::size_t kCount>
   Operand Core(std::array<Operand, kCount> operands, const AttentionShape& shape,
@@ -678,8 +612,8 @@ class Block {
 
   Operand CoreOfRepeatedHeads(const std::array<Operand, 3>& made) {
     const std::int64_t group = heads() / kv_heads();
-    return Core(std::array{made[0], operators_.RepeatHeads(made[1], core_names_.key_repeat, group),
-                           operators_.RepeatHeads(made[2], core_names_.value_repeat, group)});
+    return Core(std::array{made[0], operators_.RepeatHeads(made[1], names_.key_repeat, group),
+                           operators_.RepeatHeads(made[2], names_.value_repeat, group)});
   }
 
   Operand AttentionOf(const Operand& normalized) {
@@ -705,7 +639,7 @@ class Block {
       const std::array<std::int64_t, 3> widths = {query_width, key_width, key_width};
       const std::array<Operand, 3> made =
           shares_key_heads() ? operators_.GatherHeads(all, names_.query_key_value, widths)
-                             : operators_.Split(all, core_names_.core, widths);
+                             : operators_.Split(all, names_.core, widths);
       return flash() ? Core(made) : CoreOfRepeatedHeads(made);
     }
     RunIndexer(normalized, normalized);
@@ -751,19 +685,19 @@ class Block {
                 names_.cross_projection);
   }
 
-  // Rotates and normalises queries and keys. Blocks of Llama 4 that attend to all tokens do
-  // neither; other blocks of it do both in reverse order.
+  // Rotates and normalises queries and keys, in the family's order.
   void TurnAndNormalise(Operand& query, Operand& key) {
-    const bool llama4 = a_.family == Family::kLlama4;
+    const FamilyTraits& traits = TraitsOf(a_);
     const auto normalise = [&] {
       query = HeadNorm(query, names_.query_norm);
       if (!a_.borrows_keys) key = HeadNorm(key, names_.key_norm);
     };
-    if (a_.qk_norm && !llama4) normalise();
-    if (a_.position != Position::kRotary || (llama4 && variant_.full_attention)) return;
-    query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
-    if (!a_.borrows_keys) key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
-    if (a_.qk_norm && llama4) normalise();
+    if (a_.qk_norm && !traits.norms_after_positions) normalise();
+    const bool without = traits.full_without_positions && variant_.full_attention;
+    if (a_.position != Position::kRotary || without) return;
+    query = operators_.Rotary(query, names_.query_rotary, a_.head_size);
+    if (!a_.borrows_keys) key = operators_.Rotary(key, names_.key_rotary, a_.head_size);
+    if (a_.qk_norm && traits.norms_after_positions) normalise();
   }
 
   Operand SharedKeyOf(const Operand& normalized) {
@@ -798,10 +732,10 @@ class Block {
     if (unfused && product == Product::kEach && !targets.linear_fc1) {
       const Operand gate = operators_.Silu(AdaptedLinear(x, names_.gate, width), names_.activator);
       const Operand up = AdaptedLinear(x, names_.up, width);
-      return Rows(operators_.Multiply(gate, up, core_names_.product), names_.down);
+      return Rows(operators_.Multiply(gate, up, names_.product), names_.down);
     }
     const std::vector<Operand> both =
-        Linears(x, core_names_.gate_up, names_.linear_fc1,
+        Linears(x, names_.joined_gate_up, names_.linear_fc1,
                 {{HasFusedGate(a_) ? names_.linear_fc1 : names_.gate, width}, {names_.up, width}},
                 product, unfused ? Outputs::kApart : Outputs::kSideBySide);
     return Rows(Gated(both[0], both[1]), names_.down);
@@ -892,7 +826,7 @@ class Block {
     if (!IsUnfused(options_.activation_function)) {
       return operators_.GatedSilu(gate, up, names_.activator);
     }
-    return operators_.Multiply(operators_.Silu(gate, names_.activator), up, core_names_.product);
+    return operators_.Multiply(operators_.Silu(gate, names_.activator), up, names_.product);
   }
 
   Operand Residual(Operand x, Operand branch, std::string_view dropout, std::string_view name) {
@@ -906,7 +840,6 @@ class Block {
   const LayerVariant variant_;
   const WorkOptions& options_;
   const ModuleNames& names_;
-  const CoreNames& core_names_;
   const std::vector<ModuleParameter>& parameters_;
   LayerTape& tape_;
   LayerOperators& operators_;
@@ -1046,7 +979,7 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
     x = operators.LeaveRows(x, names.embedding, {});
   }
   if (a.scales_embeddings) x = operators.Scale(x, "embed_scale");
-  if (HasPostNorm(a.family)) {
+  if (TraitsOf(a).post_norm) {
     x = operators.Norm(x, names.embedding_norm, a.normalization,
                        Find(parameters, names.embedding_norm));
   }
@@ -1073,7 +1006,7 @@ LayerWork EncoderHead(const Architecture& a, const WorkOptions& options,
                       Operand x, LayerTape& tape) {
   const ModuleNames& names = NamesOf(a);
   const auto find = [&](std::string_view module) { return Find(parameters, module); };
-  if (!HasPostNorm(a.family)) {
+  if (!TraitsOf(a).post_norm) {
     x = operators.Norm(x, names.final_norm, a.normalization, find(names.final_norm));
   }
   WorkOptions of_sequences = options;
@@ -1213,7 +1146,7 @@ LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
     x = operators.MeanOfRows(x, names.bank_head, 1 + a.layers / a.residual_bank,
                              Find(parameters, names.bank_head));
   }
-  if (IsEncoder(a.family)) {
+  if (TraitsOf(a).encoder) {
     return EncoderHead(a, options, parameters, operators, x, tape);
   }
   const Operand normalized =
