@@ -9,7 +9,6 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "src/model/other_families.h"
 #include "src/scenario/family_file.h"
 
 namespace stepcast::scenario {
@@ -145,13 +144,13 @@ std::shared_ptr<const model::Family> ReadFamily(MappingReader& reader) {
   if (!asks) read_word();
   if (node->kind() != NodeKind::kScalar || diagnostics.empty()) return nullptr;
   const std::vector<std::string> described = FamiliesOfBlocks();
-  const model::OtherFamily* other = model::OtherFamilyOf(node->scalar());
+  const std::string unmodelled = UnmodelledFamily(node->scalar());
   if (std::find(described.begin(), described.end(), node->scalar()) != described.end()) {
     diagnostics.back().hint =
         "models of this family must be described by their blocks: mixers, feed_forwards, blocks "
         "and pattern (docs/formats/model.md)";
-  } else if (other != nullptr) {
-    diagnostics.back().hint = model::Difference(*other);
+  } else if (!unmodelled.empty()) {
+    diagnostics.back().hint = unmodelled;
   }
   return nullptr;
 }

@@ -10,7 +10,6 @@
 #include "fmt/ranges.h"
 #include "src/base/printable.h"
 #include "src/formats/huggingface.h"
-#include "src/model/other_families.h"
 #include "src/scenario/family_expression.h"
 #include "src/scenario/family_file.h"
 #include "src/scenario/source_names.h"
@@ -620,13 +619,12 @@ Result<Node> FamilyOf(const formats::JsonObject& config) {
          fmt::format("a Hugging Face config.json has a {} that is text", Quoted(key)), known}});
   }
   // A program wrote the word, so a similar known word is not a typing mistake (mixtral).
-  const model::OtherFamily* other = model::OtherFamilyOf(type->text);
-  return tl::make_unexpected(
-      Diagnostics{{"model.unknown-type", type->location,
-                   "models of this type are not modelled: " + Quoted(type->text),
-                   fmt::format("{}{}; by files of {}: {}",
-                               other == nullptr ? "" : model::Difference(*other) + "; ", known,
-                               kFamilies, fmt::join(TypesOfFamilies(Form::kBlocks), ", "))}});
+  const std::string unmodelled = UnmodelledFamily(type->text);
+  return tl::make_unexpected(Diagnostics{
+      {"model.unknown-type", type->location,
+       "models of this type are not modelled: " + Quoted(type->text),
+       fmt::format("{}{}; by files of {}: {}", unmodelled.empty() ? "" : unmodelled + "; ", known,
+                   kFamilies, fmt::join(TypesOfFamilies(Form::kBlocks), ", "))}});
 }
 
 std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, const Node& family,

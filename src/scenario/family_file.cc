@@ -214,6 +214,23 @@ std::string NameOfFamily(const Node& family) {
   return name.substr(0, name.rfind('.'));
 }
 
+std::string UnmodelledFamily(std::string_view name) {
+  Diagnostics ignored;
+  const std::optional<Node> others = ReadDocument(FamilyPath("others"), ignored);
+  const YamlNode* families = others ? Child(*others->tree(), "not_modelled") : nullptr;
+  if (families == nullptr) return "";
+  for (const YamlNode::Entry& family : families->entries) {
+    if (!name.starts_with(family.key)) continue;
+    const YamlNode *layers = Child(*family.value, "layers"),
+                   *nearest = Child(*family.value, "nearest");
+    return fmt::format(
+        "{} {} {}, which are not modelled", family.key,
+        nearest == nullptr ? "has" : fmt::format("differs from {} by", nearest->scalar),
+        layers == nullptr ? "" : layers->scalar);
+  }
+  return "";
+}
+
 std::string FamilyPath(const std::string& name) {
   return fmt::format("{}/{}/{}.yaml", DataRoot(), kFamilies, name);
 }

@@ -33,6 +33,11 @@ std::shared_ptr<const model::Family> GeneralFamily(Diagnostics& diagnostics);
 std::vector<std::string> FamiliesOfDimensions();
 std::vector<std::string> FamiliesOfBlocks();
 
+// Why a family that no file describes is not modelled: "opt differs from gpt2 by feed-forward
+// layers of ReLU, which are not modelled". `name`: the family, or a model or file whose name starts
+// with it. Empty: the name is unknown.
+std::string UnmodelledFamily(std::string_view name);
+
 std::string FamilyPath(const std::string& name);
 std::string NameOfFamily(const Node& family);
 // Whether its models are described by their blocks, not given by their dimensions.
