@@ -17,8 +17,8 @@ namespace stepcast::model {
 
 struct Family;  // family.h
 
-// What the code of a family does differently from Llama's. Files of models/families list them by
-// these names.
+// Differences between a family's code and Llama's. Files of models/families list them by these
+// names.
 struct FamilyTraits {
   // Every token attends to its whole sequence and the head predicts masked tokens.
   bool encoder = false;
@@ -30,7 +30,7 @@ struct FamilyTraits {
   bool shares_norm = false;    // parallel attention and feed-forward always share one norm
   bool latent = false;         // attention is latent
   bool needs_experts = false;  // all models have experts
-  bool no_biases = false;      // attention and feed-forward layers have none
+  bool no_biases = false;      // of attention and feed-forward layers
   // Registration order of tensors, and their storage.
   bool projection_first = false;  // the output projection before the product of one_qkv
   bool norms_in_order = false;    // each norm before its layer

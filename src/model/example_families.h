@@ -5,7 +5,7 @@
 
 #include "src/model/family.h"
 
-// The shipped families, for tests. They end the test if there is none of the name.
+// The shipped families, for tests. An unknown name ends the test.
 namespace stepcast::model {
 
 std::shared_ptr<const Family> FamilyCalled(const std::string& name);

@@ -115,7 +115,7 @@ struct Family {
   Architecture typical{};
   FamilyTraits traits{};
   NumericalConstants constants{};  // of its first release
-  // What its code can do besides the typical; empty: nothing else.
+  // All values that a model of the family can have; empty: only the typical one.
   std::vector<Activator> activators{};
   std::vector<Normalization> normalizations{};
   std::vector<Position> positions{};
@@ -131,7 +131,7 @@ std::shared_ptr<Family> MakeFamily(std::string name,
 
 // A model of the family, without dimensions.
 Architecture TypicalOf(std::shared_ptr<const Family> family);
-// The family of the architecture; one without names and traits if it has none.
+// The family of the architecture. Without a family: an empty one, without names and traits.
 const Family& FamilyOf(const Architecture& architecture);
 
 const ModuleNames& NamesOf(const Architecture& architecture);

@@ -20,12 +20,12 @@
 // input.missing-key (a required key of the config.json), model.not-modelled (an unsupported value).
 namespace stepcast::scenario {
 
-// The shipped family that reads the model, as a document with all sections of the families that it
-// extends: by the config.json's type ("qwen3_next"), or by the type of the text model in its
+// The file of the shipped family that reads the model, with all sections of the families that it
+// extends. The config.json's type ("qwen3_next") decides, or the type of the text model in its
 // `text_config`.
 Result<Node> FamilyOf(const formats::JsonObject& config);
 
-// Optional parts of a config.json's model besides its main layers.
+// Optional parts of a config.json's model, apart from its main layers.
 struct ConfigParts {
   bool further_tokens = false;  // the multi-token-prediction module
   // The tower, and its numbers of patches: of all images of a sequence, and of one.
@@ -39,7 +39,7 @@ struct FamilyModel {
   std::shared_ptr<const model::Family> family;  // null: the description names it
   std::string name;                             // "_name_or_path", or empty
   std::vector<std::string> warnings{};
-  // Of a model file by its dimensions; the constants of other models are not read.
+  // Only for a model file by its dimensions; other constants are not read.
   model::NumericalConstants constants{};
 };
 
