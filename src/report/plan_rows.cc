@@ -168,7 +168,7 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
   if (!report.sensitivity) return view;
   for (const forecast::WhatIf& faster : report.sensitivity->faster) {
     view.sensitivity.emplace_back(
-        fmt::format("{} {:.0f} % faster", Name(faster.resource), kHundred * planner::kMore),
+        fmt::format("{} {:.0f} % faster", Name(faster.resource), kHundred * planner::kResourceIncrease),
         faster.step_time);
   }
   for (const planner::NeighbouringSetting& neighbour : report.sensitivity->neighbours) {
