@@ -3,7 +3,7 @@
 #include "src/cli/outcome.h"
 #include "src/cli/outputs.h"
 #include "src/cli/progress.h"
-#include "src/report/run_time_report.h"
+#include "src/report/answers.h"
 
 namespace stepcast::cli {
 namespace {

@@ -52,18 +52,24 @@ std::string AnswerTable::Csv() const {
   return out;
 }
 
+std::string Listing::Text() const {
+  return AnswerTable{columns, rows}.Text() + (footer.empty() ? "" : "\n" + footer + "\n");
+}
+
+std::string Listing::ToJson() const {
+  return report::Text(Json{{name, AnswerTable{columns, rows}.ToJson()}});
+}
+
 std::string Markdown(const Table& table) {
   const auto line = [](const auto& cells, const auto& text) {
     std::string out = "|";
     for (const auto& cell : cells) out += text(cell);
     return out + "\n";
   };
-  std::string out = line(table.columns(), [](const Column& column) {
-    return fmt::format(" {} |", column.heading);
-  });
-  out += line(table.columns(), [](const Column& column) {
-    return column.align == Align::kLeft ? "---|" : "---:|";
-  });
+  std::string out = line(table.columns(),
+                         [](const Column& column) { return fmt::format(" {} |", column.heading); });
+  out += line(table.columns(),
+              [](const Column& column) { return column.align == Align::kLeft ? "---|" : "---:|"; });
   for (const std::vector<std::string>& row : table.rows()) {
     out += line(row, [](const std::string& cell) { return fmt::format(" {} |", cell); });
   }

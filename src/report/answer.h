@@ -87,6 +87,18 @@ struct AnswerTable {
   std::string Csv() const;
 };
 
+// The output of `stepcast list`: names with a few figures each.
+struct Listing {
+  std::string name;  // "models"
+  std::vector<AnswerColumn> columns;
+  std::vector<std::vector<Cell>> rows{};
+  std::string footer{};  // a sentence below the text; may be empty
+
+  std::string Text() const;
+  // {"models": [{"name": ..., "parameters": ...}, ...]}
+  std::string ToJson() const;
+};
+
 // A table as Markdown.
 std::string Markdown(const Table& table);
 

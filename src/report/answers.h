@@ -12,6 +12,7 @@
 #include "src/forecast/memory_summary.h"
 #include "src/forecast/training_run.h"
 #include "src/forecast/values.h"
+#include "src/forecast/whole_run.h"
 #include "src/formats/measured_memory.h"
 #include "src/report/fitting_report.h"
 #include "src/scenario/scenario.h"
@@ -147,6 +148,18 @@ std::string SimulateText(const scenario::Scenario& scenario, const forecast::For
 // The verdict on memory: "fits: 12.3 GiB of 80.0 GiB are left", "may not fit: ..." or "does not
 // fit: 12.3 GiB more than the device's 80.0 GiB".
 std::string MemorySentence(const forecast::MemoryForecast& memory);
+
+// The output of `run-time`: how long a run takes with its failures, what it costs, and on what it
+// depends.
+
+std::string RunTimeText(const scenario::Scenario& scenario, const forecast::WholeRun& run);
+
+// The document of `run-time --json`, version 1.
+std::string RunTimeJson(const scenario::Scenario& scenario, const forecast::WholeRun& run,
+                        double seconds);
+
+// The same as one HTML page.
+std::string RunTimePage(const scenario::Scenario& scenario, const forecast::WholeRun& run);
 
 // The output of `stepcast serve`: one line with a JSON object for each question (docs/library.md).
 

@@ -18,7 +18,7 @@
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/report/page.h"
-#include "src/report/stage_rows.h"
+#include "src/report/page_figures.h"
 #include "src/scenario/scenario.h"
 
 namespace stepcast::report {
