@@ -7,6 +7,16 @@
 
 namespace stepcast::report {
 
+void AnswerTable::AddFigures(std::vector<Figure> figures) {
+  const bool first = columns.empty();
+  std::vector<Cell> cells;
+  for (Figure& figure : figures) {
+    if (first) columns.push_back(std::move(figure.column));
+    cells.push_back(std::move(figure.cell));
+  }
+  Add(std::move(cells));
+}
+
 Table AnswerTable::ToTable(std::size_t most) const {
   std::vector<Column> shown;
   for (const AnswerColumn& column : columns) {

@@ -73,10 +73,12 @@ struct Figure {
 };
 
 struct AnswerTable {
-  std::vector<AnswerColumn> columns;
+  std::vector<AnswerColumn> columns{};
   std::vector<std::vector<Cell>> rows{};  // one cell for each column
 
   void Add(std::vector<Cell> cells) { rows.push_back(std::move(cells)); }
+  // The first row determines the columns; all rows have the same ones.
+  void AddFigures(std::vector<Figure> figures);
 
   // The first `most` rows.
   Table ToTable(std::size_t most = static_cast<std::size_t>(-1)) const;
