@@ -139,7 +139,7 @@ PageSection StagesSection(const std::vector<StageRows>& plans) {
     }
   }
   TimelineFigure figure =
-      TimelineChart(std::move(lanes), longest, "What the stages of each plan compute in one step");
+      TimelineChart(std::move(lanes), longest, "The computation of each plan's stages in one step");
   PageSection section{.heading = "Stages"};
   section.paragraphs = {
       "A row for each stage of each plan that fits, all along one axis: what its compute stream "
