@@ -30,11 +30,7 @@
 #include "src/program/program.h"
 #include "src/program/validator.h"
 #include "src/report/answers.h"
-<<<<<<< HEAD:src/cli/forecast_options.cc
-=======
 #include "src/report/command_text.h"
-#include "src/report/dumps.h"
->>>>>>> main:src/cli/forecast_commands.cc
 #include "src/report/pages.h"
 #include "src/report/table.h"
 #include "src/report/trace.h"

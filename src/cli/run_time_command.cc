@@ -7,7 +7,7 @@
 #include "src/cli/outcome.h"
 #include "src/cli/outputs.h"
 #include "src/cli/progress.h"
-#include "src/report/run_time_report.h"
+#include "src/report/answers.h"
 #include "src/report/table.h"
 #include "src/study/run_time_study.h"
 

@@ -6,13 +6,7 @@
 #include <vector>
 
 #include "src/base/time.h"
-<<<<<<< HEAD
-#include "src/forecast/explaining_speed.h"
-=======
-#include "src/forecast/values.h"
 #include "src/forecast/what_if.h"
-#include "src/report/json.h"
->>>>>>> main
 #include "src/validate/step_causes.h"
 
 // Why a measured step takes another time than its forecast, as `explain --measured` shows it: where
