@@ -144,8 +144,7 @@ Outcome Report(const PlanOptions& options, study::PlanSearch& search,
                const report::PlanReport& report, OptionalOutput& page) {
   if (auto failed = page.Write([&] {
         const auto name = [&](std::int64_t plan) { return search.NameOf(plan); };
-        return report::PlanPage(
-            report::ViewOf(report, AskedOf(options.scenario, options.set), name));
+        return report::PlanPage(report, AskedOf(options.scenario, options.set), name);
       })) {
     return *failed;
   }
