@@ -11,7 +11,6 @@
 #include "src/cli/outputs.h"
 #include "src/forecast/forecast.h"
 #include "src/report/answers.h"
-#include "src/report/learned_rates.h"
 #include "src/report/table.h"
 #include "src/scenario/load.h"
 #include "src/study/traced_rates.h"

@@ -12,7 +12,7 @@
 #include "src/planner/search.h"
 #include "src/planner/sensitivity.h"
 #include "src/report/command_text.h"
-#include "src/report/fitting_report.h"
+#include "src/report/answers.h"
 #include "src/scenario/scenario.h"
 
 // The output of `plan`.
