@@ -31,7 +31,6 @@
 #include "src/report/answers.h"
 #include "src/report/command_text.h"
 #include "src/report/pages.h"
-#include "src/report/run_time_report.h"
 #include "src/report/table.h"
 #include "src/report/trace.h"
 #include "src/scenario/load.h"

@@ -15,7 +15,6 @@
 #include "src/forecast/forecast.h"
 #include "src/report/accuracy.h"
 #include "src/report/answers.h"
-#include "src/report/learned_rates.h"
 #include "src/report/table.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/load.h"

@@ -29,7 +29,7 @@
 #include "src/report/pages.h"
 #include "src/report/plan_report.h"
 #include "src/report/plan_rows.h"
-#include "src/report/stage_rows.h"
+#include "src/report/page_figures.h"
 #include "src/report/sweep_report.h"
 #include "src/report/table.h"
 #include "src/scenario/memory_document.h"
@@ -136,8 +136,7 @@ Outcome Report(const PlanOptions& options, study::PlanSearch& search,
                const report::PlanReport& report, OptionalOutput& page) {
   if (auto failed = page.Write([&] {
         const auto name = [&](std::int64_t plan) { return search.NameOf(plan); };
-        return report::PlanPage(
-            report::ViewOf(report, AskedOf(options.scenario, options.set), name));
+        return report::PlanPage(report, AskedOf(options.scenario, options.set), name);
       })) {
     return *failed;
   }
