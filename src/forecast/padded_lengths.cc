@@ -181,8 +181,7 @@ bool RanksMeetInMicroBatches(const scenario::Scenario& scenario) {
   const parallel::RankGrid grid = plan::GridsOf(scenario.plan).dense();
   const auto replica_of = [&](int rank) {
     const parallel::RankGrid::Coordinates at = grid.At(rank);
-    return std::array{at[static_cast<std::size_t>(parallel::Axis::kShardInner)],
-                      at[static_cast<std::size_t>(parallel::Axis::kShardOuter)],
+    return std::array{at[static_cast<std::size_t>(parallel::Axis::kShard)],
                       at[static_cast<std::size_t>(parallel::Axis::kReplica)]};
   };
   std::vector<bool> meet;  // by group
