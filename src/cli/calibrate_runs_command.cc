@@ -7,7 +7,9 @@
 #include "src/base/files.h"
 #include "src/calibrate/run_fit.h"
 #include "src/calibration/learned_runs.h"
-#include "src/cli/command_options.h"
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
+#include "src/cli/option_parts.h"
 #include "src/cli/outputs.h"
 #include "src/report/accuracy.h"
 #include "src/report/answers.h"
@@ -20,6 +22,15 @@ namespace {
 
 using calibration::LearnedRuns;
 using report::RunsReport;
+
+struct CalibrateRunsOptions {
+  std::string runs;      // a table, or published steps
+  std::string scenario;  // for runs in a table without a scenario
+  std::vector<std::string> set;
+  std::string profile;  // profile to be rewritten; empty: the one of all runs
+  std::string output;   // empty: no profile is written
+  bool json = false;
+};
 
 // The profile to be rewritten: the file of --profile, or the one of all runs.
 tl::expected<std::string, Outcome> ProfileToWrite(const CalibrateRunsOptions& options,
@@ -74,8 +85,8 @@ RunsReport Learn(const std::string& path, std::vector<validate::SimulatedRun> ru
   return report;
 }
 
-}  // namespace
-
+// Learns from measured steps the errors of forecasts, and reports how well each run is predicted
+// from the others. Writes a profile that forecasts use.
 Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
   OptionalOutput output;
   if (auto failed = output.Create(options.output)) return *std::move(failed);
@@ -97,8 +108,8 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
   }
   Outcome outcome;
   const report::RunErrors errors = ErrorsOfLearned(report);
-  const bool better = OneFactorOf(report) || (report.fit.learned && errors.learned.mean <
-                                                                        errors.forecast.mean);
+  const bool better =
+      OneFactorOf(report) || (report.fit.learned && errors.learned.mean < errors.forecast.mean);
   if (!better) {
     outcome.status = kAnswerIsNo;
     report.unwritten =
@@ -126,6 +137,27 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
   outcome.output =
       options.json ? report::RunsJson(report) : report::Wrapped(report::RunsText(report));
   return outcome;
+}
+
+void DescribeCalibrateRuns(Question& question, CalibrateRunsOptions& options) {
+  question.Argument("RUNS", &options.runs, "The measured steps: CSV, or published steps (YAML)")
+      .Required();
+  question.Option("--scenario", &options.scenario, "SCENARIO",
+                  "What ran, where the table has no such column");
+  question.Option("--set", &options.set, "KEY=VALUE",
+                  "Override a key of every run's scenario, as often as needed");
+  question.Option("--profile", &options.profile, "PROFILE",
+                  "The profile to write anew, where runs have several (theirs)");
+  question.Option("--output", &options.output, kFile,
+                  "Write the profile to FILE (none is written)");
+  question.Flag("--json", &options.json, "Print one JSON document");
+  AddColumns(question);
+}
+
+}  // namespace
+
+Command CalibrateRunsCommand() {
+  return MakeCommand<CalibrateRunsOptions>("calibrate runs", DescribeCalibrateRuns, CalibrateRuns);
 }
 
 }  // namespace stepcast::cli

@@ -5,7 +5,9 @@
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/base/files.h"
-#include "src/cli/command_options.h"
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
+#include "src/cli/option_parts.h"
 #include "src/cli/outputs.h"
 #include "src/forecast/forecast.h"
 #include "src/report/answers.h"
@@ -18,14 +20,21 @@
 namespace stepcast::cli {
 namespace {
 
+struct CalibrateTraceOptions {
+  std::string traces;    // a trace, or a folder with one for each rank
+  std::string scenario;  // what ran
+  std::vector<std::string> set;
+  std::string output;  // empty: no profile is written
+  bool json = false;
+};
+
 // The text of the scenario's profile.
 tl::expected<std::string, Outcome> ProfileText(const CalibrateTraceOptions& options,
                                                const scenario::Scenario& scenario) {
   const std::string& file = scenario.calibration->location.file;
   if (file == options.scenario) {
     return tl::make_unexpected(
-        WrongInput({{"calibrate.inline-profile",
-                     scenario.calibration->location,
+        WrongInput({{"calibrate.inline-profile", scenario.calibration->location,
                      "the profile is written inside the scenario, and a file is needed",
                      "put it into a file, and name this: calibration: my-profile.yaml"}}));
   }
@@ -35,8 +44,7 @@ tl::expected<std::string, Outcome> ProfileText(const CalibrateTraceOptions& opti
   return *std::move(text);
 }
 
-}  // namespace
-
+// Learns rates from a traced step, and writes the scenario's profile with them.
 Outcome CalibrateTrace(const CalibrateTraceOptions& options) {
   OptionalOutput output;
   if (auto failed = output.Create(options.output)) return *std::move(failed);
@@ -53,8 +61,7 @@ Outcome CalibrateTrace(const CalibrateTraceOptions& options) {
   if (!run) return WrongInput(run.error());
   auto traced = study::ReadTracedSteps(options.traces, *run, scenario->cluster->devices());
   if (!traced) return WrongInput(traced.error());
-  study::TracedRates rates =
-      study::LearnRates(*scenario, *run, options.traces, *std::move(traced));
+  study::TracedRates rates = study::LearnRates(*scenario, *run, options.traces, *std::move(traced));
 
   Outcome outcome;
   if (!options.output.empty()) {
@@ -79,6 +86,24 @@ Outcome CalibrateTrace(const CalibrateTraceOptions& options) {
                                 : report::Wrapped(report::LearnedRatesText(rates.report));
   outcome.messages = Warnings(*scenario);
   return outcome;
+}
+
+void DescribeCalibrateTrace(Question& question, CalibrateTraceOptions& options) {
+  question.Argument("TRACE", &options.traces, "A trace, or a folder with one for each rank")
+      .Required();
+  question.Option("--scenario", &options.scenario, "SCENARIO", "What ran").Required();
+  question.Option("--set", &options.set, "KEY=VALUE",
+                  "Override a key of the scenario, as often as needed");
+  question.Option("--output", &options.output, kFile,
+                  "Write the profile to FILE (none is written)");
+  question.Flag("--json", &options.json, "Print one JSON document");
+}
+
+}  // namespace
+
+Command CalibrateTraceCommand() {
+  return MakeCommand<CalibrateTraceOptions>("calibrate trace", DescribeCalibrateTrace,
+                                            CalibrateTrace);
 }
 
 }  // namespace stepcast::cli

@@ -5,8 +5,7 @@
 #include <string_view>
 #include <vector>
 
-// Help pages as values: for manual pages (command_options.h) and for shell completion
-// (completion.h).
+// Help pages as values: for manual pages, and for shell completion (completion.h).
 namespace stepcast::cli {
 
 struct OptionPage {
@@ -31,5 +30,13 @@ inline std::string FirstSentence(std::string_view text) {
   std::replace(line.begin(), line.end(), '\n', ' ');
   return line;
 }
+
+// A command's help page as a page for man(1), section 1, in the macros of man(7). `pages`: those of
+// all commands, the program's first.
+std::string ManualPage(const CommandPage& page, const std::vector<CommandPage>& pages,
+                       const std::string& version);
+
+// "stepcast-calibrate-import" for "calibrate import".
+std::string ManualName(const std::string& command);
 
 }  // namespace stepcast::cli

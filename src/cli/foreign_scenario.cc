@@ -13,6 +13,10 @@
 
 namespace stepcast::cli {
 
+std::string Named(const ScenarioFiles& files) {
+  return fmt::format("{}", fmt::join(files.files, ", "));
+}
+
 foreign::ImportRequest ImportRequestOf(const ScenarioFiles& files,
                                        const std::vector<std::string>& set) {
   return {.files = files.files,

@@ -29,6 +29,9 @@ struct ScenarioFiles {
   std::string function;
 };
 
+// "train.sh, config.json", for messages.
+std::string Named(const ScenarioFiles& files);
+
 foreign::ImportRequest ImportRequestOf(const ScenarioFiles& files,
                                        const std::vector<std::string>& set);
 

@@ -8,7 +8,9 @@
 #include "src/base/data_type.h"
 #include "src/base/quantity.h"
 #include "src/calibration/profiles.h"
-#include "src/cli/command_options.h"
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
+#include "src/cli/option_parts.h"
 #include "src/foreign/frameworks.h"
 #include "src/foreign/recipes.h"
 #include "src/plan/framework.h"
@@ -249,7 +251,10 @@ std::string SettingsText(const Listing& listing) {
   return text;
 }
 
-}  // namespace
+struct ListOptions {
+  std::string what;  // models, topologies, gpus, frameworks, settings
+  bool json = false;
+};
 
 Outcome List(const ListOptions& options) {
   const auto listing = options.what == "models"       ? Models()
@@ -269,6 +274,19 @@ Outcome List(const ListOptions& options) {
                                                                : report::ListingText(*listing));
   return outcome;
 }
+
+void DescribeList(Question& question, ListOptions& options) {
+  question
+      .Argument("WHAT", &options.what, "models, topologies, gpus, frameworks, settings or recipes")
+      .Required()
+      .OneOf({"models", "topologies", "gpus", "frameworks", "settings", "recipes"});
+  question.Flag("--json", &options.json, "Print one JSON document");
+  AddColumns(question);
+}
+
+}  // namespace
+
+Command ListCommand() { return MakeCommand<ListOptions>("list", DescribeList, List); }
 
 std::map<std::string, std::vector<std::string>> NamesByType() {
   std::vector<std::string> keys;

@@ -57,9 +57,25 @@ struct PricedKind {
   friend bool operator==(const PricedKind&, const PricedKind&) = default;
 };
 
-// The longest price, among all these kinds, of a collective (given by its index in the first kind's
-// program), because all ranks of the group finish together (scenario/job_devices.h). Kinds with
-// other collectives are ignored.
-const CollectivePrice& SlowestPrice(std::span<const PricedKind> kinds, program::Index collective);
+// Ranks that run the same program and have equivalent peers. They are simulated once
+// (simulate/simulate.h).
+struct RankClass {
+  const program::Program* program = nullptr;
+  const Prices* prices = nullptr;
+  int representative = 0;  // the class's lowest global rank
+  // All ranks of the class, ascending. They determine the classes of the peers of exchanges. Empty:
+  // the representative, and peers of its exchanges that are in no class.
+  std::span<const int> ranks{};
+  // The class's process groups, if they differ from the program's.
+  const std::vector<program::ProcessGroup>* groups = nullptr;
+  bool records = true;  // false: the timeline contains only step ends
+  // simulate::Recording::kMarked: the operations to record, by instruction of the step.
+  const std::vector<bool>* marked = nullptr;
+  // Instructions [begin, end) of the step: simulate::HostInfluence covers the instructions issued
+  // after `begin`. By default, all instructions.
+  struct Part {
+    program::Index begin = 0, end = 0;
+  } looked_at{};
+};
 
 }  // namespace stepcast::cost

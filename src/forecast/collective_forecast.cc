@@ -140,7 +140,7 @@ Result<std::vector<Time>> TimesAlone(const Scenario& scenario, program::Program&
   for (program::Index i = 0; i < program.collectives.size(); ++i) {
     program.step.push_back({.opcode = program::Opcode::kCollective, .operand = i});
   }
-  const cost::RoutedClass only{&program, &prices, &program.groups};
+  const cost::RankClass only{.program = &program, .prices = &prices, .groups = &program.groups};
   const auto traffic = cost::RouteCollectives(scenario, {&only, 1}, 1);
   if (!traffic) return tl::unexpected(traffic.error());
   for (const std::uint32_t number : traffic->numbers.front()) {
@@ -165,13 +165,11 @@ struct AllRanks {
                            .representative = rank,
                            .groups = &group,
                            .records = false});
-        routed.push_back({&program, &prices, &group, rank});
       }
     }
   }
   std::vector<std::vector<program::ProcessGroup>> groups;
   std::vector<simulate::RankClass> classes;
-  std::vector<cost::RoutedClass> routed;  // [class]
 };
 
 Result<std::vector<program::Timeline>> RunAll(const Scenario& scenario,
@@ -192,7 +190,7 @@ Result<std::vector<program::Timeline>> RunAll(const Scenario& scenario,
     return simulated(ranks->classes, *ranks->traffic);
   }
   const AllRanks all(program, prices);
-  const auto traffic = cost::RouteCollectives(scenario, all.routed, 1);
+  const auto traffic = cost::RouteCollectives(scenario, all.classes, 1);
   if (!traffic) return tl::unexpected(traffic.error());
   return simulated(all.classes, *traffic);
 }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "src/base/time.h"
-#include "src/forecast/explaining_speed.h"
 #include "src/forecast/values.h"
+#include "src/forecast/what_if.h"
 #include "src/report/json.h"
 #include "src/validate/step_causes.h"
 
@@ -25,8 +25,8 @@ struct TriedSetting {
 
 struct MeasuredStep {
   Time measured;
-  std::int64_t number = 0;                     // of a traced step: ProfilerStep#
-  std::optional<validate::StepCauses> causes;  // none if only the time is known
+  std::int64_t number = 0;                           // of a traced step: ProfilerStep#
+  std::optional<validate::StepCauses> causes;        // none if only the time is known
   std::optional<bool> in_range;                      // none where the forecast has no range
   std::vector<TriedSetting> settings;                // the best explanation first
   std::vector<forecast::ExplainingSpeed> resources;  // likewise

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "src/forecast/whole_run.h"
+#include "src/forecast/long_run.h"
 #include "src/scenario/scenario.h"
 
 // The output of `run-time`: how long a run takes with its failures, what it costs, and on what it

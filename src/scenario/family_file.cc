@@ -10,6 +10,7 @@
 #include "fmt/ranges.h"
 #include "src/base/printable.h"
 #include "src/formats/huggingface.h"
+#include "src/model/other_families.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/family_expression.h"
 #include "src/scenario/source_names.h"
@@ -18,6 +19,8 @@ namespace stepcast::scenario {
 namespace {
 
 using JsonKind = formats::JsonValue::Kind;
+
+constexpr const char* kTextType = "text_config.model_type";
 
 // Keys of a model file whose values are words or names, not expressions.
 bool IsVerbatim(std::string_view key) { return key == "kind" || key == "of" || key == "blocks"; }
@@ -38,6 +41,49 @@ std::string StemOf(const std::string& file) {
   return name.substr(0, name.rfind('.'));
 }
 
+// A model file by its dimensions, not by its blocks.
+bool HasBlocks(const YamlNode& family) {
+  const YamlNode* model = Child(family, "model");
+  return model != nullptr && Child(*model, "pattern") != nullptr;
+}
+
+// `own` over `base`: entries of the same key replace each other, further ones follow.
+YamlTree Merged(const YamlNode& base, const YamlNode& own) {
+  auto merged = std::make_shared<YamlNode>(base);
+  merged->position = own.position;
+  for (const YamlNode::Entry& entry : own.entries) {
+    const auto same = std::find_if(merged->entries.begin(), merged->entries.end(),
+                                   [&](const auto& other) { return other.key == entry.key; });
+    if (same == merged->entries.end()) {
+      merged->entries.push_back(entry);
+    } else {
+      *same = entry;
+    }
+  }
+  merged->items.insert(merged->items.end(), own.items.begin(), own.items.end());
+  return merged;
+}
+
+// The family with the sections of the family that it extends.
+std::optional<Node> Extended(const Node& family, Diagnostics& diagnostics) {
+  const YamlNode* name = Child(*family.tree(), "extends");
+  if (name == nullptr) return family;
+  const std::optional<Node> base = ReadFamily(FamilyPath(name->scalar), diagnostics);
+  if (!base) return std::nullopt;
+  auto whole = std::make_shared<YamlNode>(*family.tree());
+  for (const YamlNode::Entry& entry : base->tree()->entries) {
+    const auto own = std::find_if(whole->entries.begin(), whole->entries.end(),
+                                  [&](const auto& other) { return other.key == entry.key; });
+    if (own == whole->entries.end()) {
+      if (entry.key != "model_types" && entry.key != "wrappers") whole->entries.push_back(entry);
+    } else if (entry.key == "config" || entry.key == "null_values" || entry.key == "refused" ||
+               entry.key == "warned" || entry.key == "ignored" || entry.key == "model") {
+      own->value = Merged(*entry.value, *own->value);
+    }
+  }
+  return Node(std::move(whole), family.path());
+}
+
 // For a wrapper's type: the section with the text model ("text_config").
 std::optional<std::string> SectionOf(const YamlNode& family, std::string_view type) {
   if (const YamlNode* types = Child(family, "model_types")) {
@@ -51,6 +97,25 @@ std::optional<std::string> SectionOf(const YamlNode& family, std::string_view ty
   return std::nullopt;
 }
 
+// Whether the family reads models of this type, as themselves or in a wrapper.
+bool Reads(const YamlNode& family, std::string_view type) {
+  return SectionOf(family, type).has_value();
+}
+
+// The section of the config.json that the family reads; "": the whole file. A text model in a
+// wrapper of another type has a type of its own.
+std::optional<std::string> SectionOf(const YamlNode& family, const formats::JsonObject& config) {
+  const formats::JsonValue* type = TypeOf(config);
+  if (type == nullptr || type->kind != JsonKind::kText) return "";
+  std::optional<std::string> section = SectionOf(family, type->text);
+  // Older files of a wrapper have the text model's keys at the top level.
+  if (section && config.Find(*section) == nullptr) return "";
+  if (section) return section;
+  const formats::JsonValue* text = config.Find(kTextType);
+  if (text == nullptr || SectionOf(family, text->text) != "") return std::nullopt;
+  return "text_config";
+}
+
 // Evaluates a family's file on a config.json.
 class ConfigEvaluator {
  public:
@@ -60,13 +125,16 @@ class ConfigEvaluator {
       : config_(config),
         parts_(parts),
         family_(*family.tree()),
+        has_blocks_(HasBlocks(family_)),
         section_(std::move(section)),
         diagnostics_(diagnostics),
+        diagnostics_before_(diagnostics.size()),
         reader_(config, section_, diagnostics, warnings),
         around_(config, "", diagnostics, warnings) {}
 
   // The model file as a tree; null after mistakes.
   YamlTree Model() {
+    if (!has_blocks_) return Dimensions();
     JudgeStatedKeys();
     const YamlNode* model = Child(family_, "model");
     if (model == nullptr) return nullptr;
@@ -89,11 +157,19 @@ class ConfigEvaluator {
     return made;
   }
 
+  // The constants of a model file by its dimensions, whose architecture is `a`.
+  model::NumericalConstants Constants(const model::Architecture& a) {
+    if (a.qk_norm) formats::AcceptHeadNorms(reader_);
+    return formats::ReadConstants(a, reader_);
+  }
+  bool has_blocks() const { return has_blocks_; }
+
   // Judges the keys that nothing has read; every config.json has some.
   void JudgeRest() {
     if (const YamlNode* keys = Child(family_, "config")) {
       for (const YamlNode::Entry& key : keys->entries) {
-        if (key.key == "hidden_act") formats::ReadGate(reader_);
+        const bool gate = key.key == "hidden_act";
+        if (gate && (has_blocks_ || key.value->scalar == "silu")) formats::ReadGate(reader_);
         reader_.Accept(key.key);
       }
     }
@@ -101,7 +177,7 @@ class ConfigEvaluator {
       for (const YamlTree& key : ignored->items) reader_.Accept(key->scalar);
     }
     for (formats::HuggingFaceReader* reader : {&reader_, &around_}) {
-      if (reader == &around_ && section_.empty()) break;
+      if (!has_blocks_ || (reader == &around_ && section_.empty())) break;
       if (reader->Find("quantization_config") == nullptr) continue;
       reader->Warn("quantization_config",
                    "the forecast keeps weights in the type of training.precision, not in that of "
@@ -125,11 +201,72 @@ class ConfigEvaluator {
     return node;
   }
 
-  // `refused`: keys with the only value that the family supports. `warned`: the forecast's
-  // treatment of keys that are not null, false, 0 or empty.
+  // A model file by its dimensions. Its values are checked first, in the order of `config`.
+  YamlTree Dimensions() {
+    const YamlNode *keys = Child(family_, "config"), *model = Child(family_, "model");
+    if (keys == nullptr || model == nullptr) return nullptr;
+    for (const YamlNode::Entry& key : keys->entries) Value(*key.value, key.key);
+    const bool wrong = failed();
+    JudgeStatedKeys();
+    if (wrong) {
+      // A mistake has no followers.
+      if (Child(family_, "windows") != nullptr) reader_.Accept("layer_types");
+      return nullptr;
+    }
+    const YamlTree dimensions = Made(*model, "model");
+    if (dimensions == nullptr) return nullptr;
+    auto made = std::make_shared<YamlNode>(*dimensions);
+    made->position = {FileOf(reader_.location()), reader_.location().line,
+                      reader_.location().column};
+    made->entries.insert(made->entries.begin(),
+                         {"kind", made->position, Word("transformer", made->position)});
+    AddWindow(*made);
+    return failed() ? nullptr : made;
+  }
+
+  // `windows`: the window of attention in all layers, or in all but every n-th. An empty mapping:
+  // the class has none.
+  void AddWindow(YamlNode& model) {
+    const YamlNode *window = Child(family_, "windows"), *layers = Child(model, "num_hidden_layers");
+    if (window == nullptr || layers == nullptr) return;
+    const std::int64_t count = std::stoll(layers->scalar);
+    const auto figure = [&](std::string_view key) {
+      const YamlNode* node = Child(*window, key);
+      const std::optional<FamilyValue> value = node == nullptr ? std::nullopt : Value(*node);
+      return value.value_or(FamilyValue());
+    };
+    if (window->entries.empty()) return formats::RefuseWindow(reader_, count);
+    const YamlNode* key = Child(*window, "key");
+    const FamilyValue size = figure("size"), every = figure("every");
+    const formats::AttentionWindow read =
+        formats::ReadWindow(reader_, count,
+                            {.tokens = size.integer,
+                             .first_layer = figure("first_layer").integer,
+                             .key = key == nullptr ? "sliding_window" : key->scalar,
+                             .full_every = every.integer});
+    const auto add = [&](const char* name, const FamilyValue& from, std::int64_t value) {
+      if (value == 0) return;
+      const Position position = from.location ? PositionOf(from, *window) : model.position;
+      model.entries.push_back({name, position, Word(fmt::format("{}", value), position)});
+    };
+    add("sliding_window", size, read.tokens);
+    add("sliding_window_pattern", every, read.full_every);
+  }
+
+  bool failed() const { return diagnostics_.size() > diagnostics_before_; }
+
+  // `refused`: keys with the only value that the family supports, or with the values that it does
+  // not. `warned`: the forecast's treatment of keys that are not null, false, 0 or empty.
   void JudgeStatedKeys() {
     if (const YamlNode* refused = Child(family_, "refused")) {
       for (const YamlNode::Entry& entry : refused->entries) {
+        if (entry.value->kind == NodeKind::kMapping) {
+          const YamlNode *why = Child(*entry.value, "why"), *hint = Child(*entry.value, "hint");
+          if (!Holds(*entry.value)) continue;
+          reader_.Refuse(entry.key, why == nullptr ? "" : why->scalar,
+                         hint == nullptr ? formats::kTakeTheKeyOut : hint->scalar);
+          continue;
+        }
         const std::optional<FamilyValue> stated = Stated(entry.key);
         if (!stated || stated->Text() == entry.value->scalar) continue;
         reader_.Refuse(entry.key,
@@ -140,6 +277,11 @@ class ConfigEvaluator {
     }
     if (const YamlNode* warned = Child(family_, "warned")) {
       for (const YamlNode::Entry& entry : warned->entries) {
+        if (entry.value->kind == NodeKind::kMapping) {
+          const YamlNode* said = Child(*entry.value, "said");
+          if (said != nullptr && Holds(*entry.value)) reader_.Warn(entry.key, said->scalar);
+          continue;
+        }
         const std::optional<FamilyValue> stated = Stated(entry.key);
         const bool of_module =
             entry.key.find("mtp") != std::string::npos || entry.key.starts_with("num_nextn");
@@ -147,6 +289,17 @@ class ConfigEvaluator {
         if (stated && stated->IsTrue()) reader_.Warn(entry.key, entry.value->scalar);
       }
     }
+  }
+
+  // Whether the expression `when` of a rule holds. It does not if a value that it needs is wrong.
+  bool Holds(const YamlNode& rule) {
+    const YamlNode* when = Child(rule, "when");
+    if (when == nullptr) return false;
+    YamlNode expression = *when;
+    expression.quoted = false;
+    needs_wrong_ = false;
+    const std::optional<FamilyValue> value = Value(expression);
+    return value && value->IsTrue() && !needs_wrong_;
   }
 
   // ---- values of the config.json ----
@@ -191,7 +344,8 @@ class ConfigEvaluator {
     if (const formats::JsonValue* value = reader_.Find(key)) {
       return ValueOf(*value, section_.empty() ? key : fmt::format("{}.{}", section_, key));
     }
-    if (section_.empty()) return std::nullopt;
+    const bool of_wrapper = has_blocks_ || key == "tie_word_embeddings";
+    if (section_.empty() || !of_wrapper) return std::nullopt;
     const formats::JsonValue* value = around_.Find(key);
     if (value == nullptr) return std::nullopt;
     return ValueOf(*value, key);
@@ -208,6 +362,7 @@ class ConfigEvaluator {
       return parts_.encoder_tokens ? FamilyValue::Of(*parts_.encoder_tokens) : FamilyValue();
     }
     const std::string key(name);
+    needs_wrong_ = needs_wrong_ || wrong_.contains(key);
     if (const auto known = values_.find(key); known != values_.end()) return known->second;
     const YamlNode* keys = Child(family_, "config");
     const YamlNode* absent = keys == nullptr ? nullptr : Child(*keys, name);
@@ -215,22 +370,73 @@ class ConfigEvaluator {
       throw FamilyMistake{fmt::format("'config' does not list the key {}", Quoted(key))};
     }
     FamilyValue value;
+    const YamlNode* nulls = Child(family_, "null_values");
+    const YamlNode* of_null = nulls == nullptr ? nullptr : Child(*nulls, name);
     if (std::optional<FamilyValue> stated = Stated(key)) {
       value = *std::move(stated);
-    } else if (absent->kind == NodeKind::kNull) {
+      if (!has_blocks_ && !IsLikeDefault(key, *absent, of_null != nullptr)) value = Wrong(key);
+    } else if (of_null != nullptr && reader_.Has(key)) {
+      value = Scalar(*of_null);
+    } else if (value = DefaultOf(key, *absent); value.IsNull()) {
       diagnostics_.push_back({"input.missing-key", reader_.location(),
-                              fmt::format("missing key: {}", Quoted(key)),
+                              fmt::format("missing key: {}", Quoted(Whole(key))),
                               "a config.json of this model_type states it"});
-      value = FamilyValue::Of(std::int64_t{1});
-    } else {
-      if (!open_.insert(key).second) {
-        throw FamilyMistake{fmt::format("the default of {} refers to itself", Quoted(key))};
-      }
-      value = Scalar(*absent);
-      open_.erase(key);
+      value = Wrong(key);
     }
     values_[key] = value;
     return value;
+  }
+
+  // In place of a value with a mistake.
+  FamilyValue Wrong(const std::string& key) {
+    wrong_.insert(key);
+    needs_wrong_ = true;
+    return FamilyValue::Of(std::int64_t{1});
+  }
+
+  std::string Whole(const std::string& key) const {
+    return has_blocks_ || section_.empty() ? key : fmt::format("{}.{}", section_, key);
+  }
+
+  FamilyValue DefaultOf(const std::string& key, const YamlNode& absent) {
+    if (!open_.insert(key).second) {
+      throw FamilyMistake{fmt::format("the default of {} refers to itself", Quoted(key))};
+    }
+    FamilyValue value = Scalar(absent);
+    open_.erase(key);
+    return value;
+  }
+
+  // Reports a stated value of another kind than the key's default. A key without a default is a
+  // dimension. 0 is one only if the default, or the value of null, is none.
+  bool IsLikeDefault(const std::string& key, const YamlNode& absent, bool or_none) {
+    formats::HuggingFaceReader& reader = reader_.Find(key) != nullptr ? reader_ : around_;
+    const std::size_t before = diagnostics_.size();
+    const FamilyValue value = DefaultOf(key, absent);
+    switch (value.kind) {
+      case FamilyValue::Kind::kNull:
+        reader.Dimension(key);
+        break;
+      case FamilyValue::Kind::kBoolean:
+        reader.Boolean(key, false);
+        break;
+      case FamilyValue::Kind::kInteger:
+        if (or_none || !value.IsTrue()) {
+          reader.OptionalDimensionOrZero(key);
+        } else {
+          reader.OptionalDimension(key);
+        }
+        break;
+      case FamilyValue::Kind::kNumber:
+        reader.Number(key, 0);
+        break;
+      case FamilyValue::Kind::kText:
+        reader.Text(key, "");
+        break;
+      case FamilyValue::Kind::kList:
+        break;
+    }
+    return diagnostics_.size() == before;
   }
 
   // ---- values of the model file ----
@@ -246,10 +452,10 @@ class ConfigEvaluator {
     return Evaluate(node.scalar, [this](std::string_view name) { return Named(name); });
   }
 
-  // Null after a mistake.
-  std::optional<FamilyValue> Value(const YamlNode& node) {
+  // Null after a mistake. `key`: the node is the default of this key, whose value is asked for.
+  std::optional<FamilyValue> Value(const YamlNode& node, std::string_view key = "") {
     try {
-      return Scalar(node);
+      return key.empty() ? Scalar(node) : Named(key);
     } catch (const FamilyMistake& mistake) {
       diagnostics_.push_back(
           {"model.family", node.position.location(),
@@ -261,10 +467,13 @@ class ConfigEvaluator {
 
   Position PositionOf(const FamilyValue& value, const YamlNode& node) {
     if (!value.location) return node.position;
-    if (file_ == nullptr || *file_ != value.location->file) {
-      file_ = std::make_shared<const std::string>(value.location->file);
+    return {FileOf(*value.location), value.location->line, value.location->column};
+  }
+  std::shared_ptr<const std::string> FileOf(const Location& location) {
+    if (file_ == nullptr || *file_ != location.file) {
+      file_ = std::make_shared<const std::string>(location.file);
     }
-    return {file_, value.location->line, value.location->column};
+    return file_;
   }
 
   // Null if the value is null, or if the mapping's `when` does not hold.
@@ -378,11 +587,15 @@ class ConfigEvaluator {
   const formats::JsonObject& config_;
   const ConfigParts& parts_;
   const YamlNode& family_;
+  const bool has_blocks_;
   const std::string section_;
   Diagnostics& diagnostics_;
+  const std::size_t diagnostics_before_;
   formats::HuggingFaceReader reader_, around_;
   std::map<std::string, FamilyValue> values_;
-  std::set<std::string> open_;  // defaults that are being evaluated
+  std::set<std::string> open_;   // defaults that are being evaluated
+  std::set<std::string> wrong_;  // keys with mistakes
+  bool needs_wrong_ = false;     // the expression that was evaluated last names one of them
   std::optional<std::int64_t> layer_;
   std::set<std::string> used_blocks_, used_parts_;
   std::shared_ptr<const std::string> file_;
@@ -392,12 +605,31 @@ class ConfigEvaluator {
 void CheckKeys(const Node& family, Diagnostics& diagnostics) {
   MappingReader reader(family, diagnostics);
   reader.ReadNode("model_types", Need::kRequired, "a sequence of model types");
-  for (const char* key :
-       {"wrappers", "like", "names", "config", "ignored", "refused", "warned", "source"}) {
+  for (const char* key : {"wrappers", "like", "extends", "names", "config", "null_values",
+                          "ignored", "refused", "warned", "windows", "source"}) {
     reader.ReadNode(key, Need::kOptional, "a value");
   }
   reader.ReadNode("model", Need::kRequired, "a model file");
   reader.Finish();
+}
+
+// The types that the shipped families read, by the form of their models.
+enum class Form : std::uint8_t { kDimensions, kBlocks };
+std::vector<std::string> TypesOfFamilies(Form form) {
+  std::vector<std::string> types;
+  Diagnostics ignored;
+  for (const std::string& name : NamesIn(kFamilies)) {
+    const std::optional<Node> family = ReadDocument(FamilyPath(name), ignored);
+    if (!family || HasBlocks(*family->tree()) != (form == Form::kBlocks)) continue;
+    if (const YamlNode* read = Child(*family->tree(), "model_types")) {
+      for (const YamlTree& type : read->items) types.push_back(type->scalar);
+    }
+    if (const YamlNode* wrappers = Child(*family->tree(), "wrappers")) {
+      for (const YamlNode::Entry& entry : wrappers->entries) types.push_back(entry.key);
+    }
+  }
+  std::sort(types.begin(), types.end());
+  return types;
 }
 
 }  // namespace
@@ -440,7 +672,22 @@ std::shared_ptr<const model::DescribedFamily> NamesOfFamily(const std::string& n
   const std::vector<std::string> shipped = NamesIn(kFamilies);
   if (std::find(shipped.begin(), shipped.end(), name) == shipped.end()) return nullptr;
   const std::optional<Node> family = ReadDocument(FamilyPath(name), diagnostics);
-  return family ? NamesOfFamily(*family, diagnostics) : nullptr;
+  return family && HasBlocks(*family->tree()) ? NamesOfFamily(*family, diagnostics) : nullptr;
+}
+
+std::vector<std::string> FamiliesOfBlocks() {
+  std::vector<std::string> names = NamesIn(kFamilies);
+  std::erase_if(names, [](const std::string& name) {
+    Diagnostics ignored;
+    const std::optional<Node> family = ReadDocument(FamilyPath(name), ignored);
+    return !family || !HasBlocks(*family->tree());
+  });
+  return names;
+}
+
+std::optional<Node> ReadFamily(const std::string& path, Diagnostics& diagnostics) {
+  const std::optional<Node> family = ReadDocument(path, diagnostics);
+  return family ? Extended(*family, diagnostics) : std::nullopt;
 }
 
 const formats::JsonValue* TypeOf(const formats::JsonObject& config) {
@@ -448,43 +695,65 @@ const formats::JsonValue* TypeOf(const formats::JsonObject& config) {
   return type != nullptr ? type : config.Find("_class_name");
 }
 
+namespace {
+
+// The shipped family that reads this type.
 std::optional<Node> FamilyOfType(std::string_view model_type, Diagnostics& diagnostics) {
-  for (const std::string& name : NamesIn(kFamilies)) {
-    std::optional<Node> family = ReadDocument(FamilyPath(name), diagnostics);
-    if (family && SectionOf(*family->tree(), model_type)) return family;
+  // Most families are named after their only type.
+  std::vector<std::string> names = NamesIn(kFamilies);
+  const auto named = std::find(names.begin(), names.end(), model_type);
+  if (named != names.end()) std::rotate(names.begin(), named, named + 1);
+  for (const std::string& name : names) {
+    const std::optional<Node> family = ReadDocument(FamilyPath(name), diagnostics);
+    if (family && Reads(*family->tree(), model_type)) return Extended(*family, diagnostics);
   }
   return std::nullopt;
 }
 
-std::vector<std::string> DescribedTypes() {
-  std::vector<std::string> types;
-  Diagnostics ignored;
-  for (const std::string& name : NamesIn(kFamilies)) {
-    const std::optional<Node> family = ReadDocument(FamilyPath(name), ignored);
-    if (!family) continue;
-    if (const YamlNode* read = Child(*family->tree(), "model_types")) {
-      for (const YamlTree& type : read->items) types.push_back(type->scalar);
+}  // namespace
+
+Result<Node> FamilyOf(const formats::JsonObject& config) {
+  const formats::JsonValue* type = TypeOf(config);
+  const formats::JsonValue* text = config.Find(kTextType);
+  std::string_view key = "model_type";
+  Diagnostics mistakes;
+  if (type != nullptr && type->kind == JsonKind::kText) {
+    std::optional<Node> family = FamilyOfType(type->text, mistakes);
+    if (!family && mistakes.empty() && text != nullptr) {
+      key = kTextType;
+      type = text;
+      if (type->kind == JsonKind::kText) family = FamilyOfType(type->text, mistakes);
     }
-    if (const YamlNode* wrappers = Child(*family->tree(), "wrappers")) {
-      for (const YamlNode::Entry& entry : wrappers->entries) types.push_back(entry.key);
-    }
+    if (!mistakes.empty()) return tl::make_unexpected(std::move(mistakes));
+    if (family) return *std::move(family);
   }
-  std::sort(types.begin(), types.end());
-  return types;
+  const std::string known =
+      fmt::format("known are {}", fmt::join(TypesOfFamilies(Form::kDimensions), ", "));
+  if (type == nullptr || type->kind != JsonKind::kText) {
+    return tl::make_unexpected(Diagnostics{
+        {"input.missing-key", type == nullptr ? config.location() : type->location,
+         fmt::format("a Hugging Face config.json has a {} that is text", Quoted(key)), known}});
+  }
+  // A program wrote the word, so a similar known word is not a typing mistake (mixtral).
+  const model::OtherFamily* other = model::OtherFamilyOf(type->text);
+  return tl::make_unexpected(
+      Diagnostics{{"model.unknown-type", type->location,
+                   "models of this type are not modelled: " + Quoted(type->text),
+                   fmt::format("{}{}; by files of {}: {}",
+                               other == nullptr ? "" : model::Difference(*other) + "; ", known,
+                               kFamilies, fmt::join(TypesOfFamilies(Form::kBlocks), ", "))}});
 }
 
 std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, const Node& family,
-                                          const ConfigParts& parts, Diagnostics& diagnostics) {
+                                          const ConfigParts& parts,
+                                          const ArchitectureReader& architecture_of,
+                                          Diagnostics& diagnostics) {
   const std::size_t before = diagnostics.size();
   CheckKeys(family, diagnostics);
-  auto names = NamesOfFamily(family, diagnostics);
+  auto names = HasBlocks(*family.tree()) ? NamesOfFamily(family, diagnostics) : nullptr;
   if (diagnostics.size() > before) return std::nullopt;
   const formats::JsonValue* type = TypeOf(config);
-  const bool named = type != nullptr && type->kind == JsonKind::kText;
-  std::optional<std::string> section =
-      named ? SectionOf(*family.tree(), type->text) : std::optional<std::string>("");
-  // Older files of a wrapper have the text model's keys at the top level.
-  if (section && config.Find(*section) == nullptr) section = "";
+  const std::optional<std::string> section = SectionOf(*family.tree(), config);
   if (!section) {
     diagnostics.push_back({"model.unknown-type", type->location,
                            fmt::format("the family {} does not read models of this type: {}",
@@ -492,7 +761,7 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
                            "name the type under 'model_types' of the family's file"});
     return std::nullopt;
   }
-  FamilyModel model{.description = family, .family = std::move(names), .name = {}, .warnings = {}};
+  FamilyModel model{.description = family, .family = std::move(names), .name = {}};
   const YamlNode* described = Child(*family.tree(), "model");
   for (const std::string_view part : {"mtp", "towers", "encoder"}) {
     const bool asked = part == "mtp"      ? parts.further_tokens
@@ -516,6 +785,9 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
   ConfigEvaluator evaluator(config, family, *section, parts, diagnostics, model.warnings);
   const YamlTree tree = evaluator.Model();
   model.name = evaluator.Name();
+  if (!evaluator.has_blocks() && tree != nullptr) {
+    model.constants = evaluator.Constants(architecture_of(Node(tree, "")));
+  }
   evaluator.JudgeRest();
   if (tree == nullptr || diagnostics.size() > before) return std::nullopt;
   model.description = Node(tree, "");

@@ -21,7 +21,6 @@
 #include "src/scenario/data_root.h"
 #include "src/scenario/document.h"
 #include "src/scenario/family_file.h"
-#include "src/scenario/source_names.h"
 
 namespace stepcast::scenario {
 // The keys of a model file that describe a mixture of experts, with Hugging Face's names:
@@ -199,7 +198,7 @@ Family ReadFamily(MappingReader& reader) {
   if (family) return *family;
   for (const YamlNode::Entry& entry : reader.node().tree()->entries) {
     if (entry.key != "family") continue;
-    const std::vector<std::string> described = NamesIn(kFamilies);
+    const std::vector<std::string> described = FamiliesOfBlocks();
     if (std::find(described.begin(), described.end(), entry.value->scalar) != described.end()) {
       reader.diagnostics().back().hint =
           "models of this family must be described by their blocks: mixers, feed_forwards, blocks "
@@ -315,7 +314,7 @@ std::shared_ptr<const model::DescribedFamily> ReadDescribedFamily(MappingReader&
         "family", "input.unknown-word", fmt::format("there is no family {}", Quoted(*name)),
         fmt::format(
             "families with described blocks: {}; without 'family', modules get general names",
-            fmt::join(NamesIn(kFamilies), ", ")));
+            fmt::join(FamiliesOfBlocks(), ", ")));
   }
   return family;
 }
@@ -497,46 +496,25 @@ bool IsHuggingFace(const Node& node) {
   return has("model_type") && !has("kind");
 }
 
-// The shipped family that reads the config, if there is one.
-std::optional<Node> FamilyOf(const formats::JsonObject& config, Diagnostics& diagnostics) {
-  const formats::JsonValue* type = TypeOf(config);
-  if (type == nullptr || type->kind != formats::JsonValue::Kind::kText) return std::nullopt;
-  if (formats::ReadsType(type->text)) return std::nullopt;
-  return FamilyOfType(type->text, diagnostics);
-}
-
 Result<LoadedModel> LoadDescribed(const formats::JsonObject& config, const Node& family,
                                   const std::string& path, const ConfigParts& parts = {}) {
+  const auto architecture_of = [](const Node& description) {
+    Diagnostics reported_later;
+    MappingReader reader(description, reported_later);
+    return ReadArchitecture(reader, ReadFamily(reader));
+  };
   Diagnostics diagnostics;
-  std::optional<FamilyModel> described = DescribeConfig(config, family, parts, diagnostics);
+  std::optional<FamilyModel> described =
+      DescribeConfig(config, family, parts, architecture_of, diagnostics);
   if (!described) return tl::make_unexpected(std::move(diagnostics));
   MappingReader reader(described->description, diagnostics);
   reader.ReadText("kind", Need::kOptional);
   std::string name = described->name.empty() ? NameOfFile(path) : described->name;
   std::optional<model::Model> model = ReadTransformer(reader, std::move(name), described->family);
   if (!model) return tl::make_unexpected(std::move(diagnostics));
-  return LoadedModel{.model = *std::move(model), .warnings = std::move(described->warnings)};
-}
-
-Result<LoadedModel> ParseHuggingFace(std::string_view text, const std::string& path) {
-  if (const auto object = formats::JsonObject::Parse(text, path)) {
-    Diagnostics mistakes;
-    const std::optional<Node> family = FamilyOf(*object, mistakes);
-    if (!mistakes.empty()) return tl::make_unexpected(std::move(mistakes));
-    if (family) return LoadDescribed(*object, *family, path);
-  }
-  Result<formats::HuggingFaceConfig> config = formats::ParseHuggingFaceConfig(text, path);
-  if (!config.has_value()) {
-    for (Diagnostic& mistake : config.error()) {
-      if (mistake.code != "model.unknown-type") continue;
-      mistake.hint +=
-          fmt::format("; by files of {}: {}", kFamilies, fmt::join(DescribedTypes(), ", "));
-    }
-    return tl::make_unexpected(std::move(config.error()));
-  }
-  std::string name = config->name.empty() ? NameOfFile(path) : std::move(config->name);
-  return LoadedModel{.model = Build(std::move(name), config->architecture),
-                     .warnings = std::move(config->warnings)};
+  return LoadedModel{.model = *std::move(model),
+                     .warnings = std::move(described->warnings),
+                     .constants = described->constants};
 }
 
 }  // namespace
@@ -554,13 +532,21 @@ std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics
                                           : ReadLayerList(reader, std::move(name), diagnostics);
 }
 
+Result<LoadedModel> ParseConfig(std::string_view text, const std::string& path) {
+  const Result<formats::JsonObject> config = formats::JsonObject::Parse(text, path);
+  if (!config.has_value()) return tl::make_unexpected(config.error());
+  const Result<Node> family = FamilyOf(*config);
+  if (!family.has_value()) return tl::make_unexpected(family.error());
+  return LoadDescribed(*config, *family, path);
+}
+
 Result<LoadedModel> LoadModel(const std::string& path) {
   Diagnostics diagnostics;
   const std::optional<std::string> text = ReadTextFile(path, diagnostics);
   if (!text.has_value()) return tl::make_unexpected(std::move(diagnostics));
-  if (path.ends_with(kJsonEnding)) return ParseHuggingFace(*text, path);
+  if (path.ends_with(kJsonEnding)) return ParseConfig(*text, path);
   if (const std::optional<Node> node = ParseDocument(*text, path, diagnostics)) {
-    if (IsHuggingFace(*node)) return ParseHuggingFace(*text, path);
+    if (IsHuggingFace(*node)) return ParseConfig(*text, path);
     std::optional<model::Model> model = ReadModel(*node, diagnostics);
     if (model.has_value() && diagnostics.empty()) return LoadedModel{*std::move(model)};
   }
@@ -613,14 +599,15 @@ std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view
     diagnostics.insert(diagnostics.end(), config.error().begin(), config.error().end());
     return std::nullopt;
   }
-  const auto family =
-      own ? ReadDocument(*family_path, diagnostics) : FamilyOf(*config, diagnostics);
-  if (!family) {
-    if (!own) {
-      reader.Report("config", "model.unknown-type",
-                    "no shipped family describes models of this type: " + Quoted(*config_path),
-                    "name a family file: family: PATH");
-    }
+  Result<Node> family = Node(nullptr, "");
+  if (own) {
+    std::optional<Node> read = ReadFamily(*family_path, diagnostics);
+    if (!read) return std::nullopt;
+    family = *std::move(read);
+  } else if (family = FamilyOf(*config); !family) {
+    reader.Report("config", "model.unknown-type",
+                  "no shipped family describes models of this type: " + Quoted(*config_path),
+                  "name a family file: family: PATH");
     return std::nullopt;
   }
   Result<LoadedModel> loaded = LoadDescribed(*config, *family, *config_path, parts);
@@ -647,12 +634,9 @@ Result<model::NumericalConstants> LoadModelConstants(const std::string& path) {
     if (!node.has_value()) return tl::make_unexpected(std::move(diagnostics));
     if (!IsHuggingFace(*node)) return ReadModelConstants(*node);
   }
-  if (const auto object = formats::JsonObject::Parse(*text, path)) {
-    if (FamilyOf(*object, diagnostics)) return model::NumericalConstants();
-  }
-  Result<formats::HuggingFaceConfig> config = formats::ParseHuggingFaceConfig(*text, path);
-  if (!config.has_value()) return tl::make_unexpected(std::move(config.error()));
-  return config->constants;
+  const Result<LoadedModel> loaded = ParseConfig(*text, path);
+  if (!loaded.has_value()) return tl::make_unexpected(loaded.error());
+  return loaded->constants;
 }
 
 }  // namespace stepcast::scenario

@@ -52,25 +52,7 @@
 //   in the order of time (simulation.h). Results do not depend on how far a class runs ahead.
 namespace stepcast::simulate {
 
-// Ranks that run the same program and have equivalent peers. They are simulated once.
-struct RankClass {
-  const program::Program* program = nullptr;
-  const cost::Prices* prices = nullptr;
-  int representative = 0;  // the class's lowest global rank
-  // All ranks of the class, ascending. They determine the classes of the peers of exchanges. Empty:
-  // the representative, and peers of its exchanges that are in no class.
-  std::span<const int> ranks{};
-  // The class's process groups, if they differ from the program's.
-  const std::vector<program::ProcessGroup>* groups = nullptr;
-  bool records = true;  // false: the timeline contains only step ends
-  // Recording::kMarked: the operations to record, by instruction of the step.
-  const std::vector<bool>* marked = nullptr;
-  // Instructions [begin, end) of the step: HostInfluence covers the instructions issued after
-  // `begin`. By default, all instructions.
-  struct Part {
-    program::Index begin = 0, end = 0;
-  } looked_at{};
-};
+using cost::RankClass;
 
 // What timelines contain in addition to step ends.
 enum class Recording : std::uint8_t {

@@ -43,7 +43,6 @@ TEST(PlanBounds, AreNotAboveForecasts) {
   scenario::InputCache cache;
   forecast::Forecaster forecaster;
   planner::Bounds bounds;
-  planner::FirstBounds first_bounds;
   std::uint64_t tried = 0, experts = 0, several_axes = 0;
   double tightness = 0;
   for (std::uint64_t seed = NumberFrom("STEPCAST_SEED", 1); tried < wanted; ++seed) {
@@ -61,9 +60,8 @@ TEST(PlanBounds, AreNotAboveForecasts) {
       faults += bound ? Above(name, *bound, *forecast) : std::string(name) + ": no bound\n";
     };
     const auto program = bounds.OfProgram(*scenario);
-    look("of the kernels", bounds.OfKernels(*scenario));
     look("of the program", program);
-    look("the first", first_bounds.Of(*scenario));
+    look("the first", bounds.First(*scenario));
     EXPECT_EQ(faults, "") << "seed " << seed << "\n" << Said(plan);
     if (program) tightness += program->step_time / forecast->step_time;
   }
