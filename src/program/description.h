@@ -49,12 +49,11 @@ inline bool IsLaunched(Opcode opcode) {
 std::string OperandName(const Program& program, const Instruction& instruction);
 
 // The program as text for people: its tables, then prologue and step in host order, one line per
-// instruction. The columns:
-//  * Index, phase, micro-batch, label, stream or "host", opcode and operand.
-//  * Bytes: a kernel's reads and writes, or the size of a collective, a copy or a buffer.
-//  * For waits, the record that they wait for ("after step[3]").
-//  * For other instructions, the buffers read ("r") and written ("w"), with the byte range if it is
-//    not the whole buffer.
+// instruction. The first columns are index,
+// phase, micro-batch, label, stream or "host", opcode and operand. Next are the bytes: a kernel's
+// reads and writes, or the size of a collective, copy or buffer. A wait ends with the record that
+// it waits for ("after step[3]"). Other instructions end with the buffers that they read ("r") and
+// write ("w"), with the byte range if it is not the whole buffer.
 // The program's indices must be valid. The text ends in a newline.
 std::string Dump(const Program& program);
 
