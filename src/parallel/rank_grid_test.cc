@@ -158,6 +158,19 @@ TEST(RankGridTest, HybridShardingOfEightRanks) {
   EXPECT_EQ(grid.Group(5, Axis::kTensor), (std::vector<int>{5}));
 }
 
+// Two groups of 6 ranks at a distance of 2, and groups of 8 in two dimensions.
+TEST(GroupLayoutTest, GroupsDivideIntoRunsOfConsecutivePositions) {
+  const GroupLayout line(12, {{2, 6}});
+  EXPECT_EQ(line.Runs(2).Ranks(6), (std::vector<int>{4, 6}));
+  EXPECT_EQ(line.AcrossRuns(2).Ranks(6), (std::vector<int>{2, 6, 10}));
+  EXPECT_EQ(line.Runs(6), line);
+  EXPECT_EQ(line.AcrossRuns(1), line);
+  EXPECT_EQ(line.Runs(1).size(), 1);
+  const GroupLayout plane(16, {{1, 2}, {4, 4}});
+  EXPECT_EQ(plane.Runs(4).Ranks(0), (std::vector<int>{0, 1, 4, 5}));
+  EXPECT_EQ(plane.AcrossRuns(4).Ranks(5), (std::vector<int>{5, 13}));
+}
+
 TEST(GroupLayoutTest, DimensionsThatContinueOneAnotherAreMerged) {
   const GroupLayout layout(24, {{1, 2}, {2, 3}, {6, 1}, {12, 2}});
   ASSERT_EQ(layout.dimensions().size(), 2U);
