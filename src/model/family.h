@@ -2,10 +2,13 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/model/architecture.h"
+#include "src/model/numerical_constants.h"
 
 namespace stepcast::model {
 
@@ -95,22 +98,41 @@ struct ModuleNames {
   std::string_view time_in{}, time_out{}, guidance_in{}, guidance_out{}, classes{},
       text_vector_in{}, text_vector_out{}, shared_modulation{}, modulation{}, head_modulation{},
       text_in{}, text_out{};
+  // Operations that the family's code performs outside modules, and the products of several
+  // modules.
+  std::string_view core{}, query_rotary{}, key_rotary{}, key_repeat{}, value_repeat{};
+  std::string_view attention_dropout{}, attention_residual{}, product{}, dropout{}, residual{};
+  std::string_view joined_query_key_value{}, joined_gate_up{};
 };
-const ModuleNames& NamesOf(Family family);
 
-// A family that a file describes. `names` points into `texts`, `of_text` into `texts_of_text`.
-struct DescribedFamily {
+// A family of models, as a file of models/families describes it.
+struct Family {
   std::string name;
   ModuleNames names;
   ModuleNames of_text;  // of the joined rows in blocks with two streams
-  std::map<std::string, std::string, std::less<>> texts;
-  std::deque<std::string> texts_of_text{};
+  // Properties of its released models: normalization, activation, positions, biases, tied
+  // embeddings. Dimensions are zero and dropout is false.
+  Architecture typical{};
+  FamilyTraits traits{};
+  NumericalConstants constants{};  // of its first release
+  // All values that a model of the family can have; empty: only the typical one.
+  std::vector<Activator> activators{};
+  std::vector<Normalization> normalizations{};
+  std::vector<Position> positions{};
+  std::string without_experts{};    // the family with the same layers but for the experts
+  std::deque<std::string> texts{};  // what the names point into
 };
-// Makes a family with the names of `like`, except for the modules in `texts`, keyed by field
-// ("query"). Returns null and sets `unknown` if a key is not a field.
-std::shared_ptr<const DescribedFamily> DescribeFamily(
-    std::string name, Family like, std::map<std::string, std::string, std::less<>> texts,
-    std::string* unknown);
+
+// A family with these module names, keyed by field ("query"). Null, and `unknown` is set, if a key
+// is not a field.
+std::shared_ptr<Family> MakeFamily(std::string name,
+                                   const std::map<std::string, std::string>& module_names,
+                                   std::string* unknown);
+
+// A model of the family, without dimensions.
+Architecture TypicalOf(std::shared_ptr<const Family> family);
+// The family of the architecture. Without a family: an empty one, without names and traits.
+const Family& FamilyOf(const Architecture& architecture);
 
 const ModuleNames& NamesOf(const Architecture& architecture);
 // The names of the second stream in blocks of a described family.
