@@ -20,7 +20,7 @@
 #include "src/lowering/lowering.h"
 #include "src/messaging/launch.h"
 #include "src/plan/rank_grid.h"
-#include "src/program/dump.h"
+#include "src/program/description.h"
 #include "src/program/validator.h"
 #include "src/report/output_file.h"
 #include "src/runtime/executor.h"
