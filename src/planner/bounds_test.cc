@@ -264,7 +264,7 @@ TEST(BoundsTest, WhatIsKeptOfOnePlanIsNotTakenForAnother) {
   }
 }
 
-// Plans that the search drops as duplicates (plan_problem.cc): FSDP that defers its communication
+// Plans that the search drops as duplicates (search_problem.cc): FSDP that defers its communication
 // to the end of a step with a single micro-batch.
 TEST(SamePlansTest, NothingIsPutOffWithOneMicroBatch) {
   scenario::InputCache cache;

@@ -48,16 +48,16 @@ struct StepPosition {
 // other classes runs by itself (detached). From the time it reaches such a collective until the
 // collective ends, the class is attached, and the simulation controls its progress.
 
-class ClassRun;
+class SimulatedClass;
 
 // The interface through which a class interacts with other classes.
-class Couplings {
+class OtherClasses {
  public:
-  virtual ~Couplings() = default;
+  virtual ~OtherClasses() = default;
   // `rank_class` has reached the current collective of a rendezvous.
-  virtual void Arrive(std::uint32_t rendezvous, ClassRun& rank_class) = 0;
+  virtual void Arrive(std::uint32_t rendezvous, SimulatedClass& rank_class) = 0;
   // `rank_class` has reached an exchange on one of its communicators.
-  virtual void ArriveAtExchange(std::uint32_t communicator, ClassRun& rank_class) = 0;
+  virtual void ArriveAtExchange(std::uint32_t communicator, SimulatedClass& rank_class) = 0;
   // The solver for the operations of classes in the same collective.
   virtual engine::SharedResources& joint_resources() = 0;
 };
@@ -74,7 +74,7 @@ enum class StreamState : std::uint8_t {
   kDone,
 };
 
-class ClassRun {
+class SimulatedClass {
  public:
   struct Communicator {
     std::uint32_t rendezvous = kNone;  // with other classes; kNone: only this class uses it
@@ -103,7 +103,7 @@ class ClassRun {
   void Reset(const RankClass& rank_class, std::uint32_t index, const CompiledProgram& compiled,
              ConcurrentSets& sets, const Options& options, std::uint32_t first_activity,
              std::span<const std::uint32_t> rendezvous, const StepPosition* late_start,
-             Couplings& couplings, program::Timeline& timeline);
+             OtherClasses& other_classes, program::Timeline& timeline);
 
   // The time of the class's next event, if no other class acts before. Max: no event.
   Time next() const;
@@ -277,10 +277,10 @@ class ClassRun {
   void DrainReadyQueue();
   void Advance(std::uint32_t stream);
   bool RunAhead(std::uint32_t stream);
-  // The operations that share resources with a stream that runs ahead (class_run.cc).
+  // The operations that share resources with a stream that runs ahead (simulated_class.cc).
   class SharersAhead;
   Time LimitAhead();
-  bool RunStretch(std::uint32_t stream, Time span_begin, Time limit);
+  bool RunChain(std::uint32_t stream, Time span_begin, Time limit);
   bool RunOperation(std::uint32_t stream, const Item& item, Time issued, Time limit,
                     SharersAhead& sharers);
   bool Reached(const WaitFor& wait_for) const {
@@ -336,7 +336,7 @@ class ClassRun {
   const RankClass* rank_class_ = nullptr;
   const CompiledProgram* compiled_ = nullptr;
   ConcurrentSets* sets_ = nullptr;
-  Couplings* couplings_ = nullptr;
+  OtherClasses* other_classes_ = nullptr;
   program::Timeline* timeline_ = nullptr;
   std::uint32_t index_ = 0, first_activity_ = 0;
   std::uint32_t passes_ = 0;  // number of passes: the prologue and the steps

@@ -1,5 +1,6 @@
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "fmt/format.h"
@@ -11,10 +12,14 @@
 #include "src/cli/commands.h"
 #include "src/cli/option_parts.h"
 #include "src/cli/outputs.h"
+#include "src/forecast/forecast.h"
 #include "src/report/accuracy.h"
 #include "src/report/answers.h"
 #include "src/report/table.h"
 #include "src/scenario/data_root.h"
+#include "src/scenario/load.h"
+#include "src/study/traced_rates.h"
+#include "src/study/traced_steps.h"
 #include "src/validate/measured_runs.h"
 
 namespace stepcast::cli {
@@ -38,10 +43,9 @@ tl::expected<std::string, Outcome> ProfileToWrite(const CalibrateRunsOptions& op
   if (!options.profile.empty()) {
     if (const auto found = scenario::FindInput(options.profile, "")) return *found;
     return tl::make_unexpected(
-        WrongInput({{"file.not-found",
-                     {fmt::format("--profile {}", options.profile), 0, 0},
-                     fmt::format("there is no such profile: {}", Quoted(options.profile)),
-                     scenario::PlacesTried(options.profile, "")}}));
+        WrongInput("file.not-found", fmt::format("--profile {}", options.profile),
+                   fmt::format("there is no such profile: {}", Quoted(options.profile)),
+                   scenario::PlacesTried(options.profile, "")));
   }
   std::map<std::string, std::size_t> profiles;
   for (const std::size_t run : report.learned) ++profiles[report.runs[run].profile];
@@ -56,10 +60,9 @@ tl::expected<std::string, Outcome> ProfileToWrite(const CalibrateRunsOptions& op
                          runs);
   }
   return tl::make_unexpected(WrongInput(
-      {{"runs.profiles",
-        {options.runs, 0, 0},
-        fmt::format("runs have different profiles, and one is written: {}", names),
-        "name it with --profile; its forecasts learn from all runs, most from those on its GPU"}}));
+      "runs.profiles", options.runs,
+      fmt::format("runs have different profiles, and one is written: {}", names),
+      "name it with --profile; its forecasts learn from all runs, most from those on its GPU"));
 }
 
 RunsReport Learn(const std::string& path, std::vector<validate::SimulatedRun> runs) {
@@ -94,17 +97,15 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
   if (!runs) return WrongInput(runs.error());
   RunsReport report = Learn(options.runs, *std::move(runs));
   if (report.learned.empty()) {
-    return WrongInput({{"runs.none",
-                        {options.runs, 0, 0},
-                        "there is no run to learn from: all are held back, or not simulated",
-                        "mark runs with 'split: fit', or leave the column out"}});
+    return WrongInput("runs.none", options.runs,
+                      "there is no run to learn from: all are held back, or not simulated",
+                      "mark runs with 'split: fit', or leave the column out");
   }
   if (report.fit.configurations.size() > LearnedRuns::kMostRuns) {
-    return WrongInput({{"runs.too-many",
-                        {options.runs, 0, 0},
-                        fmt::format("at most {} configurations are learned from: {}",
-                                    LearnedRuns::kMostRuns, report.fit.configurations.size()),
-                        "remove the runs that are least like those to forecast"}});
+    return WrongInput("runs.too-many", options.runs,
+                      fmt::format("at most {} configurations are learned from: {}",
+                                  LearnedRuns::kMostRuns, report.fit.configurations.size()),
+                      "remove the runs that are least like those to forecast");
   }
   Outcome outcome;
   const report::RunErrors errors = ErrorsOfLearned(report);
@@ -158,6 +159,93 @@ void DescribeCalibrateRuns(Question& question, CalibrateRunsOptions& options) {
 
 Command CalibrateRunsCommand() {
   return MakeCommand<CalibrateRunsOptions>("calibrate runs", DescribeCalibrateRuns, CalibrateRuns);
+}
+
+namespace {
+
+struct CalibrateTraceOptions {
+  std::string traces;    // a trace, or a folder with one for each rank
+  std::string scenario;  // what ran
+  std::vector<std::string> set;
+  std::string output;  // empty: no profile is written
+  bool json = false;
+};
+
+// The text of the scenario's profile.
+tl::expected<std::string, Outcome> ProfileText(const CalibrateTraceOptions& options,
+                                               const scenario::Scenario& scenario) {
+  const std::string& file = scenario.calibration->location.file;
+  if (file == options.scenario) {
+    return tl::make_unexpected(
+        WrongInput({{"calibrate.inline-profile", scenario.calibration->location,
+                     "the profile is written inside the scenario, and a file is needed",
+                     "put it into a file, and name this: calibration: my-profile.yaml"}}));
+  }
+  Diagnostics faults;
+  auto text = ReadTextFile(file, faults);
+  if (!text) return tl::make_unexpected(WrongInput(faults));
+  return *std::move(text);
+}
+
+// Learns rates from a traced step, and writes the scenario's profile with them.
+Outcome CalibrateTrace(const CalibrateTraceOptions& options) {
+  OptionalOutput output;
+  if (auto failed = output.Create(options.output)) return *std::move(failed);
+  scenario::InputCache cache;
+  const auto scenario = scenario::Load(options.scenario, options.set, cache);
+  if (!scenario) return WrongInput(scenario.error());
+  if (scenario->calibration == nullptr) {
+    return WrongInput("calibrate.no-profile", options.scenario,
+                      "the scenario has no calibration profile whose rates could be learned",
+                      "name the GPU in its topology, for example gpu: h100-sxm");
+  }
+  const auto run = forecast::Simulate(*scenario);
+  if (!run) return WrongInput(run.error());
+  auto traced = study::ReadTracedSteps(options.traces, *run, scenario->cluster->devices());
+  if (!traced) return WrongInput(traced.error());
+  study::TracedRates rates = study::LearnRates(*scenario, *run, options.traces, *std::move(traced));
+
+  Outcome outcome;
+  if (!options.output.empty()) {
+    const auto profile = ProfileText(options, *scenario);
+    if (!profile) return profile.error();
+    if (auto failed = output.Write([&] {
+          return report::WithSections(*profile, report::CalibrationYaml(rates.sections));
+        })) {
+      return *std::move(failed);
+    }
+    rates.report.written = options.output;
+    std::vector<std::string> set = options.set;
+    set.push_back("calibration=" + options.output);
+    scenario::InputCache other;
+    const auto learned = scenario::Load(options.scenario, set, other);
+    if (!learned) return WrongInput(learned.error());
+    const auto figures = forecast::FiguresOf(*learned);
+    if (!figures) return WrongInput(figures.error());
+    rates.report.learned = figures->step_time;
+  }
+  outcome.output = options.json ? report::LearnedRatesJson(rates.report)
+                                : report::Wrapped(report::LearnedRatesText(rates.report));
+  outcome.messages = Warnings(*scenario);
+  return outcome;
+}
+
+void DescribeCalibrateTrace(Question& question, CalibrateTraceOptions& options) {
+  question.Argument("TRACE", &options.traces, "A trace, or a folder with one for each rank")
+      .Required();
+  question.Option("--scenario", &options.scenario, "SCENARIO", "What ran").Required();
+  question.Option("--set", &options.set, "KEY=VALUE",
+                  "Override a key of the scenario, as often as needed");
+  question.Option("--output", &options.output, kFile,
+                  "Write the profile to FILE (none is written)");
+  question.Flag("--json", &options.json, "Print one JSON document");
+}
+
+}  // namespace
+
+Command CalibrateTraceCommand() {
+  return MakeCommand<CalibrateTraceOptions>("calibrate trace", DescribeCalibrateTrace,
+                                            CalibrateTrace);
 }
 
 }  // namespace stepcast::cli

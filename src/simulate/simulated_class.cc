@@ -1,4 +1,4 @@
-#include "src/simulate/class_run.h"
+#include "src/simulate/simulated_class.h"
 
 #include <array>
 #include <utility>
@@ -12,16 +12,17 @@ namespace stepcast::simulate {
 using engine::SharedResources;
 using program::OperationRecord;
 
-void ClassRun::Reset(const RankClass& rank_class, std::uint32_t index,
-                     const CompiledProgram& compiled, ConcurrentSets& sets, const Options& options,
-                     std::uint32_t first_activity, std::span<const std::uint32_t> rendezvous,
-                     const StepPosition* late_start, Couplings& couplings,
-                     program::Timeline& timeline) {
+void SimulatedClass::Reset(const RankClass& rank_class, std::uint32_t index,
+                           const CompiledProgram& compiled, ConcurrentSets& sets,
+                           const Options& options, std::uint32_t first_activity,
+                           std::span<const std::uint32_t> rendezvous,
+                           const StepPosition* late_start, OtherClasses& other_classes,
+                           program::Timeline& timeline) {
   rank_class_ = &rank_class;
   index_ = index;
   compiled_ = &compiled;
   sets_ = &sets;
-  couplings_ = &couplings;
+  other_classes_ = &other_classes;
   timeline_ = &timeline;
   first_activity_ = first_activity;
   TakeOptions(options, late_start != nullptr);
@@ -31,7 +32,7 @@ void ClassRun::Reset(const RankClass& rank_class, std::uint32_t index,
   BeginStreams(late_start);
 }
 
-void ClassRun::TakeOptions(const Options& options, bool starts_late) {
+void SimulatedClass::TakeOptions(const Options& options, bool starts_late) {
   passes_ = static_cast<std::uint32_t>(options.steps) + 1;
   first_recorded_pass_ =
       std::max(starts_late ? 2u : 1u, static_cast<std::uint32_t>(options.first_recorded) + 1);
@@ -43,7 +44,7 @@ void ClassRun::TakeOptions(const Options& options, bool starts_late) {
   records_operations_ = record_all_ || marked_ != nullptr;
 }
 
-void ClassRun::ClearHost() {
+void SimulatedClass::ClearHost() {
   now_ = until_ = Time();
   attachments_ = joined_ = 0;
   host_waits_ = false;
@@ -65,7 +66,7 @@ void ClassRun::ClearHost() {
   set_back_.assign(passes_ + 1, kNone);
 }
 
-void ClassRun::ClearStreams(std::span<const std::uint32_t> rendezvous) {
+void SimulatedClass::ClearStreams(std::span<const std::uint32_t> rendezvous) {
   const std::size_t streams = compiled_->streams.size();
   communicators_.assign(rendezvous.size(), Communicator());
   for (std::size_t i = 0; i < rendezvous.size(); ++i) communicators_[i].rendezvous = rendezvous[i];
@@ -83,7 +84,7 @@ void ClassRun::ClearStreams(std::span<const std::uint32_t> rendezvous) {
   beside_.assign(compiled_->costs.size(), Beside());
 }
 
-void ClassRun::ClearTimeline() {
+void SimulatedClass::ClearTimeline() {
   timeline_->operations.clear();
   timeline_->waits.clear();
   timeline_->memory.clear();
@@ -97,7 +98,7 @@ void ClassRun::ClearTimeline() {
   timeline_->operations.reserve(recorded * in_step);
 }
 
-void ClassRun::BeginStreams(const StepPosition* late_start) {
+void SimulatedClass::BeginStreams(const StepPosition* late_start) {
   const auto streams = static_cast<std::uint32_t>(streams_.size());
   std::uint32_t in_step = 0;
   for (const StreamRange& range : compiled_->streams) in_step += range.step != range.end ? 1 : 0;
@@ -119,7 +120,7 @@ void ClassRun::BeginStreams(const StepPosition* late_start) {
   EndPasses();
 }
 
-void ClassRun::BeginPrologue() {
+void SimulatedClass::BeginPrologue() {
   for (std::size_t s = 0; s < streams_.size(); ++s) {
     Stream& stream = streams_[s];
     const StreamRange& range = compiled_->streams[s];
@@ -133,13 +134,13 @@ void ClassRun::BeginPrologue() {
   }
 }
 
-Time ClassRun::next() const {
+Time SimulatedClass::next() const {
   if (drained_ < ready_.size() || unsettled_) return now_;
   const Runner runner = NextRunner();
   return runner == kNone ? Time::Max() : next_[runner];
 }
 
-Time ClassRun::Run(Time at, Time until) {
+Time SimulatedClass::Run(Time at, Time until) {
   now_ = std::max(now_, at);
   until_ = until;
   for (std::uint32_t events = 0;; ++events) {
@@ -161,7 +162,7 @@ Time ClassRun::Run(Time at, Time until) {
   }
 }
 
-void ClassRun::OnEvent(Runner runner) {
+void SimulatedClass::OnEvent(Runner runner) {
   InFlight& work = in_flight_[runner];
   switch (work.activity) {
     case Activity::kNone:
@@ -194,14 +195,14 @@ void ClassRun::OnEvent(Runner runner) {
 
 // Streams.
 
-void ClassRun::Enqueue(std::uint32_t s) {
+void SimulatedClass::Enqueue(std::uint32_t s) {
   Stream& stream = streams_[s];
   stream.state = StreamState::kReady;
   if (std::exchange(stream.queued, true)) return;
   ready_.push_back(s);
 }
 
-void ClassRun::DrainReadyQueue() {
+void SimulatedClass::DrainReadyQueue() {
   while (drained_ < ready_.size()) {
     const std::uint32_t stream = ready_[drained_++];
     streams_[stream].queued = false;
@@ -212,7 +213,7 @@ void ClassRun::DrainReadyQueue() {
 }
 
 // Processes the stream's queue until an item takes time or must wait.
-void ClassRun::Advance(std::uint32_t s) {
+void SimulatedClass::Advance(std::uint32_t s) {
   Stream& stream = streams_[s];
   while (stream.state != StreamState::kDone) {
     const Item& item = compiled_->items[stream.item];
@@ -268,11 +269,11 @@ void ClassRun::Advance(std::uint32_t s) {
 }
 
 // The progress of the sharing operations in flight while a stream runs ahead.
-class ClassRun::SharersAhead {
+class SimulatedClass::SharersAhead {
  public:
   static constexpr std::size_t kMost = 8;
 
-  explicit SharersAhead(const ClassRun& run) : count_(run.sharers_.size()) {
+  explicit SharersAhead(const SimulatedClass& run) : count_(run.sharers_.size()) {
     for (std::size_t i = 0; i < count_; ++i) {
       const InFlight& sharer = run.in_flight_[run.sharers_[i]];
       sharers_[i] = {.profile = sharer.profile,
@@ -322,7 +323,7 @@ class ClassRun::SharersAhead {
   }
 
   // Writes back their remaining work at the class's time, and their ends.
-  void PutInto(ClassRun& run) const {
+  void PutInto(SimulatedClass& run) const {
     for (std::size_t i = 0; i < count_; ++i) {
       const Runner runner = run.sharers_[i];
       InFlight& sharer = run.in_flight_[runner];
@@ -355,7 +356,7 @@ class ClassRun::SharersAhead {
 
 // Advances the stream over consecutive operations while nothing else of the class starts or
 // finishes, and before `until_`. Returns false if it makes no progress.
-bool ClassRun::RunAhead(std::uint32_t s) {
+bool SimulatedClass::RunAhead(std::uint32_t s) {
   const Time limit = LimitAhead();
   if (limit <= now_) return false;
   SharersAhead sharers(*this);
@@ -371,8 +372,8 @@ bool ClassRun::RunAhead(std::uint32_t s) {
       span = own;
       span_begin = span_begins_[own];
     }
-    const bool runs_stretch = sharers.empty() && !record_all_ && RunStretch(s, span_begin, limit);
-    if (!runs_stretch && !RunOperation(s, item, span_begin + item.issued, limit, sharers)) break;
+    const bool runs_chain = sharers.empty() && !record_all_ && RunChain(s, span_begin, limit);
+    if (!runs_chain && !RunOperation(s, item, span_begin + item.issued, limit, sharers)) break;
     advanced = true;
     if (now_ >= until_) break;  // a pass has ended
   }
@@ -382,7 +383,7 @@ bool ClassRun::RunAhead(std::uint32_t s) {
 
 // The earliest time at which something else of the class starts or finishes. It is at most `now_`
 // if that is immediate, or if too many operations share.
-inline Time ClassRun::LimitAhead() {
+inline Time SimulatedClass::LimitAhead() {
   if (joined_ > 0 || sharers_.size() > SharersAhead::kMost || drained_ < ready_.size()) return now_;
   if (unsettled_) {
     const Runner first = NextRunner();
@@ -400,13 +401,13 @@ inline Time ClassRun::LimitAhead() {
   return limit;
 }
 
-// Runs the operations of a stretch, if none must wait for its issue and all end before `limit`.
-inline bool ClassRun::RunStretch(std::uint32_t s, Time span_begin, Time limit) {
+// Runs the operations of a chain, if none must wait for its issue and all end before `limit`.
+inline bool SimulatedClass::RunChain(std::uint32_t s, Time span_begin, Time limit) {
   Stream& stream = streams_[s];
-  const Stretch& stretch = compiled_->StretchFrom(stream.item);
-  const Time end = now_ + stretch.rest;
-  if (end < span_begin + stretch.latest || end >= limit) return false;
-  stream.item = stretch.end - 1;
+  const OperationChain& chain = compiled_->ChainFrom(stream.item);
+  const Time end = now_ + chain.rest;
+  if (end < span_begin + chain.latest || end >= limit) return false;
+  stream.item = chain.end - 1;
   const Item& last = compiled_->items[stream.item];
   const Cost& cost = compiled_->costs[last.target];
   stream.issued = span_begin + last.issued;
@@ -417,8 +418,8 @@ inline bool ClassRun::RunStretch(std::uint32_t s, Time span_begin, Time limit) {
 }
 
 // Runs an operation, if it ends before `limit` and before any of the sharers.
-inline bool ClassRun::RunOperation(std::uint32_t s, const Item& item, Time issued, Time limit,
-                                   SharersAhead& sharers) {
+inline bool SimulatedClass::RunOperation(std::uint32_t s, const Item& item, Time issued, Time limit,
+                                         SharersAhead& sharers) {
   const Cost& cost = compiled_->costs[item.target];
   const Time start = std::max(now_, issued);
   const Time begin = start + cost.latency;
@@ -439,7 +440,7 @@ inline bool ClassRun::RunOperation(std::uint32_t s, const Item& item, Time issue
   return true;
 }
 
-bool ClassRun::PassesRecord(std::uint32_t s, const Item& item) {
+bool SimulatedClass::PassesRecord(std::uint32_t s, const Item& item) {
   Stream& stream = streams_[s];
   const WaitFor wait_for = Resolve(item.target, item.other, item.steps_before, stream.pass);
   if (Reached(wait_for)) return true;
@@ -450,7 +451,7 @@ bool ClassRun::PassesRecord(std::uint32_t s, const Item& item) {
   return false;
 }
 
-void ClassRun::ReachRecord(std::uint32_t slot) {
+void SimulatedClass::ReachRecord(std::uint32_t slot) {
   RecordState& record = records_[slot];
   const std::uint32_t count = ++record.reached;
   record.reached_at = now_;
@@ -481,7 +482,7 @@ void ClassRun::ReachRecord(std::uint32_t slot) {
   EndPasses();
 }
 
-void ClassRun::Record(const Stream& stream, Time end) {
+void SimulatedClass::Record(const Stream& stream, Time end) {
   const Index instruction = compiled_->items[stream.item].instruction;
   if (stream.pass < first_recorded_pass_ || (marked_ != nullptr && !(*marked_)[instruction]))
     return;
@@ -489,7 +490,7 @@ void ClassRun::Record(const Stream& stream, Time end) {
                 timeline_->operations);
 }
 
-void ClassRun::NextPass(std::uint32_t s) {
+void SimulatedClass::NextPass(std::uint32_t s) {
   Stream& stream = streams_[s];
   const StreamRange& range = compiled_->streams[s];
   const std::uint32_t pass = stream.pass;

@@ -10,34 +10,41 @@
 #include "nlohmann/json.hpp"
 #include "src/cli/command_test.h"
 
-// Tests `stepcast calibrate runs` end to end: a table of measured steps, the report on it, and
-// forecasts with the written profile.
 namespace stepcast::cli {
 namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
 
-constexpr const char* kScenario = R"(
-stepcast: 1
-model: models/gpt2.yaml
-cluster: {topology: topologies/dgx-h100.yaml, nodes: 1}
-training: {sequence_length: 1024, micro_batch_size: 2, gradient_accumulation: 2, precision: bf16,
-           optimizer: adamw}
-data_parallel: {zero_stage: 0, framework: ddp}
-)";
-
-class CalibrateRunsTest : public CommandTest {
+class LearningTest : public CommandTest {
  protected:
-  void SetUp() override {
-    CommandTest::SetUp();
-    std::ofstream(Path("s.yaml")) << kScenario;
+  void WriteScenario(const char* topology, int micro_batch_size, int gradient_accumulation) const {
+    std::ofstream(Path("s.yaml")) << fmt::format(
+        R"(stepcast: 1
+model: models/gpt2.yaml
+cluster: {{topology: topologies/{}.yaml, nodes: 1}}
+training: {{sequence_length: 1024, micro_batch_size: {}, gradient_accumulation: {}, precision: bf16,
+           optimizer: adamw}}
+data_parallel: {{zero_stage: 0, framework: ddp}}
+)",
+        topology, micro_batch_size, gradient_accumulation);
   }
 
-  json Simulated(const std::string& set) const {
-    const ShellResult result = Run("simulate " + Path("s.yaml") + " " + set + " --json");
+  // `options`: settings, and files to write.
+  json Simulated(const std::string& options) const {
+    const ShellResult result = Run("simulate " + Path("s.yaml") + " " + options + " --json");
     EXPECT_EQ(result.status, 0) << result.messages;
     return json::parse(result.output);
+  }
+};
+
+// Tests `stepcast calibrate runs` end to end: a table of measured steps, the report on it, and
+// forecasts with the written profile.
+class CalibrateRunsTest : public LearningTest {
+ protected:
+  void SetUp() override {
+    LearningTest::SetUp();
+    WriteScenario("dgx-h100", 2, 2);
   }
 
   // Writes runs that took `ratio` of their forecasts.
@@ -142,6 +149,68 @@ TEST_F(CalibrateRunsTest, MistakesStandWhereTheTableHasThem) {
   EXPECT_EQ(wrong.output, "");
   EXPECT_THAT(wrong.messages, HasSubstr("runs.csv:3:13: error[input."));
   EXPECT_EQ(Run("calibrate runs " + Path("none.csv")).status, 2);
+}
+
+// Tests traced steps end to end: `explain --measured TRACE` and `calibrate trace`, on traces that
+// `simulate` writes.
+class CalibrateTraceTest : public LearningTest {
+ protected:
+  void SetUp() override {
+    LearningTest::SetUp();
+    WriteScenario("dgx-a100", 4, 1);
+  }
+
+  // The step of the scenario with `set`, which is traced.
+  double Trace(const std::string& set) const {
+    return Simulated(set + " --trace " + Path("t.json")).at("step_time_s").get<double>();
+  }
+};
+
+// With eager attention, most of the difference is in kernels; its causes add up.
+TEST_F(CalibrateTraceTest, ExplainDividesTheDifference) {
+  const double measured = Trace("--set training.attention=math");
+  const ShellResult explained =
+      Run(fmt::format("explain {} --measured {} --json", Path("s.yaml"), Path("t.json")));
+  ASSERT_EQ(explained.status, 0) << explained.messages;
+  const json step = json::parse(explained.output).at("measured");
+  EXPECT_NEAR(step.at("step_time_s").get<double>(), measured, 1e-9);
+  const json& traced = step.at("traced");
+  double sum = traced.at("remainder_s").get<double>() - traced.at("learned_s").get<double>();
+  for (const json& cause : traced.at("causes")) sum += cause.at("difference_s").get<double>();
+  EXPECT_NEAR(sum, step.at("difference_s").get<double>(), 1e-9);
+  const ShellResult text =
+      Run(fmt::format("explain {} --measured {}", Path("s.yaml"), Path("t.json")));
+  EXPECT_THAT(text.output, HasSubstr("elementwise kernels"));
+  EXPECT_THAT(text.output, HasSubstr("remainder"));
+}
+
+TEST_F(CalibrateTraceTest, AProfileIsWrittenAndUsed) {
+  const double traced = Trace("--set training.micro_batch_size=4");
+  const ShellResult learned = Run(fmt::format("calibrate trace {} --scenario {} --output {} --json",
+                                              Path("t.json"), Path("s.yaml"), Path("mine.yaml")));
+  ASSERT_EQ(learned.status, 0) << learned.messages;
+  const json answer = json::parse(learned.output);
+  EXPECT_NEAR(answer.at("learned_step_s").get<double>(), traced, 0.02 * traced);
+  const ShellResult used = Run(
+      fmt::format("simulate {} --set calibration={} --json", Path("s.yaml"), Path("mine.yaml")));
+  ASSERT_EQ(used.status, 0) << used.messages;
+  EXPECT_EQ(json::parse(used.output).at("step_time_s"), answer.at("learned_step_s"));
+}
+
+TEST_F(CalibrateTraceTest, WrongInputIsNamed) {
+  const auto code = [&](const std::string& command) {
+    const ShellResult result = Run(command);
+    EXPECT_EQ(result.status, 2) << command;
+    EXPECT_EQ(result.output, "") << command;
+    return result.messages;
+  };
+  const std::string s = Path("s.yaml");
+  EXPECT_THAT(code(fmt::format("explain {} --measured {}", s, s)), HasSubstr("file.not-json"));
+  EXPECT_THAT(code(fmt::format("explain {} --measured none.json", s)), HasSubstr("file.not-found"));
+  EXPECT_THAT(code(fmt::format("explain {} --measured 5.2", s)), HasSubstr("or name a trace"));
+  std::filesystem::create_directories(Path("empty"));
+  EXPECT_THAT(code(fmt::format("calibrate trace {} --scenario {}", Path("empty"), s)),
+              HasSubstr("traced.no-traces"));
 }
 
 }  // namespace
