@@ -180,4 +180,25 @@ Chart StackedBars(const std::string& label, const std::string& unit, ChartData d
           {"bar", ""}, {"part", "Part"}, {"value", "Amount", unit, 3}, {"share", "Share", "%", 1}}};
 }
 
+Chart LinesOver(const std::string& label, const std::string& x, const std::string& y,
+                ChartData data, const std::vector<std::string>& lines, std::vector<ChartTip> tips) {
+  Json encoding{{"x",
+                 {{"field", "x"},
+                  {"type", "ordinal"},
+                  {"sort", nullptr},
+                  {"title", x},
+                  {"axis", {{"labelAngle", -30}, {"labelOverlap", true}}}}},
+                {"y", Quantity("value", y)},
+                {"color", ColourBy("line", PaletteOf(lines))}};
+  encoding["color"]["legend"]["symbolType"] = "circle";
+  Json line{{"mark", {{"type", "line"}, {"strokeWidth", 1.6}, {"tooltip", nullptr}}}};
+  Json points{{"mark", Mark("point", {{"size", 60}, {"filled", true}})}};
+  constexpr int kHeight = 300;
+  return {.label = label,
+          .spec = Layered(Json::array({std::move(line), std::move(points)}), std::move(encoding), 2,
+                          kHeight),
+          .data = std::move(data),
+          .tips = std::move(tips)};
+}
+
 }  // namespace stepcast::report

@@ -59,4 +59,9 @@ Chart StackedBars(const std::string& label, const std::string& unit, ChartData d
                   const Palette& parts, int bars,
                   const std::optional<ChartLimit>& limit = std::nullopt);
 
+// Lines over words, from the first word to the last. Columns: x, line, value and those of `tips`.
+// `x` and `y` are the axes' titles.
+Chart LinesOver(const std::string& label, const std::string& x, const std::string& y,
+                ChartData data, const std::vector<std::string>& lines, std::vector<ChartTip> tips);
+
 }  // namespace stepcast::report

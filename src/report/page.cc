@@ -175,6 +175,18 @@ std::string Head(const Page& page) {
       Escaped(page.title));
 }
 
+const char* ClassOf(Tone tone) {
+  switch (tone) {
+    case Tone::kPlain:
+      return "";
+    case Tone::kGood:
+      return "good";
+    case Tone::kBad:
+      break;
+  }
+  return "bad";
+}
+
 std::string Answer(const Page& page) {
   std::string out;
   if (!page.asked.empty()) {
@@ -185,14 +197,14 @@ std::string Answer(const Page& page) {
     out += "</dl>\n";
   }
   out += "</header>\n<main id=\"content\">\n";
+  if (!page.verdict.empty()) {
+    out += fmt::format("<p class=\"verdict {}\">{}</p>\n", ClassOf(page.tone), Escaped(page.verdict));
+  }
   if (!page.answer.empty()) {
     out += "<ul class=\"answer\" aria-label=\"The answer\">\n";
     for (const PageFigure& figure : page.answer) {
-      const char* tone = figure.tone == Tone::kGood  ? " class=\"good\""
-                         : figure.tone == Tone::kBad ? " class=\"bad\""
-                                                     : "";
-      out += fmt::format("<li{}><span class=\"label\">{}</span><b>{}</b>", tone,
-                         Escaped(figure.label), Escaped(figure.value));
+      out += fmt::format("<li class=\"{}\"><span class=\"label\">{}</span><b>{}</b>",
+                         ClassOf(figure.tone), Escaped(figure.label), Escaped(figure.value));
       if (!figure.more.empty()) {
         out += fmt::format("<span class=\"more\">{}</span>", Escaped(figure.more));
       }

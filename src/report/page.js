@@ -226,8 +226,8 @@
         const width = Math.min(to - from, last - first);
         const start = Math.min(Math.max(from, first), last - width);
         return view.signal('zoom_left', [start, start + width]).runAsync().then(() =>
-          say(`Shown: ${number.format(start)} to ${number.format(start + width)} ms of ` +
-              `${number.format(last)} ms`));
+          say(`Shown: ${number.format(start)} to ${number.format(start + width)} of ` +
+              `${number.format(last)} ${chart.tips.find(tip => tip.field === 'end').unit}`));
       };
     }
     const zoom = factor => {

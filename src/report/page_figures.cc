@@ -1,5 +1,9 @@
 #include "src/report/page_figures.h"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -8,6 +12,7 @@
 #include "src/base/quantity.h"
 #include "src/forecast/training_run.h"
 #include "src/report/answers.h"
+#include "src/report/categories.h"
 #include "src/report/step_figures.h"
 
 namespace stepcast::report {
@@ -59,8 +64,6 @@ void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeB
   }
 }
 
-namespace {
-
 Tone ToneOf(forecast::MemoryVerdict verdict) {
   switch (verdict) {
     case forecast::MemoryVerdict::kFits:
@@ -73,7 +76,13 @@ Tone ToneOf(forecast::MemoryVerdict verdict) {
   return Tone::kBad;
 }
 
-}  // namespace
+Page PageOf(const scenario::Scenario& scenario, std::string kind) {
+  return {.kind = std::move(kind),
+          .title = scenario.name,
+          .asked = ForecastFacts(scenario),
+          .warnings = scenario.warnings,
+          .appendices = {{"The scenario with every default", Text(ToJson(scenario.resolved))}}};
+}
 
 std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {
   std::vector<PageFigure> figures;
@@ -94,6 +103,71 @@ std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {
                      .more = MemorySentence(memory),
                      .tone = ToneOf(memory.verdict())});
   return figures;
+}
+
+PageSection BreakdownSection(const forecast::Forecast& forecast) {
+  PageSection section{.heading = "Where the time goes"};
+  section.paragraphs = {
+      "While a kernel is running, the time counts toward its phase. Otherwise, if a stream waits "
+      "for a collective or a message, it counts as exposed communication. If the wait is for "
+      "another rank to arrive, it counts as imbalance, or as pipeline bubble for another stage. "
+      "The device is idle for the rest. The parts add up to the step."};
+  ChartData data;
+  AddBreakdown(data, "step", forecast.time, forecast.step_time);
+  section.chart = StackedBars(
+      "Where the time of one step goes, as one stacked bar; the table below has its parts", "ms",
+      std::move(data), BreakdownPalette(forecast.time), 1);
+  section.tables.push_back(
+      {.caption = "Parts of the step", .table = TimeRows(forecast), .folded = false});
+  if (!forecast.classes.empty()) {
+    section.tables.push_back({.caption = "Classes of ranks: the parts of the step for each",
+                              .table = ClassRows(forecast),
+                              .folded = false});
+  }
+  return section;
+}
+
+MemoryBar MemoryBarOf(std::string name, const forecast::MemoryForecast& memory) {
+  return {.name = std::move(name),
+          .bytes = memory.at_peak,
+          .unused = memory.reserved - memory.peak,
+          .outside = memory.outside};
+}
+
+const char* ColourOf(program::Category category) {
+  constexpr std::array<const char*, program::kCategories> kColours = {
+      "--parameters", "--gradients", "--states", "--activations", "--gathered", "--workspace"};
+  return kColours[static_cast<std::size_t>(category)];
+}
+
+Chart MemoryBars(const std::string& label, const std::vector<MemoryBar>& bars, Bytes capacity) {
+  Palette parts;
+  for (std::size_t i = 0; i < program::kCategories; ++i) {
+    parts.emplace_back(kCategoryNames[i], ColourOf(static_cast<program::Category>(i)));
+  }
+  parts.emplace_back("reserved and not used", "--idle");
+  parts.emplace_back("outside the allocator", "--host");
+  const ByteUnit unit = UnitFor(capacity);
+  const auto amount = [&](Bytes bytes) {
+    return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit.bytes));
+  };
+  ChartData data;
+  for (const MemoryBar& bar : bars) {
+    std::vector<Bytes> of_parts(bar.bytes.begin(), bar.bytes.end());
+    of_parts.push_back(bar.unused);
+    of_parts.push_back(bar.outside);
+    const Bytes whole = std::accumulate(of_parts.begin(), of_parts.end(), Bytes());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (of_parts[i] <= Bytes()) continue;
+      data.Word("bar", bar.name);
+      data.Word("part", parts[i].first);
+      data.Number("value", amount(of_parts[i]));
+      data.Number("share", Rounded(kHundred * static_cast<double>(of_parts[i].count()) /
+                                   static_cast<double>(whole.count())));
+    }
+  }
+  return StackedBars(label, unit.name, std::move(data), parts, static_cast<int>(bars.size()),
+                     ChartLimit{amount(capacity), fmt::format("capacity {}", FormatBytes(capacity))});
 }
 
 std::vector<Lane> LanesOfClasses(const forecast::Run& run) {

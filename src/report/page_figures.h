@@ -3,13 +3,21 @@
 #include <string>
 #include <vector>
 
+#include "src/base/bytes.h"
 #include "src/forecast/forecast.h"
+#include "src/forecast/values.h"
+#include "src/program/program.h"
 #include "src/report/charts.h"
 #include "src/report/page.h"
 #include "src/report/timeline_chart.h"
+#include "src/scenario/scenario.h"
 
-// Parts of pages that describe a step.
+// Parts of pages that describe a scenario or its step.
 namespace stepcast::report {
+
+// The page of an answer about a scenario: its name, its facts, its warnings, and at the end the
+// settings with every default. The answer and the sections are still empty.
+Page PageOf(const scenario::Scenario& scenario, std::string kind);
 
 // The colors of the parts of a step's time; allocator flushes and learned time are included only if
 // they are not zero.
@@ -21,6 +29,25 @@ void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeB
 
 // Step time, throughput, utilization and memory of a forecast as the page's large figures.
 std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast);
+
+Tone ToneOf(forecast::MemoryVerdict verdict);
+
+// The parts of a step's time, as a bar and as a table.
+PageSection BreakdownSection(const forecast::Forecast& forecast);
+
+// A bar of MemoryBars.
+struct MemoryBar {
+  std::string name;
+  forecast::BytesByCategory bytes{};
+  Bytes unused{};   // reserved by the allocator, beside these bytes
+  Bytes outside{};  // of the allocator
+};
+MemoryBar MemoryBarOf(std::string name, const forecast::MemoryForecast& memory);
+// Stacked bars of memory by category, with the capacity as a line.
+Chart MemoryBars(const std::string& label, const std::vector<MemoryBar>& bars, Bytes capacity);
+
+// The color variables of memory categories, by program::Category.
+const char* ColourOf(program::Category category);
 
 // The compute streams in the forecast's step, one lane per class.
 std::vector<Lane> LanesOfClasses(const forecast::Run& run);

@@ -11,6 +11,7 @@
 #include "src/report/answers.h"
 #include "src/report/charts.h"
 #include "src/report/page.h"
+#include "src/report/page_figures.h"
 #include "src/report/step_figures.h"
 #include "src/report/training_report.h"
 
@@ -254,10 +255,7 @@ std::string RunTimePage(const scenario::Scenario& scenario, const WholeRun& run)
   const auto [shortest, longest] = run.SecondsRange();
   const auto [least, most] = run.time.work_range;
   const double seconds = TrainingSeconds(run.target, TrainedStepOf(run.step));
-  Page page;
-  page.kind = "Forecast of a whole run";
-  page.title = scenario.name;
-  page.asked = ForecastFacts(scenario);
+  Page page = PageOf(scenario, "Forecast of a whole run");
   page.asked.emplace_back("run", TargetText(run.target));
   page.answer = {
       {"time", TimeText(seconds), fmt::format("{} to {}", TimeText(shortest), TimeText(longest))},
@@ -268,9 +266,7 @@ std::string RunTimePage(const scenario::Scenario& scenario, const WholeRun& run)
       {"checkpoint interval", TimeText(run.time.interval),
        run.run.interval ? fmt::format("the best one is {}", TimeText(run.time.best_interval))
                         : "the best one"}};
-  page.warnings = scenario.warnings;
   page.sections = {TimeSection(run), InputSection(run)};
-  page.appendices = {{"The scenario with every default", Text(ToJson(scenario.resolved))}};
   return PageHtml(page);
 }
 

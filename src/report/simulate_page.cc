@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/memory/account.h"
+#include "src/report/answers.h"
 #include "src/report/categories.h"
 #include "src/report/charts.h"
 #include "src/report/page.h"
@@ -40,9 +41,6 @@ std::vector<Time> ReachedAt(const program::Program& program, const program::Time
   }
   return reached;
 }
-
-constexpr std::array<const char*, program::kCategories> kColours = {
-    "--parameters", "--gradients", "--states", "--activations", "--gathered", "--workspace"};
 
 // The bytes of categories over time, stacked.
 class MemoryDrawing {
@@ -109,7 +107,7 @@ class MemoryDrawing {
     Palette palette;
     Json fold = Json::array();
     for (const std::size_t i : present_) {
-      palette.emplace_back(kCategoryNames[i], kColours[i]);
+      palette.emplace_back(kCategoryNames[i], ColourOf(static_cast<program::Category>(i)));
       fold.push_back(kCategoryNames[i]);
     }
     const double top = Amount(shows_capacity() ? std::max(capacity_, most_) : most_) * 1.04;
@@ -195,28 +193,6 @@ Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,
 }
 
 namespace {
-
-PageSection BreakdownSection(const forecast::Forecast& forecast) {
-  PageSection section{.heading = "Where the time goes"};
-  section.paragraphs = {
-      "While a kernel is running, the time counts toward its phase. Otherwise, if a stream waits "
-      "for a collective or a message, it counts as exposed communication. If the wait is for "
-      "another rank to arrive, it counts as imbalance, or as pipeline bubble for another stage. "
-      "The device is idle for the rest. The parts add up to the step."};
-  ChartData data;
-  AddBreakdown(data, "step", forecast.time, forecast.step_time);
-  section.chart = StackedBars(
-      "Where the time of one step goes, as one stacked bar; the table below has its parts", "ms",
-      std::move(data), BreakdownPalette(forecast.time), 1);
-  section.tables.push_back(
-      {.caption = "Parts of the step", .table = TimeRows(forecast), .folded = false});
-  if (!forecast.classes.empty()) {
-    section.tables.push_back({.caption = "Classes of ranks: the parts of the step for each",
-                              .table = ClassRows(forecast),
-                              .folded = false});
-  }
-  return section;
-}
 
 PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::Run& run) {
   const StepWindow window = WindowOf(run, run.critical_class());
@@ -314,18 +290,16 @@ PageSection CollectiveSection(const forecast::Forecast& forecast) {
 }  // namespace
 
 std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run& run) {
-  Page page;
-  page.kind = "Forecast of one training step";
-  page.title = scenario.name;
-  page.asked = ForecastFacts(scenario);
+  Page page = PageOf(scenario, "Forecast of one training step");
+  page.verdict = fmt::format("A step takes {} and {}.", FormatTime(run.forecast.step_time),
+                             MemorySentence(run.forecast.memory));
+  page.tone = ToneOf(run.forecast.memory.verdict());
   page.answer = AnswerOf(run.forecast);
-  page.warnings = scenario.warnings;
   page.sections = {BreakdownSection(run.forecast)};
   if (run.classes.size() > 1) page.sections.push_back(ClassesSection(run));
   page.sections.push_back(TimelineSection(scenario, run));
   page.sections.push_back(MemorySection(run));
   page.sections.push_back(CollectiveSection(run.forecast));
-  page.appendices = {{"The scenario with every default", Text(ToJson(scenario.resolved))}};
   return PageHtml(page);
 }
 

@@ -202,7 +202,7 @@ Table LongestTable(const std::vector<Lane>& lanes) {
   return table;
 }
 
-Json Spec(const std::vector<Lane>& lanes, double length) {
+Json Spec(const std::vector<Lane>& lanes, double length, const std::string& unit) {
   constexpr std::array<const char*, kBarKinds> kColours = {
       "--forward", "--backward", "--backward-weight", "--optimizer", "--communication", "--copy",
       "--host",    "--wait"};
@@ -216,7 +216,7 @@ Json Spec(const std::vector<Lane>& lanes, double length) {
   for (std::size_t i = 0; i < present.size(); ++i) {
     if (present[i]) palette.emplace_back(Name(static_cast<BarKind>(i)), kColours[i]);
   }
-  Json x = Quantity("left", "time since the step began, ms",
+  Json x = Quantity("left", "time since the step began, " + unit,
                     {{"domain", {0, length}}, {"nice", false}, {"zero", false}});
   x["axis"] = {{"grid", true}, {"tickCount", 10}};
   Json encoding{
@@ -329,7 +329,8 @@ Time JoinShortBars(std::vector<Lane>& lanes, std::size_t most) {
   return joined_to;
 }
 
-TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::string& label) {
+TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::string& label,
+                             const std::string& unit) {
   Table lane_table = LaneTable(lanes, length);
   Table longest = LongestTable(lanes);
   std::string note;
@@ -342,7 +343,7 @@ TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::st
   }
   Chart chart;
   chart.label = label;
-  chart.spec = Spec(lanes, InMilliseconds(length));
+  chart.spec = Spec(lanes, InMilliseconds(length), unit);
   for (const Lane& lane : lanes) {
     chart.lanes.push_back(lane.name);
     for (const Bar& bar : lane.bars) {
@@ -357,14 +358,14 @@ TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::st
     }
   }
   chart.window = {0, InMilliseconds(length)};
-  constexpr int kDigits = 3;
+  const int digits = unit == "ms" ? 3 : 0;
   chart.tips = {{"name", "Operation"},
                 {"of", "Of"},
                 {"lane", "Stream"},
                 {"kind", "For"},
-                {"start", "Starts", "ms", kDigits},
-                {"end", "Ends", "ms", kDigits},
-                {"busy", "Takes", "ms", kDigits}};
+                {"start", "Starts", unit, digits},
+                {"end", "Ends", unit, digits},
+                {"busy", "Takes", unit, digits}};
   return {std::move(chart), std::move(note), std::move(lane_table), std::move(longest)};
 }
 

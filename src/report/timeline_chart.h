@@ -70,7 +70,8 @@ struct TimelineFigure {
 // Moves the chart and its note into a section; the tables stay.
 void Draw(TimelineFigure& figure, PageSection& section);
 
-// `length`: of the window.
-TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::string& label);
+// `length`: of the window. `unit`: what a millisecond of the bars stands for.
+TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::string& label,
+                             const std::string& unit = "ms");
 
 }  // namespace stepcast::report
