@@ -175,6 +175,11 @@ std::string ExplainJson(const scenario::Scenario& scenario,
                         const forecast::Explanation& explanation, double seconds,
                         const MeasuredStep* measured = nullptr);
 
+// The same as one HTML page.
+std::string ExplainPage(const scenario::Scenario& scenario,
+                        const forecast::Explanation& explanation,
+                        const MeasuredStep* measured = nullptr);
+
 // The output of `memory`: for each ZeRO stage, the textbook formula and the simulated peak.
 
 struct StageMemory {

@@ -8,6 +8,9 @@
 #include "src/base/quantity.h"
 #include "src/report/answer.h"
 #include "src/report/answers.h"
+#include "src/report/charts.h"
+#include "src/report/page.h"
+#include "src/report/page_figures.h"
 #include "src/report/step_figures.h"
 
 namespace stepcast::report {
@@ -33,12 +36,12 @@ AnswerTable Path(const forecast::Explanation& explanation) {
   return table;
 }
 
-std::string PathText(const forecast::Explanation& explanation) {
+Table PathTable(const forecast::Explanation& explanation) {
   Table table = Path(explanation).ToTable();
   table.AddRule();
   table.AddRow({"step", "", Milliseconds(explanation.path_length),
                 Percent(explanation.path_length, explanation.path_length), ""});
-  return table.ToString();
+  return table;
 }
 
 AnswerTable Exposed(const forecast::Explanation& explanation) {
@@ -61,21 +64,29 @@ AnswerTable Exposed(const forecast::Explanation& explanation) {
   return table;
 }
 
-std::string ExposedText(const forecast::Explanation& explanation) {
+// How fast links must be to hide exposed communication, as a line; may be empty.
+std::string HidingText(const forecast::Explanation& explanation) {
   if (explanation.exposed.empty()) return "no communication is exposed\n";
-  std::string out = Exposed(explanation).Text();
   const auto& speed = explanation.speed_that_hides;
   const std::string hidden = fmt::format("{:.0f} %", 100 * forecast::kHiddenPart);
   if (!speed) {
-    out += fmt::format(
+    return fmt::format(
         "faster links cannot reduce it to {} of the step: it comes from latencies, or from "
         "collectives with no computation to hide them\n",
         hidden);
-  } else if (*speed > 1) {
-    out += fmt::format("it falls to {} of the step if links are {:.3g} times as fast\n", hidden,
-                       *speed);
   }
-  return out;
+  if (*speed <= 1) return "";
+  return fmt::format("it falls to {} of the step if links are {:.3g} times as fast\n", hidden,
+                     *speed);
+}
+
+std::string ExposedText(const forecast::Explanation& explanation) {
+  return (explanation.exposed.empty() ? "" : Exposed(explanation).Text()) + HidingText(explanation);
+}
+
+// The part of the step that the faster resource saves.
+double GainOf(const forecast::WhatIf& change, const forecast::Explanation& explanation) {
+  return 1 - change.step_time.seconds() / explanation.forecast.step_time.seconds();
 }
 
 AnswerTable WhatIfs(const forecast::Explanation& explanation) {
@@ -84,10 +95,9 @@ AnswerTable WhatIfs(const forecast::Explanation& explanation) {
        {"", "factor"},
        {"step ms", "step_time_s"},
        {"gain %", ""}}};
-  const Time step = explanation.forecast.step_time;
   for (const forecast::WhatIf& change : explanation.what_if) {
     table.Add({Name(change.resource), forecast::kFaster, change.step_time,
-               Decimal(100 * (1 - change.step_time.seconds() / step.seconds()), 2)});
+               Decimal(100 * GainOf(change, explanation), 2)});
   }
   return table;
 }
@@ -113,7 +123,8 @@ AnswerTable Layers(const forecast::Explanation& explanation) {
   return table;
 }
 
-std::string MemoryText(const forecast::Explanation& explanation) {
+// The largest contents of memory at the peak, and the largest layers, each with the others' sum.
+std::pair<Table, Table> MemoryTables(const forecast::Explanation& explanation) {
   const Bytes peak = explanation.forecast.memory.peak;
   const ByteUnit unit = UnitFor(peak);
   // The part of the peak that is in none of the first `most` rows.
@@ -133,7 +144,7 @@ std::string MemoryText(const forecast::Explanation& explanation) {
     const std::size_t count = explanation.layers.size();
     layers.AddRow({fmt::format("{} others", count - std::min(kLayers, count)), In(unit, left)});
   }
-  return contents.ToString() + "\n" + layers.ToString();
+  return {std::move(contents), std::move(layers)};
 }
 
 using forecast::MachineResource;
@@ -240,19 +251,12 @@ AnswerTable CauseRows(const validate::StepCauses& causes, bool all) {
   return table;
 }
 
-std::string CausesText(const MeasuredStep& step) {
-  const validate::StepCauses& causes = *step.causes;
-  std::string out = fmt::format("traced     step {} of rank {}; {} rank{} traced\n\n", step.number,
-                                causes.rank, causes.ranks, causes.ranks == 1 ? "" : "s");
+// The causes, and at the end what is in none of them; they add up to the difference.
+Table CauseTable(const validate::StepCauses& causes) {
   Table table = CauseRows(causes, false).ToTable();
   Time small;
-  std::string next;
   for (const Cause& cause : causes.causes) {
-    if (IsSmall(cause, causes)) {
-      small += cause.difference();
-    } else if (cause.difference() > Time()) {
-      next += fmt::format("{}: look at {}\n", NameOf(cause), NextOf(cause.kind));
-    }
+    if (IsSmall(cause, causes)) small += cause.difference();
   }
   const auto plain = [&](const char* name, Time time) {
     table.AddRow({name, "", "", Milliseconds(time), "", ""});
@@ -261,7 +265,19 @@ std::string CausesText(const MeasuredStep& step) {
   if (causes.learned != Time()) plain("learned from runs", Time() - causes.learned);
   plain("remainder", causes.remainder);
   plain("difference", causes.difference());
-  out += table.ToString() + "\n" + next;
+  return table;
+}
+
+std::string CausesText(const MeasuredStep& step) {
+  const validate::StepCauses& causes = *step.causes;
+  std::string out = fmt::format("traced     step {} of rank {}; {} rank{} traced\n\n", step.number,
+                                causes.rank, causes.ranks, causes.ranks == 1 ? "" : "s");
+  out += CauseTable(causes).ToString() + "\n";
+  for (const Cause& cause : causes.causes) {
+    if (!IsSmall(cause, causes) && cause.difference() > Time()) {
+      out += fmt::format("{}: look at {}\n", NameOf(cause), NextOf(cause.kind));
+    }
+  }
   if (causes.slowest_rank) {
     out += fmt::format("rank {} waits least in collectives: the others wait for it\n",
                        *causes.slowest_rank);
@@ -342,9 +358,10 @@ std::string ExplainText(const scenario::Scenario& scenario,
   std::string out = Header(scenario, ForecastFacts(scenario)) + "\n";
   out += fmt::format("step time  {}\n", FormatTime(explanation.forecast.step_time));
   if (measured != nullptr) out += MeasuredStepText(explanation.forecast, *measured);
-  out += "\n" + PathText(explanation) + "\n" + ExposedText(explanation);
+  out += "\n" + PathTable(explanation).ToString() + "\n" + ExposedText(explanation);
   if (!explanation.what_if.empty()) out += "\n" + WhatIfs(explanation).Text();
-  out += "\n" + MemoryText(explanation) + "\n";
+  const auto [contents, layers] = MemoryTables(explanation);
+  out += "\n" + contents.ToString() + "\n" + layers.ToString() + "\n";
   return out + MemorySentence(explanation.forecast.memory) + "\n";
 }
 
@@ -373,6 +390,82 @@ std::string ExplainJson(const scenario::Scenario& scenario,
       {"warnings", scenario.warnings},
       {"run", {{"seconds", seconds}}},
   });
+}
+
+namespace {
+
+PageSection GainSection(const forecast::Explanation& explanation) {
+  PageSection section{.heading = "Gain from faster resources"};
+  section.paragraphs = {"Each bar is a new simulation of the step with one resource faster."};
+  const AnswerTable table = WhatIfs(explanation);
+  ChartData data;
+  for (const forecast::WhatIf& change : explanation.what_if) {
+    data.Word("bar", Name(change.resource));
+    data.Word("part", "shorter step");
+    data.Number("value", Rounded(std::max(0.0, kHundred * GainOf(change, explanation))));
+  }
+  section.chart = StackedBars("By how much a faster resource shortens the step, a bar for each",
+                              "% of the step", std::move(data), {{"shorter step", "--c0"}},
+                              static_cast<int>(table.rows.size()));
+  section.tables.push_back({.caption = table.columns.front().heading, .table = table.ToTable()});
+  return section;
+}
+
+PageSection MeasuredSection(const forecast::Forecast& forecast, const MeasuredStep& step) {
+  PageSection section{.heading = "The measured step"};
+  section.paragraphs = {MeasuredLine(forecast, step)};
+  if (step.causes) {
+    section.tables.push_back({.caption = "The difference by cause", .table = CauseTable(*step.causes)});
+    section.notes = step.causes->notes;
+  }
+  if (!step.settings.empty()) {
+    section.tables.push_back({.caption = "Settings that explain the difference",
+                              .table = Settings(step).ToTable()});
+  }
+  if (!step.resources.empty()) {
+    section.tables.push_back({.caption = "Resources that explain the difference",
+                              .table = Resources(step).ToTable()});
+  }
+  return section;
+}
+
+}  // namespace
+
+std::string ExplainPage(const scenario::Scenario& scenario,
+                        const forecast::Explanation& explanation, const MeasuredStep* measured) {
+  const forecast::Forecast& forecast = explanation.forecast;
+  Page page = PageOf(scenario, "Explanation of one training step");
+  page.answer = AnswerOf(forecast);
+  if (measured != nullptr) page.sections.push_back(MeasuredSection(forecast, *measured));
+  if (!explanation.what_if.empty()) {
+    const forecast::WhatIf& most = explanation.what_if.front();
+    page.verdict = fmt::format(
+        "The resource that limits the step most is {}: {:.0f} % faster, it shortens the step by "
+        "{} %.",
+        Name(most.resource), kHundred * (forecast::kFaster - 1),
+        Decimal(kHundred * GainOf(most, explanation), 2));
+    page.sections.push_back(GainSection(explanation));
+  }
+  page.sections.push_back(BreakdownSection(forecast));
+  page.sections.push_back({.heading = "Critical path",
+                           .paragraphs = {"The step becomes shorter only if an operation on this "
+                                          "path does."},
+                           .tables = {{.caption = "Time on the path by operation",
+                                       .table = PathTable(explanation)}}});
+  PageSection exposed{.heading = "Exposed communication"};
+  if (const std::string text = HidingText(explanation); !text.empty()) exposed.notes = {text};
+  if (!explanation.exposed.empty()) {
+    exposed.tables.push_back(
+        {.caption = "By collective", .table = Exposed(explanation).ToTable()});
+  }
+  page.sections.push_back(std::move(exposed));
+  auto [contents, layers] = MemoryTables(explanation);
+  page.sections.push_back(
+      {.heading = "Memory at the peak",
+       .paragraphs = {fmt::format("The step {}.", MemorySentence(forecast.memory))},
+       .tables = {{.caption = "By content", .table = std::move(contents)},
+                  {.caption = "By layer or bucket", .table = std::move(layers)}}});
+  return PageHtml(page);
 }
 
 }  // namespace stepcast::report
