@@ -162,6 +162,10 @@ std::string CompareText(const ComparedPlan& a, const ComparedPlan& b,
 std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double seconds,
                         const std::vector<GuardVerdict>& guards = {});
 
+// The same as one HTML page.
+std::string ComparePage(const ComparedPlan& a, const ComparedPlan& b,
+                        const std::vector<GuardVerdict>& guards = {});
+
 // The output of `explain`: the critical path, exposed communication, the effect of faster
 // resources, and the memory at the peak.
 
@@ -203,6 +207,10 @@ std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& r
 // in the document only if the stage does not fit.
 std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& report,
                        double seconds, const Fitting* fitting = nullptr);
+
+// The same as one HTML page.
+std::string MemoryPage(const scenario::Scenario& scenario, const MemoryReport& report,
+                       const Fitting* fitting = nullptr);
 
 // A job's measured memory compared with its forecast. A measurement has fewer categories than a
 // forecast; categories that it does not separate share a row.

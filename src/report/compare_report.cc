@@ -6,10 +6,14 @@
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
+#include "src/base/quantity.h"
 #include "src/forecast/corrections.h"
 #include "src/forecast/training_run.h"
 #include "src/report/answers.h"
 #include "src/report/categories.h"
+#include "src/report/charts.h"
+#include "src/report/page.h"
+#include "src/report/page_figures.h"
 #include "src/report/plan_rows.h"
 #include "src/report/step_figures.h"
 
@@ -37,7 +41,7 @@ AnswerTable Settings(const ComparedPlan& a, const ComparedPlan& b) {
   return table;
 }
 
-std::string Figures(const Forecast& a, const Forecast& b) {
+Table Figures(const Forecast& a, const Forecast& b) {
   Table table({{"", Align::kLeft},
                {"A", Align::kRight},
                {"B", Align::kRight},
@@ -61,10 +65,10 @@ std::string Figures(const Forecast& a, const Forecast& b) {
     const double scale = of_a[i].scale;
     row(of_a[i].name, scale * *of_a[i].value, scale * *of_b[i].value, of_a[i].digits);
   }
-  return table.ToString();
+  return table;
 }
 
-std::string TimeTable(const Forecast& a, const Forecast& b) {
+Table TimeTable(const Forecast& a, const Forecast& b) {
   Table table({{"where the time goes", Align::kLeft},
                {"A ms", Align::kRight},
                {"B ms", Align::kRight},
@@ -84,7 +88,7 @@ std::string TimeTable(const Forecast& a, const Forecast& b) {
   table.AddRule();
   row("step", a.step_time, b.step_time);
   row("communication in flight", a.communication_total, b.communication_total);
-  return table.ToString();
+  return table;
 }
 
 // Differences of collectives.
@@ -125,7 +129,7 @@ AnswerTable Collectives(const Forecast& a, const Forecast& b) {
 }
 
 // Memory in the order of the text: the categories at the peak, then totals.
-std::string MemoryTable(const MemoryForecast& a, const MemoryForecast& b) {
+Table MemoryTable(const MemoryForecast& a, const MemoryForecast& b) {
   const ByteUnit unit = UnitFor(std::max({a.reserved, b.reserved, a.peak, b.peak}));
   Table table({{"memory at the peak", Align::kLeft},
                {fmt::format("A {}", unit.name), Align::kRight},
@@ -143,7 +147,7 @@ std::string MemoryTable(const MemoryForecast& a, const MemoryForecast& b) {
   table.AddRule();
   const std::vector<MemoryFigure> of_a = MemoryFigures(a), of_b = MemoryFigures(b);
   for (std::size_t i = 0; i < of_a.size(); ++i) row(of_a[i].name, of_a[i].bytes, of_b[i].bytes);
-  return table.ToString();
+  return table;
 }
 
 Json Plan(const ComparedPlan& plan) {
@@ -195,9 +199,10 @@ std::string CompareText(const ComparedPlan& a, const ComparedPlan& b,
   return fmt::format("A  {} ({})\nB  {} ({})\n\n{}\n{}{}\n{}\n{}\n{}\nA {}\nB {}\n{}",
                      a.scenario->name, a.file, b.scenario->name, b.file,
                      settings.rows.empty() ? "all settings are the same\n" : settings.Text(),
-                     Figures(*a.forecast, *b.forecast), hosts, TimeTable(*a.forecast, *b.forecast),
+                     Figures(*a.forecast, *b.forecast).ToString(), hosts,
+                     TimeTable(*a.forecast, *b.forecast).ToString(),
                      collectives.rows.empty() ? "no collectives\n" : collectives.Text(),
-                     MemoryTable(a.forecast->memory, b.forecast->memory),
+                     MemoryTable(a.forecast->memory, b.forecast->memory).ToString(),
                      MemorySentence(a.forecast->memory), MemorySentence(b.forecast->memory),
                      verdicts.empty() ? "" : "\n" + verdicts);
 }
@@ -221,6 +226,86 @@ std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double sec
       {"guards", verdicts.ToJson()},
       {"run", {{"seconds", seconds}}},
   });
+}
+
+namespace {
+
+// "A step of B takes 79.2 ms, 77.0 % more than a step of A".
+std::string VerdictOf(const Forecast& a, const Forecast& b) {
+  const double part = b.step_time.seconds() / a.step_time.seconds() - 1;
+  if (part == 0) return "A step of B takes as long as a step of A.";
+  return fmt::format("A step of B takes {}, {} % {} than a step of A.", FormatTime(b.step_time),
+                     PerCent(std::abs(part)), part < 0 ? "less" : "more");
+}
+
+PageSection TimeSection(const Forecast& a, const Forecast& b) {
+  PageSection section{.heading = "Where the time goes"};
+  ChartData data;
+  AddBreakdown(data, "A", a.time, a.step_time);
+  AddBreakdown(data, "B", b.time, b.step_time);
+  Palette parts = BreakdownPalette(a.time);
+  for (auto& part : BreakdownPalette(b.time)) {
+    if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
+  }
+  section.chart = StackedBars("Where the time of one step goes, A above B, as two stacked bars", "ms",
+                              std::move(data), parts, 2);
+  section.tables = {{.caption = "Parts of the step", .table = TimeTable(a, b)},
+                    {.caption = "Figures of the step", .table = Figures(a, b)}};
+  return section;
+}
+
+PageSection MemorySection(const MemoryForecast& a, const MemoryForecast& b) {
+  PageSection section{.heading = "Memory at the peak"};
+  section.paragraphs = {fmt::format("A {}.", MemorySentence(a)),
+                        fmt::format("B {}.", MemorySentence(b))};
+  if (a.capacity == b.capacity) {
+    section.chart = MemoryBars("Memory of a device at the peak, A above B, as two stacked bars",
+                               {MemoryBarOf("A", a), MemoryBarOf("B", b)}, a.capacity);
+  }
+  section.tables = {{.caption = "By category", .table = MemoryTable(a, b)}};
+  return section;
+}
+
+}  // namespace
+
+std::string ComparePage(const ComparedPlan& a, const ComparedPlan& b,
+                        const std::vector<GuardVerdict>& guards) {
+  Page page{.kind = "Comparison of two plans", .title = a.scenario->name};
+  if (b.scenario->name != page.title) page.title += " and " + b.scenario->name;
+  page.verdict = VerdictOf(*a.forecast, *b.forecast);
+  for (const auto& [name, plan] : {std::pair("A", &a), std::pair("B", &b)}) {
+    page.asked.emplace_back(name, fmt::format("{} ({})", plan->scenario->name, plan->file));
+    const MemoryForecast& memory = plan->forecast->memory;
+    page.answer.push_back({.label = fmt::format("Step time of {}", name),
+                           .value = FormatTime(plan->forecast->step_time)});
+    page.answer.push_back({.label = fmt::format("Peak memory of {}", name),
+                           .value = FormatBytes(memory.peak),
+                           .more = MemorySentence(memory),
+                           .tone = ToneOf(memory.verdict())});
+    for (const std::string& warning : plan->scenario->warnings) {
+      page.warnings.push_back(fmt::format("{}: {}", name, warning));
+    }
+    page.appendices.emplace_back(fmt::format("Scenario {} with every default", name),
+                                 Text(ToJson(plan->scenario->resolved)));
+  }
+  for (const GuardVerdict& guard : guards) {
+    if (guard.failed) page.tone = Tone::kBad;
+    page.verdict += fmt::format(" Guard {} {}.", guard.guard, guard.sentence);
+  }
+  if (const AnswerTable settings = Settings(a, b); !settings.rows.empty()) {
+    page.sections.push_back({.heading = "Different settings",
+                             .tables = {{.caption = "Different settings",
+                                         .table = settings.ToTable()}}});
+  }
+  page.sections.push_back(TimeSection(*a.forecast, *b.forecast));
+  page.sections.push_back(MemorySection(a.forecast->memory, b.forecast->memory));
+  if (const AnswerTable collectives = Collectives(*a.forecast, *b.forecast);
+      !collectives.rows.empty()) {
+    page.sections.push_back({.heading = "Collectives",
+                             .tables = {{.caption = "One rank in one step",
+                                         .table = collectives.ToTable()}}});
+  }
+  return PageHtml(page);
 }
 
 }  // namespace stepcast::report

@@ -7,6 +7,9 @@
 #include "src/base/quantity.h"
 #include "src/report/answers.h"
 #include "src/report/categories.h"
+#include "src/report/charts.h"
+#include "src/report/page.h"
+#include "src/report/page_figures.h"
 #include "src/report/step_figures.h"
 #include "src/report/json.h"
 #include "src/report/table.h"
@@ -14,9 +17,14 @@
 namespace stepcast::report {
 namespace {
 
-std::string StageTable(const StageMemory& stage, bool own, ByteUnit unit) {
+std::string NameOf(const StageMemory& stage, const MemoryReport& report) {
+  return fmt::format("ZeRO stage {}{}", stage.stage,
+                     stage.stage == report.own_stage ? " (this scenario)" : "");
+}
+
+Table StageTable(const StageMemory& stage, const MemoryReport& report, ByteUnit unit) {
   Table table(
-      {{fmt::format("ZeRO stage {}{}", stage.stage, own ? " (this scenario)" : ""), Align::kLeft},
+      {{NameOf(stage, report), Align::kLeft},
        {fmt::format("formula {}", unit.name), Align::kRight},
        {fmt::format("simulated {}", unit.name), Align::kRight}});
   const auto simulated = [&](auto bytes_of) {
@@ -33,8 +41,13 @@ std::string StageTable(const StageMemory& stage, bool own, ByteUnit unit) {
     table.AddRow({"reserved by the allocator", "", In(unit, stage.simulated->reserved)});
     table.AddRow({"outside the allocator", "", In(unit, stage.simulated->outside)});
   }
-  std::string out = table.ToString();
-  if (!stage.simulated.has_value()) return out + "not simulated: " + stage.reason + "\n";
+  return table;
+}
+
+// What the table of a stage does not say, in lines.
+std::string StageNotes(const StageMemory& stage) {
+  if (!stage.simulated.has_value()) return "not simulated: " + stage.reason + "\n";
+  std::string out;
   if (stage.simulated->padding > Bytes(0)) {
     out += fmt::format("{} of the peak only pad shards to equal length\n",
                        FormatBytes(stage.simulated->padding));
@@ -42,19 +55,20 @@ std::string StageTable(const StageMemory& stage, bool own, ByteUnit unit) {
   return out + MemorySentence(*stage.simulated) + "\n";
 }
 
-// The largest micro-batch of each stage; empty if not requested.
-std::string LimitTable(const MemoryReport& report) {
-  const bool asked = std::any_of(report.stages.begin(), report.stages.end(),
-                                 [](const StageMemory& stage) { return stage.limit.has_value(); });
-  if (!asked) return "";
+bool HasLimits(const MemoryReport& report) {
+  return std::any_of(report.stages.begin(), report.stages.end(),
+                     [](const StageMemory& stage) { return stage.limit.has_value(); });
+}
+
+// The largest micro-batch of each stage.
+Table LimitTable(const MemoryReport& report) {
   Table table({{"largest micro-batch that fits", Align::kLeft},
                {"sequences", Align::kRight},
                {"left GiB", Align::kRight},
                {"one more lacks GiB", Align::kRight}});
   constexpr ByteUnit kUnit = {"GiB", std::int64_t{1} << 30};
   for (const StageMemory& stage : report.stages) {
-    std::string name = fmt::format("ZeRO stage {}{}", stage.stage,
-                                   stage.stage == report.own_stage ? " (this scenario)" : "");
+    std::string name = NameOf(stage, report);
     if (!stage.limit.has_value()) {
       table.AddRow({std::move(name), "-", "-", "-"});
       continue;
@@ -71,7 +85,16 @@ std::string LimitTable(const MemoryReport& report) {
                   : limit.largest == 0 ? lacks(limit.memory)
                                        : lacks(limit.beyond)});
   }
-  return "\n" + table.ToString();
+  return table;
+}
+
+ByteUnit UnitOf(const MemoryReport& report) {
+  Bytes most;
+  for (const StageMemory& stage : report.stages) {
+    most = std::max({most, Total(stage.formula),
+                     stage.simulated.has_value() ? stage.simulated->peak : Bytes()});
+  }
+  return UnitFor(most);
 }
 
 std::string Capacity(const scenario::Scenario& scenario) {
@@ -154,15 +177,52 @@ std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& r
       scenario.name, model.name, ParametersText(model),
       plan::Name(scenario.plan.data_parallel.framework), Grouped(scenario.plan.parallelism.data),
       Capacity(scenario));
-  Bytes most;
   for (const StageMemory& stage : report.stages) {
-    most = std::max({most, Total(stage.formula),
-                     stage.simulated.has_value() ? stage.simulated->peak : Bytes()});
+    out += "\n" + StageTable(stage, report, UnitOf(report)).ToString() + StageNotes(stage);
   }
+  return HasLimits(report) ? out + "\n" + LimitTable(report).ToString() : out;
+}
+
+std::string MemoryPage(const scenario::Scenario& scenario, const MemoryReport& report,
+                       const Fitting* fitting) {
+  Page page = PageOf(scenario, "Memory of a device at each ZeRO stage");
+  std::vector<MemoryBar> bars;
+  PageSection section{.heading = "Memory by category"};
+  section.paragraphs = {
+      "The formula knows the model's states and activations, and no buffers of the framework. The "
+      "simulated categories are those alive at the simulated peak."};
   for (const StageMemory& stage : report.stages) {
-    out += "\n" + StageTable(stage, stage.stage == report.own_stage, UnitFor(most));
+    bars.push_back({.name = fmt::format("stage {}, formula", stage.stage), .bytes = stage.formula});
+    PageFigure figure{.label = NameOf(stage, report), .value = "not simulated", .more = stage.reason};
+    if (stage.simulated.has_value()) {
+      const forecast::MemoryForecast& memory = *stage.simulated;
+      bars.push_back(MemoryBarOf(fmt::format("stage {}, simulated", stage.stage), memory));
+      figure.value = FormatBytes(memory.peak);
+      figure.more = MemorySentence(memory);
+      figure.tone = ToneOf(memory.verdict());
+      if (stage.stage == report.own_stage) {
+        page.verdict = fmt::format("The step {}.", figure.more);
+        page.tone = figure.tone;
+      }
+    }
+    page.answer.push_back(std::move(figure));
+    section.tables.push_back({.caption = NameOf(stage, report),
+                              .table = StageTable(stage, report, UnitOf(report))});
   }
-  return out + LimitTable(report);
+  section.chart =
+      MemoryBars("Memory of a device at each ZeRO stage, by the formula and simulated, as stacked bars",
+                 bars, LeastMemory(scenario));
+  page.sections.push_back(std::move(section));
+  if (HasLimits(report)) {
+    page.sections.push_back({.heading = "The largest micro-batch that fits",
+                             .tables = {{.caption = "The largest micro-batch that fits",
+                                         .table = LimitTable(report)}}});
+  }
+  if (fitting != nullptr && fitting->forecasts > 0) {
+    page.appendices.insert(page.appendices.begin(),
+                           {"Settings that make the step fit", FittingText(*fitting)});
+  }
+  return PageHtml(page);
 }
 
 std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& report,
