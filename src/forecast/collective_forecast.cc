@@ -22,6 +22,7 @@
 #include "src/forecast/simulated_ranks.h"
 #include "src/lowering/step_parts.h"
 #include "src/network/collective_traffic.h"
+#include "src/network/group_steps.h"
 #include "src/network/message.h"
 #include "src/parallel/group_layout.h"
 #include "src/plan/rank_grid.h"
@@ -119,6 +120,10 @@ Result<program::ProcessGroup> GroupByNumber(const Scenario& scenario,
         cluster.devices(), {{.stride = 1, .degree = local}, {.stride = per_node, .degree = nodes}});
   }
   return own;
+}
+
+Result<program::ProcessGroup> GroupOf(const Scenario& scenario, const CollectiveGroup& group) {
+  return group.name.empty() ? GroupByNumber(scenario, group) : GroupByName(scenario, group.name);
 }
 
 int NodesOf(const topology::Cluster& cluster, const std::vector<int>& ranks) {
@@ -302,8 +307,7 @@ double CollectiveForecast::BusBandwidth(const CollectiveRow& row) const {
 
 Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to) {
-  auto own =
-      group.name.empty() ? GroupByNumber(scenario, group) : GroupByName(scenario, group.name);
+  auto own = GroupOf(scenario, group);
   if (!own) return tl::unexpected(std::move(own.error()));
   if (!group.siblings) own->layout = {};
 
@@ -351,6 +355,39 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
     row.faster = machine->second.Faster(program.collectives[i]);
   }
   return forecast;
+}
+
+Result<std::vector<CollectiveSteps>> StepsOf(const Scenario& scenario,
+                                             const CollectiveGroup& group,
+                                             const CollectiveForecast& forecast) {
+  std::vector<CollectiveSteps> all;
+  if (forecast.ranks > kMostDrawnRanks) return all;
+  const auto own = GroupOf(scenario, group);
+  if (!own) return tl::unexpected(own.error());
+  const auto cluster = cost::NetworkOf(scenario);
+  if (!cluster) return tl::unexpected(cluster.error());
+  const network::GroupSteps steps(**cluster);
+  for (const CollectiveRow& row : forecast.rows) {
+    const network::PlacedSteps placed =
+        steps.Make(own->ranks, row.algorithm, forecast.op, row.size);
+    const collective::StepList& list = *placed.list;
+    if (std::any_of(all.begin(), all.end(), [&](const CollectiveSteps& known) {
+          return known.algorithm == list.algorithm();
+        })) {
+      continue;
+    }
+    CollectiveSteps& added = all.emplace_back();
+    added.algorithm = list.algorithm();
+    added.size = row.size;
+    added.channels = list.channels();
+    for (int i = 0; i < list.participants(); ++i) {
+      added.participants.push_back(
+          i < list.ranks() ? fmt::format("rank {}", placed.places[static_cast<std::size_t>(i)])
+                           : fmt::format("switch {}", i - list.ranks()));
+    }
+    added.messages = collective::MessagesByRound(list);
+  }
+  return all;
 }
 
 }  // namespace stepcast::forecast

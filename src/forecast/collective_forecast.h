@@ -8,6 +8,7 @@
 #include "src/base/collective_kind.h"
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
+#include "src/collective/rounds.h"
 #include "src/cost/demand.h"
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
@@ -68,5 +69,23 @@ struct CollectiveGroup {
 // have the ranks.
 Result<CollectiveForecast> ForecastCollective(const scenario::Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to);
+
+// An algorithm's messages over the collective's ranks.
+struct CollectiveSteps {
+  std::string algorithm;  // "ring", "tree", "nvls", ...
+  Bytes size;             // the first size of the rows for which it is taken
+  int channels = 1;
+  std::vector<std::string> participants;         // "rank 3", "switch 0"
+  std::vector<collective::SentChunk> messages;  // of one channel
+};
+
+// The most ranks of a collective whose steps are drawn.
+inline constexpr int kMostDrawnRanks = 16;
+
+// The steps of every algorithm that the forecast takes for some size. Empty for more than
+// kMostDrawnRanks. Errors: cost.no-network, and those of ForecastCollective.
+Result<std::vector<CollectiveSteps>> StepsOf(const scenario::Scenario& scenario,
+                                             const CollectiveGroup& group,
+                                             const CollectiveForecast& forecast);
 
 }  // namespace stepcast::forecast

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/collective/step_list.h"
+
+namespace stepcast::collective {
+
+// A message of a step list, with the round in which it travels.
+struct SentChunk {
+  int round = 0;
+  int from = 0, to = 0;  // participants
+  Chunk chunk;
+  bool reduce = false;  // the receiver adds the chunk to its own
+};
+
+// The messages of channel 0 in its first loop, if every message takes one round and a worker sends
+// one message a round. Sorted by round, then by sender. Other channels, and later loops, send in
+// the same way.
+std::vector<SentChunk> MessagesByRound(const StepList& list);
+
+}  // namespace stepcast::collective
