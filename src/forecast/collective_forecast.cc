@@ -380,6 +380,7 @@ Result<std::vector<CollectiveSteps>> StepsOf(const Scenario& scenario,
     added.algorithm = list.algorithm();
     added.size = row.size;
     added.channels = list.channels();
+    added.blocks = list.partition().blocks();
     for (int i = 0; i < list.participants(); ++i) {
       added.participants.push_back(
           i < list.ranks() ? fmt::format("rank {}", placed.places[static_cast<std::size_t>(i)])

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -75,6 +76,7 @@ struct CollectiveSteps {
   std::string algorithm;  // "ring", "tree", "nvls", ...
   Bytes size;             // the first size of the rows for which it is taken
   int channels = 1;
+  std::int64_t blocks = 1;                       // that Chunk counts
   std::vector<std::string> participants;         // "rank 3", "switch 0"
   std::vector<collective::SentChunk> messages;  // of one channel
 };

@@ -135,6 +135,10 @@ std::string CollectiveText(const std::string& name, const forecast::CollectiveFo
 std::string CollectiveCsv(const forecast::CollectiveForecast& forecast);
 // The document of `collective --json`, version 1.
 std::string CollectiveJson(const std::string& name, const forecast::CollectiveForecast& forecast);
+// The same as one HTML page, with the messages of its algorithms. `steps`: of StepsOf.
+std::string CollectivePage(const scenario::Scenario& scenario,
+                           const forecast::CollectiveForecast& forecast,
+                           const std::vector<forecast::CollectiveSteps>& steps);
 
 // Two plans side by side: different settings, and differences in time and memory.
 

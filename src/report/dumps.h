@@ -9,6 +9,7 @@
 #include "src/formats/kineto.h"
 #include "src/parallel/pipeline_schedule.h"
 #include "src/parallel/schedule_check.h"
+#include "src/report/answer.h"
 #include "src/report/table.h"
 #include "src/scenario/schema.h"
 #include "src/topology/cluster.h"
@@ -70,7 +71,12 @@ struct TimedSchedule {
   parallel::PassDurations durations;
   parallel::ScheduleTiming timing;
   std::vector<int> in_flight;  // [stage]
+
+  double bubble() const;  // the fraction of all stages' time in which they are idle
 };
+
+// A row for each stage.
+AnswerTable ScheduleStages(const TimedSchedule& timed);
 
 // A row for each stage with slots from left to right, as papers draw schedules; then a table by
 // stage, and the bubble.

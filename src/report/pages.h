@@ -16,6 +16,7 @@
 #include "src/planner/sweep_grid.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
+#include "src/report/dumps.h"
 #include "src/report/page.h"
 #include "src/report/page_figures.h"
 #include "src/scenario/scenario.h"
@@ -47,6 +48,9 @@ Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,
 // A forecast as one HTML page: time breakdown, timeline of the step's streams, memory over the
 // step, collectives, and the scenario with its defaults.
 std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run& run);
+
+// A pipeline schedule as one HTML page: what each stage does when, and a table by stage.
+std::string SchedulePage(const TimedSchedule& timed);
 
 // A sweep as one HTML page: its best row, line charts along one axis, heat maps over two, step time
 // against memory, and the rows. `about`: label and text of the varied scenario ("model", ...); may

@@ -243,7 +243,9 @@ std::int64_t Whole(const parallel::PassDurations& durations) {
   return durations.Of(parallel::Action{parallel::Task::kBackward, 0, 0});
 }
 
-AnswerTable Stages(const TimedSchedule& timed) {
+}  // namespace
+
+AnswerTable ScheduleStages(const TimedSchedule& timed) {
   const ScheduleTiming& timing = timed.timing;
   AnswerTable table{{{"stage", "stage"},
                      {"chunks", "chunks", Align::kLeft},
@@ -269,11 +271,18 @@ AnswerTable Stages(const TimedSchedule& timed) {
   return table;
 }
 
+namespace {
+
 std::int64_t Idle(const ScheduleTiming& timing) {
   return std::accumulate(timing.idle.begin(), timing.idle.end(), std::int64_t{0});
 }
 
 }  // namespace
+
+double TimedSchedule::bubble() const {
+  const auto all = static_cast<double>(timing.slots) * static_cast<double>(schedule.stages.size());
+  return all > 0 ? static_cast<double>(Idle(timing)) / all : 0;
+}
 
 std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& style) {
   const parallel::ScheduleTiming& timing = schedule.timing;
@@ -292,14 +301,12 @@ std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& sty
   text += fmt::format(
       "\n{}\nstep of {}; bubble {} % of it, {} % of what is computed\n"
       "in flight: the most micro-batches whose activations a stage holds at once\n",
-      Stages(schedule).Text(), Slots(timing.slots), Share(idle, all), Share(idle, all - idle));
+      ScheduleStages(schedule).Text(), Slots(timing.slots), Share(idle, all), Share(idle, all - idle));
   return text;
 }
 
 std::string ScheduleJson(const TimedSchedule& schedule) {
   const parallel::ScheduleTiming& timing = schedule.timing;
-  const auto all =
-      static_cast<double>(timing.slots) * static_cast<double>(schedule.schedule.stages.size());
   Json durations{{"forward", schedule.durations.forward},
                  {"backward_input", schedule.durations.backward_input},
                  {"backward_weight", schedule.durations.backward_weight}};
@@ -308,8 +315,8 @@ std::string ScheduleJson(const TimedSchedule& schedule) {
                    {"micro_batches", schedule.schedule.micro_batches},
                    {"durations", std::move(durations)},
                    {"slots", timing.slots},
-                   {"bubble", all > 0 ? static_cast<double>(Idle(timing)) / all : 0},
-                   {"stages", Stages(schedule).ToJson()}});
+                   {"bubble", schedule.bubble()},
+                   {"stages", ScheduleStages(schedule).ToJson()}});
 }
 
 }  // namespace stepcast::report

@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/base/time.h"
+#include "src/parallel/schedule_text.h"
+#include "src/report/dumps.h"
+#include "src/report/pages.h"
+#include "src/report/timeline_chart.h"
+
+namespace stepcast::report {
+namespace {
+
+using parallel::Action;
+using parallel::Task;
+
+// The chart draws a slot as a millisecond.
+stepcast::Time AtSlot(std::int64_t slot) { return stepcast::Milliseconds(slot); }
+
+BarKind KindOf(Task task) {
+  switch (task) {
+    case Task::kForward:
+      return BarKind::kForward;
+    case Task::kBackward:
+    case Task::kBackwardInput:
+      return BarKind::kBackward;
+    case Task::kBackwardWeight:
+      break;
+  }
+  return BarKind::kBackwardWeight;
+}
+
+// The passes of an overlapped pair are drawn one after the other.
+Lane LaneOf(const TimedSchedule& timed, std::size_t number) {
+  const parallel::PipelineSchedule::Stage& stage = timed.schedule.stages[number];
+  const int own = stage.chunks.size() == 1 ? stage.chunks.front() : -1;
+  Lane lane{.name = fmt::format("stage {}", number)};
+  for (std::size_t i = 0; i < stage.entries.size(); ++i) {
+    const auto [begin, end] = timed.timing.spans[number][i];
+    std::int64_t start = begin;
+    for (const Action& action : parallel::ActionsOf(stage.entries[i])) {
+      const std::int64_t until = std::min(end, start + timed.durations.Of(action));
+      if (until > start) {
+        lane.bars.push_back({.start = AtSlot(start),
+                             .end = AtSlot(until),
+                             .kind = KindOf(action.task),
+                             .name = parallel::Print(stage.entries[i], own),
+                             .of = fmt::format("micro-batch {}, chunk {}", action.micro_batch,
+                                               action.chunk),
+                             .busy = AtSlot(until - start)});
+      }
+      start = until;
+    }
+  }
+  return lane;
+}
+
+PageSection DrawingSection(const TimedSchedule& timed) {
+  PageSection section{.heading = "What each stage does when"};
+  std::size_t passes = 0;
+  for (const auto& stage : timed.schedule.stages) passes += stage.entries.size();
+  constexpr std::size_t kMostPasses = 20'000;
+  if (passes > kMostPasses) {
+    section.paragraphs = {
+        fmt::format("A page draws at most {} passes; this schedule has {}. A schedule repeats "
+                    "itself: fewer --micro-batches show the same.",
+                    Grouped(kMostPasses), Grouped(static_cast<std::int64_t>(passes)))};
+    return section;
+  }
+  section.paragraphs = {
+      "A row for each stage. F is a forward pass, B a backward pass, I the backward of inputs, W the "
+      "backward of weights; the number is the micro-batch, with the chunk after a dot."};
+  std::vector<Lane> lanes;
+  for (std::size_t number = 0; number < timed.schedule.stages.size(); ++number) {
+    lanes.push_back(LaneOf(timed, number));
+  }
+  TimelineFigure figure =
+      TimelineChart(std::move(lanes), AtSlot(timed.timing.slots),
+                    "The passes of every stage of the pipeline over one step", "slots");
+  Draw(figure, section);
+  return section;
+}
+
+}  // namespace
+
+std::string SchedulePage(const TimedSchedule& timed) {
+  const std::string bubble = Decimal(kHundred * timed.bubble(), 1) + " %";
+  Page page{.kind = "Pipeline schedule", .title = timed.name};
+  page.asked = {{"stages", Grouped(static_cast<std::int64_t>(timed.schedule.stages.size()))},
+                {"micro-batches", Grouped(timed.schedule.micro_batches)},
+                {"durations", fmt::format("forward {}, backward of inputs {}, of weights {} slots",
+                                          timed.durations.forward, timed.durations.backward_input,
+                                          timed.durations.backward_weight)}};
+  page.verdict = fmt::format("A step takes {} slots, in which stages are idle for {}.",
+                             Grouped(timed.timing.slots), bubble);
+  page.answer = {
+      {.label = "Step", .value = Grouped(timed.timing.slots) + " slots"},
+      {.label = "Bubble", .value = bubble, .more = "of all stages' time"},
+      {.label = "Micro-batches in flight",
+       .value = Grouped(*std::max_element(timed.in_flight.begin(), timed.in_flight.end())),
+       .more = "at most, on one stage"}};
+  page.sections = {DrawingSection(timed),
+                   {.heading = "Stages",
+                    .paragraphs = {"In flight: the most micro-batches whose activations a stage "
+                                   "holds at once. Stages are equal and communication is free."},
+                    .tables = {{.caption = "Slots by stage",
+                                .table = ScheduleStages(timed).ToTable()}}}};
+  return PageHtml(page);
+}
+
+}  // namespace stepcast::report
