@@ -189,6 +189,7 @@ struct CompareOptions : study::ComparisonQuestion {
   std::string memory;                // PyTorch's measurement of a job's memory, instead of B
   std::vector<std::string> fail_if;  // guards (study/guard.h)
   bool json = false;
+  std::string report;  // HTML page to write; empty: none
 };
 
 Outcome CompareMemory(const CompareOptions& options) {
@@ -228,6 +229,8 @@ Outcome CompareMemory(const CompareOptions& options) {
 Outcome Compare(const CompareOptions& options) {
   if (!options.memory.empty()) return CompareMemory(options);
   const Stopwatch stopwatch;
+  OptionalOutput page;
+  if (auto failed = page.Create(options.report)) return *failed;
   Diagnostics faults;
   const std::vector<study::Guard> guards = study::ReadGuards(options.fail_if, faults);
   const auto both = study::Compare(options);
@@ -240,6 +243,9 @@ Outcome Compare(const CompareOptions& options) {
   std::vector<report::GuardVerdict> verdicts;
   for (const study::Guard& guard : guards) {
     verdicts.push_back(VerdictOf(guard, both->of_a, both->of_b));
+  }
+  if (auto failed = page.Write([&] { return report::ComparePage(a, b, verdicts); })) {
+    return *failed;
   }
   Outcome outcome;
   outcome.output = options.json ? report::CompareJson(a, b, stopwatch.Seconds(), verdicts)
@@ -267,9 +273,12 @@ struct CollectiveOptions {
   std::string network;         // "analytic", "flow", "message"; empty: from the scenario
   bool json = false;
   bool csv = false;
+  std::string report;  // HTML page to write; empty: none
 };
 
 Outcome Collective(const CollectiveOptions& options) {
+  OptionalOutput page;
+  if (auto failed = page.Create(options.report)) return *failed;
   Diagnostics faults;
   const auto op = ReadCollective("--op", options.op, faults);
   const auto from = ReadSize("--from", options.from, faults);
@@ -287,13 +296,20 @@ Outcome Collective(const CollectiveOptions& options) {
   if (!scenario) faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
   if (!faults.empty()) return WrongInput(faults);
 
-  const auto forecast = forecast::ForecastCollective(*scenario, *op,
-                                                     {.name = options.group,
-                                                      .ranks = options.ranks,
-                                                      .nodes = options.nodes,
-                                                      .siblings = options.siblings},
-                                                     *from, *to);
+  const forecast::CollectiveGroup group{.name = options.group,
+                                        .ranks = options.ranks,
+                                        .nodes = options.nodes,
+                                        .siblings = options.siblings};
+  const auto forecast = forecast::ForecastCollective(*scenario, *op, group, *from, *to);
   if (!forecast) return WrongInput(forecast.error());
+  if (!options.report.empty()) {
+    const auto steps = forecast::StepsOf(*scenario, group, *forecast);
+    if (!steps) return WrongInput(steps.error());
+    if (auto failed =
+            page.Write([&] { return report::CollectivePage(*scenario, *forecast, *steps); })) {
+      return *failed;
+    }
+  }
   return {kDone,
           options.json  ? report::CollectiveJson(scenario->name, *forecast)
           : options.csv ? report::CollectiveCsv(*forecast)
@@ -329,12 +345,15 @@ struct ExplainOptions {
   // "5.2 s", a trace, or a folder of traces; empty: nothing was measured.
   std::string measured;
   bool json = false;
+  std::string report;                     // HTML page to write; empty: none
   std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
 
 // Why the step takes its time.
 Outcome Explain(const ExplainOptions& options) {
   const Stopwatch stopwatch;
+  OptionalOutput page;
+  if (auto failed = page.Create(options.report)) return *failed;
   scenario::InputCache cache;
   auto scenario = scenario::Load(options.scenario, options.set, cache);
   Diagnostics faults;
@@ -357,6 +376,10 @@ Outcome Explain(const ExplainOptions& options) {
   forecast::WarnOfCommunicationSettings(*scenario);
   Outcome outcome;
   const report::MeasuredStep* const shown = measured ? &*measured : nullptr;
+  if (auto failed =
+          page.Write([&] { return report::ExplainPage(*scenario, *explanation, shown); })) {
+    return *failed;
+  }
   outcome.output = options.json
                        ? report::ExplainJson(*scenario, *explanation, stopwatch.Seconds(), shown)
                        : report::Wrapped(report::ExplainText(*scenario, *explanation, shown));
@@ -370,6 +393,7 @@ struct MemoryOptions : study::MemoryQuestion {
   ScenarioFiles files;
   report::CommandWords command;  // forecasts the step, for proposals
   bool json = false;
+  std::string report;                     // HTML page to write; empty: none
   std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
 
@@ -377,10 +401,17 @@ struct MemoryOptions : study::MemoryQuestion {
 // micro-batch fits.
 Outcome Memory(const MemoryOptions& options) {
   const Stopwatch stopwatch;
+  OptionalOutput page;
+  if (auto failed = page.Create(options.report)) return *failed;
   auto memory = study::MemoryOfStages(options);
   if (!memory) return WrongInput(memory.error());
   std::optional<report::Fitting>& fitting = memory->fitting;
   if (fitting) fitting->command = options.command;
+  if (auto failed = page.Write([&] {
+        return report::MemoryPage(memory->scenario, memory->report, fitting ? &*fitting : nullptr);
+      })) {
+    return *failed;
+  }
   Outcome outcome;
   if (options.json) {
     outcome.output = report::MemoryJson(memory->scenario, memory->report, stopwatch.Seconds(),
@@ -430,6 +461,7 @@ void DescribeMemory(Question& question, MemoryOptions& options) {
   question.Flag("--json", &options.json, "Print one JSON document");
   question.Flag("--max-micro-batch", &options.max_micro_batch,
                 "Also find the largest micro-batch that fits, at each stage");
+  AddReport(question, options.report);
   AddFitProbability(question, options.fit_probability);
 }
 
@@ -448,13 +480,14 @@ void DescribeCompare(Question& question, CompareOptions& options) {
       .Option("--memory", &options.memory, "FILE",
               "In the place of B: a snapshot, a memory_summary or a memory timeline of PyTorch, "
               "beside the memory of A")
-      .Excludes({"B", "--set-a", "--set-b"});
+      .Excludes({"B", "--set-a", "--set-b", "--report"});
   question
       .Option("--fail-if", &options.fail_if, "GUARD",
               "Exit with 3 if a figure changes by more than this from A to B: 'step_time>+2%'")
       .Excludes({"--memory"});
   AddImport(question, options.files);
   question.Flag("--json", &options.json, "Print one JSON document");
+  AddReport(question, options.report);
   AddColumns(question);
 }
 
@@ -463,6 +496,7 @@ void DescribeExplain(Question& question, ExplainOptions& options) {
   question.Option("--measured", &options.measured, "TIME|TRACE",
                   "A step's time, its trace, or a folder of traces: also show what explains it");
   question.Flag("--json", &options.json, "Print one JSON document");
+  AddReport(question, options.report);
   AddFitProbability(question, options.fit_probability);
 }
 
@@ -486,6 +520,7 @@ void DescribeCollective(Question& question, CollectiveOptions& options) {
   AddNetwork(question, options.network,
              "How closely it is followed: analytic, flow or message (as the scenario says)");
   AddJsonAndCsv(question, options.json, options.csv);
+  AddReport(question, options.report);
   AddColumns(question);
 }
 

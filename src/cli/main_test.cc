@@ -378,6 +378,25 @@ TEST_F(MainTest, AReportIsWholeOrNotThere) {
   EXPECT_THAT(Files(), testing::ElementsAre("page.html", "toy.yaml"));
 }
 
+TEST_F(MainTest, AnswersHavePagesWithAVerdict) {
+  const std::string toy = Path("toy.yaml"), page = Path("page.html");
+  for (const std::string& command :
+       {"compare " + toy + " --set-b training.micro_batch_size=1", "memory " + toy,
+        "explain " + toy, "collective " + toy + " --to 1MiB",
+        std::string("schedule --stages 2 --micro-batches 4")}) {
+    const ShellResult alone = Run(command);
+    const ShellResult result = Run(command + " --report " + page);
+    EXPECT_EQ(result.status, alone.status) << result.messages;
+    EXPECT_EQ(result.output, alone.output) << command;
+    const std::string html = Read(page);
+    constexpr std::size_t kMostBytes = 2'000'000;
+    EXPECT_LE(html.size(), kMostBytes) << command;
+    EXPECT_THAT(html, HasSubstr("<p class=\"verdict")) << command;
+    EXPECT_THAT(html, HasSubstr("<figure data-chart")) << command;
+    EXPECT_THAT(html, testing::EndsWith("</html>\n")) << command;
+  }
+}
+
 // For every command's output: found before the work, with the same answer and a hint.
 TEST_F(MainTest, AFolderThatDoesNotExistIsAMistake) {
   const std::string toy = Path("toy.yaml");
@@ -388,6 +407,11 @@ TEST_F(MainTest, AFolderThatDoesNotExistIsAMistake) {
       "sweep " + toy + " --vary training.micro_batch_size=1 --report " + Path("no/page.html"),
       "sweep " + toy + " --vary training.micro_batch_size=1 --store " + Path("no/store"),
       "plan " + toy + " --report " + Path("no/page.html"),
+      "compare " + toy + " --report " + Path("no/page.html"),
+      "memory " + toy + " --report " + Path("no/page.html"),
+      "explain " + toy + " --report " + Path("no/page.html"),
+      "collective " + toy + " --report " + Path("no/page.html"),
+      "schedule --stages 2 --micro-batches 4 --report " + Path("no/page.html"),
       "plan " + toy + " --emit " + Path("no/plan"),
       "plan " + toy + " --store " + Path("no/store"),
       "execute " + toy + " --backend host --trace " + Path("no/trace.json"),

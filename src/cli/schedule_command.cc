@@ -15,6 +15,7 @@
 #include "src/parallel/schedule_check.h"
 #include "src/parallel/schedule_text.h"
 #include "src/report/dumps.h"
+#include "src/report/pages.h"
 #include "src/report/table.h"
 
 namespace stepcast::cli {
@@ -40,6 +41,7 @@ struct ScheduleOptions {
   int forward = 1, backward_input = 1, backward_weight = 1;  // durations of passes, in slots
   std::string print = "drawing";                             // or list, csv
   bool json = false;
+  std::string report;  // HTML page to write; empty: none
 };
 
 Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
@@ -95,6 +97,8 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
 }
 
 Outcome DrawSchedule(const ScheduleOptions& options) {
+  OptionalOutput page;
+  if (auto failed = page.Create(options.report)) return *failed;
   auto schedule = options.csv.empty() ? Build(options) : Read(options.csv);
   if (!schedule) return WrongInput(schedule.error());
   Outcome outcome;
@@ -115,6 +119,7 @@ Outcome DrawSchedule(const ScheduleOptions& options) {
                               .in_flight = {}};
   timed.timing = parallel::Time(timed.schedule, timed.durations);
   timed.in_flight = parallel::MostInFlight(timed.schedule);
+  if (auto failed = page.Write([&] { return report::SchedulePage(timed); })) return *failed;
   outcome.output = options.json ? report::ScheduleJson(timed)
                                 : report::Wrapped(report::ScheduleText(timed, *StdoutStyle(true)));
   return outcome;
@@ -159,10 +164,11 @@ void DescribeSchedule(Question& question, ScheduleOptions& options) {
               "How long the backward of weights takes (1)")
       .Between(1, kMostSlots);
   question.Flag("--json", &options.json, "Print one JSON document");
+  AddReport(question, options.report);
   question
       .Option("--print", &options.print, "FORM", "drawing, list or csv of the actions (drawing)")
       .OneOf({"drawing", "list", "csv"})
-      .Excludes({"--json"});
+      .Excludes({"--json", "--report"});
 }
 
 }  // namespace

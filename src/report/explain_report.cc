@@ -435,12 +435,13 @@ std::string ExplainPage(const scenario::Scenario& scenario,
                         const forecast::Explanation& explanation, const MeasuredStep* measured) {
   const forecast::Forecast& forecast = explanation.forecast;
   Page page = PageOf(scenario, "Explanation of one training step");
+  page.verdict = fmt::format("A step takes {}.", FormatTime(forecast.step_time));
   page.answer = AnswerOf(forecast);
   if (measured != nullptr) page.sections.push_back(MeasuredSection(forecast, *measured));
   if (!explanation.what_if.empty()) {
     const forecast::WhatIf& most = explanation.what_if.front();
-    page.verdict = fmt::format(
-        "The resource that limits the step most is {}: {:.0f} % faster, it shortens the step by "
+    page.verdict += fmt::format(
+        " The resource that limits the step most is {}: {:.0f} % faster, it shortens the step by "
         "{} %.",
         Name(most.resource), kHundred * (forecast::kFaster - 1),
         Decimal(kHundred * GainOf(most, explanation), 2));

@@ -90,6 +90,32 @@ TEST_F(PageTest, Plan) {
             "plan scenarios/gpt2-ddp/scenario.yaml --framework ddp --only data --report {}"));
 }
 
+TEST_F(PageTest, Compare) {
+  Open("compare", Make("compare",
+                       "compare scenarios/gpt2-ddp/scenario.yaml --report {} "
+                       "--set-b training.micro_batch_size=8"));
+}
+
+TEST_F(PageTest, Memory) {
+  Open("memory", Make("memory",
+                      "memory scenarios/gpt2-ddp/scenario.yaml --max-micro-batch --report {}"));
+}
+
+TEST_F(PageTest, Explain) {
+  Open("explain", Make("explain", "explain scenarios/llama3-8b-fsdp/scenario.yaml --report {}"));
+}
+
+TEST_F(PageTest, CollectiveOnEightRanks) {
+  Open("collective", Make("collective",
+                          "collective scenarios/llama3-8b-fsdp/scenario.yaml --ranks 8 "
+                          "--report {}"));
+}
+
+TEST_F(PageTest, Schedule) {
+  Open("schedule", Make("schedule", "schedule --stages 4 --micro-batches 8 --schedule zb_h1 "
+                                    "--report {}"));
+}
+
 // One source has charts of times and of memory; forecasts of all sources would take minutes.
 TEST_F(PageTest, ValidatePublished) {
   const std::string sources = Samples("--source torchtitan", "");
