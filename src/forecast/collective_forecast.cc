@@ -357,8 +357,7 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
   return forecast;
 }
 
-Result<std::vector<CollectiveSteps>> StepsOf(const Scenario& scenario,
-                                             const CollectiveGroup& group,
+Result<std::vector<CollectiveSteps>> StepsOf(const Scenario& scenario, const CollectiveGroup& group,
                                              const CollectiveForecast& forecast) {
   std::vector<CollectiveSteps> all;
   if (forecast.ranks > kMostDrawnRanks) return all;

@@ -76,8 +76,8 @@ struct CollectiveSteps {
   std::string algorithm;  // "ring", "tree", "nvls", ...
   Bytes size;             // the first size of the rows for which it is taken
   int channels = 1;
-  std::int64_t blocks = 1;                       // that Chunk counts
-  std::vector<std::string> participants;         // "rank 3", "switch 0"
+  std::int64_t blocks = 1;                      // that Chunk counts
+  std::vector<std::string> participants;        // "rank 3", "switch 0"
   std::vector<collective::SentChunk> messages;  // of one channel
 };
 

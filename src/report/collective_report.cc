@@ -243,7 +243,8 @@ Chart MessagesChart(const CollectiveSteps& steps) {
     return channel;
   };
   const auto y = [&](const char* field) {
-    Json channel = Quantity(field, "", {{"domain", {-0.5, rows - 0.5}}, {"reverse", true}, {"nice", false}});
+    Json channel =
+        Quantity(field, "", {{"domain", {-0.5, rows - 0.5}}, {"reverse", true}, {"nice", false}});
     channel["title"] = nullptr;
     channel["axis"] = {{"values", values}, {"labelExpr", names.dump() + "[datum.value]"}};
     return channel;
@@ -254,14 +255,21 @@ Chart MessagesChart(const CollectiveSteps& steps) {
                {"x2", {{"field", "end"}}},
                {"y", y("from")},
                {"y2", {{"field", "to"}}}}}};
-  // The number of the chunk beside its sender.
-  Json chunks{{"mark", {{"type", "text"}, {"align", "left"}, {"dx", 6}, {"dy", -7}, {"fontSize", 11},
-                        {"color", "var(--quiet)"}, {"tooltip", nullptr}}},
-              {"encoding",
-               {{"x", x("start")}, {"y", y("from")}, {"text", {{"field", "chunk"}}}, {"color", nullptr}}}};
-  Json layers = Json::array({std::move(lines)});
-  constexpr int kMostWithText = 16;
-  if (rounds <= kMostWithText) layers.push_back(std::move(chunks));
+  // The number of the chunk beside its sender, if a step has the width.
+  const char* shown = "scale('x', 1) - scale('x', 0) > 16 + 6 * length(datum.chunk) ? 1 : 0";
+  Json chunks{
+      {"mark",
+       {{"type", "text"},
+        {"align", "left"},
+        {"dx", 6},
+        {"dy", -7},
+        {"fontSize", 11},
+        {"color", "var(--quiet)"},
+        {"opacity", {{"expr", shown}}},
+        {"tooltip", nullptr}}},
+      {"encoding",
+       {{"x", x("start")}, {"y", y("from")}, {"text", {{"field", "chunk"}}}, {"color", nullptr}}}};
+  Json layers = Json::array({std::move(lines), std::move(chunks)});
   layers.push_back(Json{{"mark", Mark("point", {{"filled", true}, {"size", 44}})}});
   constexpr int kRow = 34, kLeast = 120;
   chart.spec = Layered(std::move(layers),
@@ -275,26 +283,28 @@ Chart MessagesChart(const CollectiveSteps& steps) {
 
 PageSection StepsSection(const CollectiveSteps& steps) {
   PageSection section{.heading = fmt::format("Messages of the {} algorithm", steps.algorithm)};
-  section.paragraphs = {
-      fmt::format("The chart shows who sends which chunk of the data to whom{}. Each message is drawn "
-                  "with one step, whatever its size and link. The forecast takes this algorithm from "
-                  "{} on.",
-                  steps.channels == 1
-                      ? ""
-                      : fmt::format(", in one of {} channels. The other channels send other parts of "
-                                    "each chunk, in orders of their own",
-                                    steps.channels),
-                  FormatBytes(steps.size))};
-  AnswerTable table{
-      {{"step", ""}, {"from", "", kLeft}, {"to", "", kLeft}, {"chunk", ""}, {"the receiver", "", kLeft}}};
+  section.paragraphs = {fmt::format(
+      "The chart shows who sends which chunk of the data to whom{}. Each message is drawn "
+      "with one step, whatever its size and link. The forecast takes this algorithm from "
+      "{} on.",
+      steps.channels == 1
+          ? ""
+          : fmt::format(", in one of {} channels. The other channels send other parts of "
+                        "each chunk, in orders of their own",
+                        steps.channels),
+      FormatBytes(steps.size))};
+  AnswerTable table{{{"step", ""},
+                     {"from", "", kLeft},
+                     {"to", "", kLeft},
+                     {"chunk", ""},
+                     {"the receiver", "", kLeft}}};
   for (const collective::SentChunk& message : steps.messages) {
     table.Add({Plain(message.round + 1), steps.participants[static_cast<std::size_t>(message.from)],
                steps.participants[static_cast<std::size_t>(message.to)],
                ChunkText(message.chunk, steps), message.reduce ? "adds it" : "stores it"});
   }
   section.chart = MessagesChart(steps);
-  section.tables.push_back(
-      {.caption = "Every message", .table = table.ToTable(), .folded = true});
+  section.tables.push_back({.caption = "Every message", .table = table.ToTable(), .folded = true});
   return section;
 }
 
@@ -305,21 +315,21 @@ std::string CollectivePage(const scenario::Scenario& scenario, const CollectiveF
   Page page = PageOf(scenario, "Forecast of one collective");
   page.asked.insert(page.asked.begin(), {"collective", About(forecast)});
   page.asked.emplace_back("network", NetworkName(forecast.network));
-  const auto best = std::max_element(
-      forecast.rows.begin(), forecast.rows.end(),
-      [&](const CollectiveRow& a, const CollectiveRow& b) {
-        return forecast.BusBandwidth(a) < forecast.BusBandwidth(b);
-      });
+  const auto best = std::max_element(forecast.rows.begin(), forecast.rows.end(),
+                                     [&](const CollectiveRow& a, const CollectiveRow& b) {
+                                       return forecast.BusBandwidth(a) < forecast.BusBandwidth(b);
+                                     });
   const CollectiveRow& first = forecast.rows.front();
   page.verdict = fmt::format("{} takes {} for {}, and has a bus bandwidth of up to {:.2f} GB/s.",
                              Name(forecast.op), FormatTime(first.time), FormatBytes(first.size),
                              forecast.BusBandwidth(*best));
-  page.answer = {{.label = "Largest bus bandwidth",
-                  .value = fmt::format("{:.2f} GB/s", forecast.BusBandwidth(*best)),
-                  .more = fmt::format("at {}, in {}", FormatBytes(best->size), FormatTime(best->time))},
-                 {.label = "Time of the smallest size",
-                  .value = FormatTime(first.time),
-                  .more = FormatBytes(first.size)}};
+  page.answer = {
+      {.label = "Largest bus bandwidth",
+       .value = fmt::format("{:.2f} GB/s", forecast.BusBandwidth(*best)),
+       .more = fmt::format("at {}, in {}", FormatBytes(best->size), FormatTime(best->time))},
+      {.label = "Time of the smallest size",
+       .value = FormatTime(first.time),
+       .more = FormatBytes(first.size)}};
   page.sections = {BandwidthSection(forecast)};
   if (const Table faster = FasterChoices(forecast); !faster.rows().empty()) {
     page.sections.push_back(
@@ -333,11 +343,11 @@ std::string CollectivePage(const scenario::Scenario& scenario, const CollectiveF
     page.sections.push_back(StepsSection(of_algorithm));
   }
   if (steps.empty()) {
-    page.sections.push_back(
-        {.heading = "Messages",
-         .paragraphs = {fmt::format("Messages are drawn for at most {} ranks; this collective has {}. "
-                                    "--ranks 8 --nodes 1 draws those of 8 ranks.",
-                                    forecast::kMostDrawnRanks, Grouped(forecast.ranks))}});
+    page.sections.push_back({.heading = "Messages",
+                             .paragraphs = {fmt::format(
+                                 "Messages are drawn for at most {} ranks; this collective has {}. "
+                                 "--ranks 8 --nodes 1 draws those of 8 ranks.",
+                                 forecast::kMostDrawnRanks, Grouped(forecast.ranks))}});
   }
   return PageHtml(page);
 }

@@ -247,8 +247,8 @@ PageSection TimeSection(const Forecast& a, const Forecast& b) {
   for (auto& part : BreakdownPalette(b.time)) {
     if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
   }
-  section.chart = StackedBars("Where the time of one step goes, A above B, as two stacked bars", "ms",
-                              std::move(data), parts, 2);
+  section.chart = StackedBars("Where the time of one step goes, A above B, as two stacked bars",
+                              "ms", std::move(data), parts, 2);
   section.tables = {{.caption = "Parts of the step", .table = TimeTable(a, b)},
                     {.caption = "Figures of the step", .table = Figures(a, b)}};
   return section;
@@ -293,17 +293,17 @@ std::string ComparePage(const ComparedPlan& a, const ComparedPlan& b,
     page.verdict += fmt::format(" Guard {} {}.", guard.guard, guard.sentence);
   }
   if (const AnswerTable settings = Settings(a, b); !settings.rows.empty()) {
-    page.sections.push_back({.heading = "Different settings",
-                             .tables = {{.caption = "Different settings",
-                                         .table = settings.ToTable()}}});
+    page.sections.push_back(
+        {.heading = "Different settings",
+         .tables = {{.caption = "Different settings", .table = settings.ToTable()}}});
   }
   page.sections.push_back(TimeSection(*a.forecast, *b.forecast));
   page.sections.push_back(MemorySection(a.forecast->memory, b.forecast->memory));
   if (const AnswerTable collectives = Collectives(*a.forecast, *b.forecast);
       !collectives.rows.empty()) {
-    page.sections.push_back({.heading = "Collectives",
-                             .tables = {{.caption = "One rank in one step",
-                                         .table = collectives.ToTable()}}});
+    page.sections.push_back(
+        {.heading = "Collectives",
+         .tables = {{.caption = "One rank in one step", .table = collectives.ToTable()}}});
   }
   return PageHtml(page);
 }

@@ -415,16 +415,17 @@ PageSection MeasuredSection(const forecast::Forecast& forecast, const MeasuredSt
   PageSection section{.heading = "The measured step"};
   section.paragraphs = {MeasuredLine(forecast, step)};
   if (step.causes) {
-    section.tables.push_back({.caption = "The difference by cause", .table = CauseTable(*step.causes)});
+    section.tables.push_back(
+        {.caption = "The difference by cause", .table = CauseTable(*step.causes)});
     section.notes = step.causes->notes;
   }
   if (!step.settings.empty()) {
-    section.tables.push_back({.caption = "Settings that explain the difference",
-                              .table = Settings(step).ToTable()});
+    section.tables.push_back(
+        {.caption = "Settings that explain the difference", .table = Settings(step).ToTable()});
   }
   if (!step.resources.empty()) {
-    section.tables.push_back({.caption = "Resources that explain the difference",
-                              .table = Resources(step).ToTable()});
+    section.tables.push_back(
+        {.caption = "Resources that explain the difference", .table = Resources(step).ToTable()});
   }
   return section;
 }
@@ -448,16 +449,15 @@ std::string ExplainPage(const scenario::Scenario& scenario,
     page.sections.push_back(GainSection(explanation));
   }
   page.sections.push_back(BreakdownSection(forecast));
-  page.sections.push_back({.heading = "Critical path",
-                           .paragraphs = {"The step becomes shorter only if an operation on this "
-                                          "path does."},
-                           .tables = {{.caption = "Time on the path by operation",
-                                       .table = PathTable(explanation)}}});
+  page.sections.push_back(
+      {.heading = "Critical path",
+       .paragraphs = {"The step becomes shorter only if an operation on this "
+                      "path does."},
+       .tables = {{.caption = "Time on the path by operation", .table = PathTable(explanation)}}});
   PageSection exposed{.heading = "Exposed communication"};
   if (const std::string text = HidingText(explanation); !text.empty()) exposed.notes = {text};
   if (!explanation.exposed.empty()) {
-    exposed.tables.push_back(
-        {.caption = "By collective", .table = Exposed(explanation).ToTable()});
+    exposed.tables.push_back({.caption = "By collective", .table = Exposed(explanation).ToTable()});
   }
   page.sections.push_back(std::move(exposed));
   auto [contents, layers] = MemoryTables(explanation);

@@ -8,10 +8,10 @@
 #include "src/report/answers.h"
 #include "src/report/categories.h"
 #include "src/report/charts.h"
+#include "src/report/json.h"
 #include "src/report/page.h"
 #include "src/report/page_figures.h"
 #include "src/report/step_figures.h"
-#include "src/report/json.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {
@@ -23,10 +23,9 @@ std::string NameOf(const StageMemory& stage, const MemoryReport& report) {
 }
 
 Table StageTable(const StageMemory& stage, const MemoryReport& report, ByteUnit unit) {
-  Table table(
-      {{NameOf(stage, report), Align::kLeft},
-       {fmt::format("formula {}", unit.name), Align::kRight},
-       {fmt::format("simulated {}", unit.name), Align::kRight}});
+  Table table({{NameOf(stage, report), Align::kLeft},
+               {fmt::format("formula {}", unit.name), Align::kRight},
+               {fmt::format("simulated {}", unit.name), Align::kRight}});
   const auto simulated = [&](auto bytes_of) {
     return stage.simulated.has_value() ? In(unit, bytes_of(*stage.simulated)) : std::string("-");
   };
@@ -193,7 +192,8 @@ std::string MemoryPage(const scenario::Scenario& scenario, const MemoryReport& r
       "simulated categories are those alive at the simulated peak."};
   for (const StageMemory& stage : report.stages) {
     bars.push_back({.name = fmt::format("stage {}, formula", stage.stage), .bytes = stage.formula});
-    PageFigure figure{.label = NameOf(stage, report), .value = "not simulated", .more = stage.reason};
+    PageFigure figure{
+        .label = NameOf(stage, report), .value = "not simulated", .more = stage.reason};
     if (stage.simulated.has_value()) {
       const forecast::MemoryForecast& memory = *stage.simulated;
       bars.push_back(MemoryBarOf(fmt::format("stage {}, simulated", stage.stage), memory));
@@ -206,12 +206,12 @@ std::string MemoryPage(const scenario::Scenario& scenario, const MemoryReport& r
       }
     }
     page.answer.push_back(std::move(figure));
-    section.tables.push_back({.caption = NameOf(stage, report),
-                              .table = StageTable(stage, report, UnitOf(report))});
+    section.tables.push_back(
+        {.caption = NameOf(stage, report), .table = StageTable(stage, report, UnitOf(report))});
   }
-  section.chart =
-      MemoryBars("Memory of a device at each ZeRO stage, by the formula and simulated, as stacked bars",
-                 bars, LeastMemory(scenario));
+  section.chart = MemoryBars(
+      "Memory of a device at each ZeRO stage, by the formula and simulated, as stacked bars", bars,
+      LeastMemory(scenario));
   page.sections.push_back(std::move(section));
   if (HasLimits(report)) {
     page.sections.push_back({.heading = "The largest micro-batch that fits",

@@ -198,7 +198,8 @@ std::string Answer(const Page& page) {
   }
   out += "</header>\n<main id=\"content\">\n";
   if (!page.verdict.empty()) {
-    out += fmt::format("<p class=\"verdict {}\">{}</p>\n", ClassOf(page.tone), Escaped(page.verdict));
+    out +=
+        fmt::format("<p class=\"verdict {}\">{}</p>\n", ClassOf(page.tone), Escaped(page.verdict));
   }
   if (!page.answer.empty()) {
     out += "<ul class=\"answer\" aria-label=\"The answer\">\n";

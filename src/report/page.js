@@ -106,6 +106,7 @@
       const next = i + 1 < bars.length && bars[i + 1].lane === bar.lane ? bars[i + 1].start : to;
       const wanted = bar.start + (to - from) / kNarrowest;
       bar.right = Math.max(bar.end, Math.min(wanted, Math.max(next, bar.end)));
+      bar.part = (bar.right - bar.left) / (to - from);
       // Pale where most of what is drawn is not busy.
       bar.fill = Math.min(1, Math.max(0.22, bar.busy / (bar.right - bar.left)));
     });

@@ -166,8 +166,9 @@ Chart MemoryBars(const std::string& label, const std::vector<MemoryBar>& bars, B
                                    static_cast<double>(whole.count())));
     }
   }
-  return StackedBars(label, unit.name, std::move(data), parts, static_cast<int>(bars.size()),
-                     ChartLimit{amount(capacity), fmt::format("capacity {}", FormatBytes(capacity))});
+  return StackedBars(
+      label, unit.name, std::move(data), parts, static_cast<int>(bars.size()),
+      ChartLimit{amount(capacity), fmt::format("capacity {}", FormatBytes(capacity))});
 }
 
 std::vector<Lane> LanesOfClasses(const forecast::Run& run) {

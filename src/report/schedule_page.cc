@@ -45,13 +45,13 @@ Lane LaneOf(const TimedSchedule& timed, std::size_t number) {
     for (const Action& action : parallel::ActionsOf(stage.entries[i])) {
       const std::int64_t until = std::min(end, start + timed.durations.Of(action));
       if (until > start) {
-        lane.bars.push_back({.start = AtSlot(start),
-                             .end = AtSlot(until),
-                             .kind = KindOf(action.task),
-                             .name = parallel::Print(stage.entries[i], own),
-                             .of = fmt::format("micro-batch {}, chunk {}", action.micro_batch,
-                                               action.chunk),
-                             .busy = AtSlot(until - start)});
+        lane.bars.push_back(
+            {.start = AtSlot(start),
+             .end = AtSlot(until),
+             .kind = KindOf(action.task),
+             .name = parallel::Print(stage.entries[i], own),
+             .of = fmt::format("micro-batch {}, chunk {}", action.micro_batch, action.chunk),
+             .busy = AtSlot(until - start)});
       }
       start = until;
     }
@@ -72,7 +72,8 @@ PageSection DrawingSection(const TimedSchedule& timed) {
     return section;
   }
   section.paragraphs = {
-      "A row for each stage. F is a forward pass, B a backward pass, I the backward of inputs, W the "
+      "A row for each stage. F is a forward pass, B a backward pass, I the backward of inputs, W "
+      "the "
       "backward of weights; the number is the micro-batch, with the chunk after a dot."};
   std::vector<Lane> lanes;
   for (std::size_t number = 0; number < timed.schedule.stages.size(); ++number) {
@@ -103,12 +104,12 @@ std::string SchedulePage(const TimedSchedule& timed) {
       {.label = "Micro-batches in flight",
        .value = Grouped(*std::max_element(timed.in_flight.begin(), timed.in_flight.end())),
        .more = "at most, on one stage"}};
-  page.sections = {DrawingSection(timed),
-                   {.heading = "Stages",
-                    .paragraphs = {"In flight: the most micro-batches whose activations a stage "
-                                   "holds at once. Stages are equal and communication is free."},
-                    .tables = {{.caption = "Slots by stage",
-                                .table = ScheduleStages(timed).ToTable()}}}};
+  page.sections = {
+      DrawingSection(timed),
+      {.heading = "Stages",
+       .paragraphs = {"In flight: the most micro-batches whose activations a stage "
+                      "holds at once. Stages are equal and communication is free."},
+       .tables = {{.caption = "Slots by stage", .table = ScheduleStages(timed).ToTable()}}}};
   return PageHtml(page);
 }
 

@@ -301,7 +301,8 @@ std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& sty
   text += fmt::format(
       "\n{}\nstep of {}; bubble {} % of it, {} % of what is computed\n"
       "in flight: the most micro-batches whose activations a stage holds at once\n",
-      ScheduleStages(schedule).Text(), Slots(timing.slots), Share(idle, all), Share(idle, all - idle));
+      ScheduleStages(schedule).Text(), Slots(timing.slots), Share(idle, all),
+      Share(idle, all - idle));
   return text;
 }
 

@@ -232,7 +232,12 @@ Json Spec(const std::vector<Lane>& lanes, double length, const std::string& unit
       {"color", ColourBy("kind", palette)},
       {"opacity",
        {{"field", "fill"}, {"type", "quantitative"}, {"scale", nullptr}, {"legend", nullptr}}}};
-  Json bars{{"mark", Mark("bar", {{"clip", true}, {"minBandSize", 6}})}};
+  // Few bars are apart from their neighbors of the same color.
+  constexpr std::size_t kFew = 500;
+  Json bars{{"mark", Mark("bar", {{"clip", true},
+                                  {"minBandSize", 6},
+                                  {"stroke", Count(lanes) <= kFew ? "var(--paper)" : "transparent"},
+                                  {"strokeWidth", Count(lanes) <= kFew ? 1.0 : 0.0}})}};
   bars["params"] = {{{"name", "zoom"},
                      {"select",
                       {{"type", "interval"},
@@ -240,8 +245,36 @@ Json Spec(const std::vector<Lane>& lanes, double length, const std::string& unit
                        {"zoom", "wheel![event.ctrlKey]"}}},
                      {"bind", "scales"}}};
   constexpr int kLane = 42, kLeast = 90;
-  return Layered(Json::array({std::move(bars)}), std::move(encoding), 2,
-                 std::max(kLeast, kLane * static_cast<int>(lanes.size())));
+  Json spec = Layered(Json::array({std::move(bars)}), std::move(encoding), 2,
+                      std::max(kLeast, kLane * static_cast<int>(lanes.size())));
+  // Names are written in the bars that have the width.
+  Json names_in_bars{
+      {"transform", {{{"filter", "datum.part > 0.012"}}}},
+      {"mark",
+       {{"type", "text"},
+        {"align", "left"},
+        {"baseline", "middle"},
+        {"dx", 4},
+        {"fontSize", 11},
+        {"clip", true},
+        {"tooltip", nullptr},
+        {"opacity",
+         {{"expr",
+           "scale('x', datum.right) - scale('x', datum.left) > 8 + 6.5 * length(datum.name) ? 1 : "
+           "0"}}}}},
+      {"encoding",
+       {{"x2", nullptr},
+        {"opacity", nullptr},
+        {"text", {{"field", "name"}}},
+        {"color",
+         {{"condition",
+           {{{"test", fmt::format("datum.kind === '{}'", Name(BarKind::kWait))},
+             {"value", "var(--ink)"}},
+            {{"test", fmt::format("datum.kind === '{}'", Name(BarKind::kCommunication))},
+             {"value", "var(--on-pale)"}}}},
+          {"value", "var(--on-strong)"}}}}}};
+  spec["layer"].push_back(std::move(names_in_bars));
+  return spec;
 }
 
 }  // namespace

@@ -97,8 +97,8 @@ TEST_F(PageTest, Compare) {
 }
 
 TEST_F(PageTest, Memory) {
-  Open("memory", Make("memory",
-                      "memory scenarios/gpt2-ddp/scenario.yaml --max-micro-batch --report {}"));
+  Open("memory",
+       Make("memory", "memory scenarios/gpt2-ddp/scenario.yaml --max-micro-batch --report {}"));
 }
 
 TEST_F(PageTest, Explain) {
@@ -112,8 +112,9 @@ TEST_F(PageTest, CollectiveOnEightRanks) {
 }
 
 TEST_F(PageTest, Schedule) {
-  Open("schedule", Make("schedule", "schedule --stages 4 --micro-batches 8 --schedule zb_h1 "
-                                    "--report {}"));
+  Open("schedule", Make("schedule",
+                        "schedule --stages 4 --micro-batches 8 --schedule zb_h1 "
+                        "--report {}"));
 }
 
 // One source has charts of times and of memory; forecasts of all sources would take minutes.
