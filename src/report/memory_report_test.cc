@@ -97,5 +97,15 @@ TEST(MemoryReportTest, JsonHasTheContractsKeysAndAReasonWithoutSimulation) {
   EXPECT_EQ(document.back().dump(), R"({"seconds":0.5})");
 }
 
+TEST(MemoryReportTest, APageHasBarsAndTheCapacity) {
+  const std::string page = MemoryPage(Scenario(), Report());
+  EXPECT_THAT(page, testing::HasSubstr("<p class=\"verdict bad\">The step does not fit: 3 GiB more "
+                                       "than the device's 16 GiB.</p>"));
+  EXPECT_THAT(page, testing::HasSubstr(
+                        R"("bar":["stage 0, formula","stage 0, simulated","stage 1, formula"])"));
+  EXPECT_THAT(page, testing::HasSubstr("capacity 16 GiB"));
+  EXPECT_THAT(page, testing::HasSubstr("ddp has no ZeRO stage 1"));
+}
+
 }  // namespace
 }  // namespace stepcast::report
