@@ -329,6 +329,7 @@ struct Request {
   TopologyImportOptions topology_import;
   CompletionOptions completion;
   ManualOptions manual;
+  GalleryOptions gallery;
 };
 
 void Describe(Command app, Request& request) {
@@ -339,6 +340,7 @@ void Describe(Command app, Request& request) {
   AddCompare(app, request.files, request.compare);
   AddExplain(app, request.files, request.explain);
   AddRunTime(app, request.files, request.run_time);
+  AddGallery(app, request.gallery);
   AddSweep(app, request.files, request.sweep);
   AddPlan(app, request.files, request.plan);
   AddCalibrate(app, request.calibrate, request.calibrate_import, request.calibrate_runs,
@@ -475,6 +477,7 @@ std::optional<Outcome> RunForecast(std::string_view command, Request& request,
   if (command == "compare") return RunCompare(request);
   if (command == "explain") return RunExplain(request);
   if (command == "run-time") return RunRunTime(request);
+  if (command == "gallery") return Gallery(request.gallery);
   if (command == "sweep") return RunSweep(request, hardware.run_work);
   if (command == "plan") {
     request.files.for_search = true;

@@ -101,6 +101,14 @@ struct RunTimeOptions : study::RunTimeQuestion {
 // `stepcast run-time`: how long a whole run takes, with its failures.
 Outcome RunTime(const RunTimeOptions& options);
 
+struct GalleryOptions {
+  std::string folder;  // for pages; empty: none are written
+};
+
+// `stepcast gallery`: forecasts of well-known training runs beside published steps.
+Outcome Gallery(const GalleryOptions& options);
+void AddGallery(Command app, GalleryOptions& options);
+
 // `timeline`, `no_timeline`: whether to draw the step; if neither is set, it is drawn on a
 // terminal.
 void AddSimulate(Command app, ScenarioFiles& files, SimulateOptions& options, bool& timeline,
