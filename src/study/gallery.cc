@@ -19,7 +19,7 @@ constexpr GalleryEntry kEntries[] = {
     {"mixtral-8x7b", "Mixtral 8x7B", "megatron-moe", "readme-mixtral-8x7b"},
     {"llama-3-405b", "Llama 3 405B", "misc", "llama3-405b-16384"},
     {"deepseek-v3", "DeepSeek-V3", "deepseek-v3", "deepseek-v3-2048-h800"},
-    {"qwen3-235b", "Qwen3 235B-A22B", "megatron-moe", "moezoo_3"},
+    {"qwen3-235b", "Qwen3 235B-A22B", "megatron-bridge-moe", "mbridge0025"},
 };
 
 }  // namespace
