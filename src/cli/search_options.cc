@@ -411,6 +411,7 @@ constexpr const char* kPlanFooter =
     "  gpus        the fewest GPUs that meet --deadline with --tokens\n"
     "  cost        the least money for a token, at --price for a GPU hour\n"
     "  memory      the lowest peak\n"
+    "  days        the shortest training of --tokens, with its failures as run-time counts them\n"
     "\n"
     "Prints the best plan of each framework and of what it divides, the best plans of all, the\n"
     "Pareto front of step time, memory and GPUs, what 10 % more of each resource or the\n"

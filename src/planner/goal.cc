@@ -26,6 +26,8 @@ const char* Name(Target target) {
       return "cost";
     case Target::kMemory:
       return "memory";
+    case Target::kDays:
+      return "days";
   }
   return "";
 }

@@ -27,8 +27,15 @@ Score ScoreOf(const Goal& goal, const PlanFacts& facts, std::int64_t plan, Time 
     case Target::kStepTime:
       break;
     case Target::kThroughput:
-    case Target::kCost:  // the price is the same for all
       score.first = GpuSecondsPerToken(facts, step_time);
+      break;
+    case Target::kCost:  // the price is the same for all
+      score.first = GpuSecondsPerToken(facts, step_time) /
+                    AvailabilityOf(goal.training, StepOf(facts, step_time));
+      break;
+    case Target::kDays:
+      score.first = score.time_per_token.picoseconds() /
+                    AvailabilityOf(goal.training, StepOf(facts, step_time));
       break;
     case Target::kGpus:
       score.first = static_cast<double>(facts.gpus);
