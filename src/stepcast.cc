@@ -3,7 +3,6 @@
 #include <chrono>
 #include <functional>
 
-#include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/base/files.h"
 #include "src/forecast/explanation.h"
@@ -175,24 +174,9 @@ Answer<Planning> Plan(const Input& input, const PlanQuestion& question) {
   const Stopwatch stopwatch;
   const Source source(input);
   const FilesRead files;  // the folder may replace none of these
-  study::PlanQuestion asked;
+  PlanQuestion asked = question;
   asked.scenario = source.name();
   asked.set = input.set;
-  asked.vary = question.vary;
-  asked.fix = question.fix;
-  asked.framework = question.framework;
-  asked.only = question.only;
-  asked.within = question.within;
-  asked.target = question.target;
-  asked.training = {.tokens = question.tokens,
-                    .deadline = question.deadline,
-                    .price = question.price ? fmt::format("{}", *question.price) : "",
-                    .availability = question.availability};
-  asked.headroom = question.headroom;
-  asked.fewer_nodes = question.fewer_nodes;
-  asked.best = question.best;
-  asked.why = question.why;
-  asked.threads = question.threads;
   study::PlanSearch search(asked);
   if (auto ready = search.Prepare(); !ready) return WrongInput(ready.error());
   if (!question.folder.empty()) {

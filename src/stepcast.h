@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/study/plan_question.h"
 #include "tl/expected.hpp"
 
 // stepcast as a library: the answers of the commands of the same names, as plain values. `json` is
@@ -73,24 +74,9 @@ struct Sweeping {
 // `vary` has the form of --vary: "KEY=V1,V2,...".
 Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary);
 
-// The question of a search, with the options of `plan`.
-struct PlanQuestion {
-  std::string target = "step_time";
-  std::string framework{};          // "all", "NAME,NAME"; empty: the frameworks searched by default
-  std::string only{};               // "data,tensor": the axes that may exceed 1; empty: all
-  std::string within{};             // "10s": time limit of the search; empty: none
-  std::vector<std::string> vary{};  // "KEY=V1,V2,..."
-  std::vector<std::string> fix{};   // "KEY"
-  std::string deadline{}, tokens{};  // "30 d", "300e9"; empty: none
-  std::optional<double> price{};     // of a GPU hour
-  std::string availability{};        // fraction of the time in which GPUs train: "0.9"; empty: all
-  std::string headroom{};            // memory that must stay free: "4 GiB", "5%"; empty: its error
-  bool fewer_nodes = false;
-  int best = 0, why = 0;  // best 0: five; of a large space, only the first is proved
-  int threads = 0;        // 0: one for each core
-  std::string folder{};   // where the best plan is written, as by Emit; empty: none
-  bool force = false;
-};
+// The question of a search, with the options of `plan`. Plan ignores `scenario` and `set`, which
+// its input has.
+using study::PlanQuestion;
 struct Planning {
   std::vector<SweepRow> best;  // empty if no plan fits
   std::string json;

@@ -2,25 +2,42 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
+#include <deque>
+#include <map>
 #include <string_view>
+#include <type_traits>
+#include <variant>
 
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "src/base/check.h"
 #include "src/base/diagnostic.h"
+#include "src/cli/help.h"
 #include "src/report/table.h"
 #include "src/study/output_paths.h"
 
 namespace stepcast::cli {
 namespace {
 
-constexpr const char* kExitStatus =
-    "Exit status:\n"
-    "  0  done\n"
-    "  1  failed (a file cannot be written, a rank died, a bug)\n"
-    "  2  the input or the command line is wrong: see stderr; nothing is on stdout\n"
-    "  3  done, and the answer is no: it does not fit in memory, the forecast is too far off\n"
-    "  4  done, and the plan fits less probably than --fit-probability asks for\n";
+// The text of a page in help.txt: its first paragraph, and the rest with an empty line at the end.
+struct PageText {
+  std::string about, footer;
+};
+
+PageText TextOf(const std::string& name) {
+  const std::string heading = "\n# " + name + "\n";
+  const std::string text = "\n" + std::string(HelpText());
+  const std::size_t found = text.find(heading);
+  STEPCAST_CHECK(found != std::string::npos, "help.txt has a text for each command");
+  std::string page = text.substr(found + heading.size());
+  page.resize(std::min(page.find("\n# "), page.size()));
+  page.resize(page.find_last_not_of('\n') + 1);
+  const std::size_t end = page.find("\n\n");
+  if (end == std::string::npos) return {page, ""};
+  return {page.substr(0, end), page.substr(end + 2) + "\n\n"};
+}
 
 // The name as the user types it. Commands of two words with a page of their own, such as `validate
 // collectives`, are one hyphenated word outside of any group.
@@ -244,29 +261,37 @@ Diagnostics WrongValues(const CLI::App& app) {
   return faults;
 }
 
-}  // namespace
-
-Option Option::Type(const std::string& name) const {
-  option_->type_name(name);
-  return *this;
+// One hyphenated word for a command whose words would be arguments of another: "validate
+// collectives" would be the scenario "collectives" of `validate`.
+std::string Hyphenated(std::string words) {
+  std::replace(words.begin(), words.end(), ' ', '-');
+  return words;
 }
 
-Option Option::Required() const {
-  option_->required();
-  return *this;
+// Replaces the words of such a command by its hyphenated word.
+void JoinWords(const CLI::App& app, std::vector<std::string>& words) {
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    if (!command->get_group().empty()) continue;
+    std::string joined;
+    for (std::size_t i = 0; i < words.size() && joined.size() < command->get_name().size(); ++i) {
+      joined += (i == 0 ? "" : "-") + words[i];
+      if (joined != command->get_name()) continue;
+      words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(i));
+      words.front() = joined;
+      return;
+    }
+  }
 }
 
-Option Option::Excludes(const Option& other) const {
-  option_->excludes(other.option_);
-  return *this;
+bool TakesArguments(const CLI::App& app) {
+  const std::vector<const CLI::Option*> options = app.get_options();
+  return std::any_of(options.begin(), options.end(),
+                     [](const CLI::Option* option) { return option->get_positional(); });
 }
 
-Option Option::Needs(const Option& other) const {
-  option_->needs(other.option_);
-  return *this;
-}
+std::string ExitStatuses() { return TextOf("exit status").about + "\n"; }
 
-Option Option::Between(int least, int most) const {
+CLI::Validator Range(int least, int most) {
   const auto wrong = [least, most](const std::string& text) -> std::string {
     int value = 0;
     const char* const end = text.data() + text.size();
@@ -274,21 +299,10 @@ Option Option::Between(int least, int most) const {
     if (error == std::errc() && stop == end && value >= least && value <= most) return "";
     return fmt::format("a whole number from {} to {} is needed, not {}", least, most, Quoted(text));
   };
-  option_->check(CLI::Validator(wrong, fmt::format("INT in [{} - {}]", least, most)));
-  return *this;
+  return {wrong, fmt::format("INT in [{} - {}]", least, most)};
 }
 
-Option Option::NotNegative() const {
-  option_->check(CLI::NonNegativeNumber);
-  return *this;
-}
-
-Option Option::Probability() const {
-  option_->check(CLI::Range(0.0, 1.0));
-  return *this;
-}
-
-Option Option::OneOf(const std::vector<std::string>& words) const {
+CLI::Validator OneOf(const std::vector<std::string>& words) {
   const auto wrong = [words](const std::string& text) -> std::string {
     if (std::find(words.begin(), words.end(), text) != words.end()) return "";
     const std::vector<std::string_view> views(words.begin(), words.end());
@@ -296,151 +310,161 @@ Option Option::OneOf(const std::vector<std::string>& words) const {
     return fmt::format("{} is none of {}{}", Quoted(text), fmt::join(words, ", "),
                        near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
   };
-  option_->check(CLI::Validator(wrong, fmt::format("{{{}}}", fmt::join(words, ","))));
-  return *this;
+  return {wrong, fmt::format("{{{}}}", fmt::join(words, ","))};
 }
 
-Option Option::Repeated() const {
-  option_->type_size(1)->expected(1)->allow_extra_args(false)->take_all();
-  return *this;
+CLI::Option* AddSetting(const QuestionSetting& setting, CLI::App& app) {
+  CLI::Option* const option = std::visit(
+      [&](auto* variable) {
+        if constexpr (std::is_same_v<decltype(variable), bool*>) {
+          return app.add_flag(setting.name, *variable, setting.help);
+        } else {
+          return app.add_option(setting.name, *variable, setting.help);
+        }
+      },
+      setting.variable);
+  if (!setting.type.empty()) option->type_name(setting.type);
+  if (setting.required) option->required();
+  if (setting.commas) {
+    option->delimiter(',')->allow_extra_args(false);
+  } else if (!setting.argument() &&
+             std::holds_alternative<std::vector<std::string>*>(setting.variable)) {
+    // Each occurrence adds one value.
+    option->type_size(1)->expected(1)->allow_extra_args(false)->take_all();
+  }
+  if (setting.not_negative) option->check(CLI::NonNegativeNumber);
+  if (setting.probability) option->check(CLI::Range(0.0, 1.0));
+  if (!setting.words.empty()) option->check(OneOf(setting.words));
+  if (setting.range) option->check(Range(setting.range->first, setting.range->second));
+  return option;
 }
 
-Option Option::Commas() const {
-  option_->delimiter(',')->allow_extra_args(false);
-  return *this;
+void AddSettings(const Question& question, CLI::App& app) {
+  std::vector<CLI::Option*> options;
+  for (const QuestionSetting& setting : question.settings()) {
+    options.push_back(AddSetting(setting, app));
+  }
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    const QuestionSetting& setting = question.settings()[i];
+    for (const std::string& other : setting.excludes) options[i]->excludes(app.get_option(other));
+    for (const std::string& other : setting.needs) options[i]->needs(app.get_option(other));
+  }
 }
 
-Command Command::Add(const std::string& name, const std::string& about, const std::string& footer) {
-  CLI::App* command = app_->add_subcommand(name, about)->group("Commands");
-  command->footer(footer + kExitStatus);
-  return Command(command);
-}
+}  // namespace
 
-Command Command::AddGroup(const std::string& name, const std::string& about,
-                          const std::string& footer) {
-  const Command group = Add(name, about, footer);
-  group.app_->require_subcommand(1);
-  return group;
-}
+struct Program::Parser {
+  CLI::App app;
+  std::function<std::string()> version;
+  std::deque<Command> commands;
+  std::map<std::string, CLI::App*> by_name;  // of the words as the user types them
+};
 
-Command Command::AddUnlisted(const std::string& name, const std::string& about,
-                             const std::string& footer) {
-  const Command command = Add(name, about, footer);
-  // A group with an empty name hides the hyphenated command from the overview.
-  command.app_->group("");
-  return command;
-}
-
-Option Command::AddFlag(const std::string& name, bool& value, const std::string& help) {
-  return Option(app_->add_flag(name, value, help));
-}
-
-Option Command::AddOption(const std::string& name, std::string& value, const std::string& help) {
-  return Option(app_->add_option(name, value, help));
-}
-
-Option Command::AddOption(const std::string& name, int& value, const std::string& help) {
-  return Option(app_->add_option(name, value, help));
-}
-
-Option Command::AddOption(const std::string& name, std::optional<int>& value,
-                          const std::string& help) {
-  return Option(app_->add_option(name, value, help));
-}
-
-Option Command::AddOption(const std::string& name, std::optional<std::int64_t>& value,
-                          const std::string& help) {
-  return Option(app_->add_option(name, value, help));
-}
-
-Option Command::AddOption(const std::string& name, std::optional<double>& value,
-                          const std::string& help) {
-  return Option(app_->add_option(name, value, help));
-}
-
-Option Command::AddOption(const std::string& name, std::optional<std::string>& value,
-                          const std::string& help) {
-  return Option(app_->add_option(name, value, help));
-}
-
-Option Command::AddOption(const std::string& name, std::vector<std::string>& value,
-                          const std::string& help) {
-  return Option(app_->add_option(name, value, help));
-}
-
-Option Command::AddOption(const std::string& name, std::vector<int>& value,
-                          const std::string& help) {
-  return Option(app_->add_option(name, value, help));
-}
-
-Option Command::At(const std::string& name) const { return Option(app_->get_option(name)); }
-
-Program::Program(std::function<std::string()> version, const std::string& about,
-                 const std::string& footer)
-    : app_(std::make_unique<CLI::App>()), version_(std::move(version)) {
-  app_->description(about);
-  app_->footer(footer + kExitStatus);
-  app_->set_version_flag("-V,--version", std::string(), "Print version, commit and backends");
-  app_->require_subcommand(1);
+Program::Program(std::function<std::string()> version) : parser_(std::make_unique<Parser>()) {
+  parser_->version = std::move(version);
+  CLI::App& app = parser_->app;
+  const PageText text = TextOf("stepcast");
+  app.description(text.about);
+  app.footer(text.footer + ExitStatuses());
+  app.set_version_flag("-V,--version", std::string(), "Print version, commit and backends");
+  app.require_subcommand(1);
   const auto page = std::make_shared<HelpPage>();
   page->column_width(24);
   page->label("Positionals", "Arguments");
-  app_->formatter(page);
+  app.formatter(page);
 }
 
 Program::~Program() = default;
 
-Command Program::Commands() { return Command(app_.get()); }
+void Program::Add(Command command) {
+  const std::size_t space = command.name.rfind(' ');
+  const std::string above = space == std::string::npos ? "" : command.name.substr(0, space);
+  const auto parent = parser_->by_name.find(above);
+  std::string word = command.name.substr(space + 1);
+  const PageText text = TextOf(command.name);
+  CLI::App* app = parent == parser_->by_name.end() ? &parser_->app : parent->second;
+  const bool unlisted = TakesArguments(*app);
+  if (unlisted) {
+    word = Hyphenated(command.name);
+    app = &parser_->app;
+  }
+  // A group shows the text of its first command.
+  if (app->get_footer().empty()) app->footer(text.footer + ExitStatuses());
+  CLI::App* const own = app->add_subcommand(word, text.about)->group(unlisted ? "" : "Commands");
+  own->footer(command.run ? text.footer + ExitStatuses() : "");
+  if (!command.run) own->require_subcommand(1);
+  AddSettings(command.question, *own);
+  parser_->by_name.emplace(command.name, own);
+  parser_->commands.push_back(std::move(command));
+}
 
 Program::Parsed Program::Parse(std::vector<std::string> words) {
+  CLI::App& app = parser_->app;
   // "help sweep" is "sweep --help".
   if (!words.empty() && words.front() == "help") {
     words.erase(words.begin());
     words.emplace_back("--help");
   }
-  if (words.empty()) return {"", {kWrongInput, "", app_->help("stepcast")}};
-  if (const Diagnostics faults = UnknownWords(*app_, words); !faults.empty()) {
-    return {"", WrongInput(faults)};
+  if (words.empty()) return {nullptr, {kWrongInput, "", app.help("stepcast")}};
+  JoinWords(app, words);
+  if (const Diagnostics faults = UnknownWords(app, words); !faults.empty()) {
+    return {nullptr, WrongInput(faults)};
   }
-  const auto path = [this] {
+  const auto path = [&app] {
     std::string names;
-    for (const CLI::App* command = app_.get(); !command->get_subcommands().empty();) {
+    for (const CLI::App* command = &app; !command->get_subcommands().empty();) {
       command = command->get_subcommands().front();
       names += " " + NameOf(*command);
     }
     return names;
   };
+  const auto wrong_use = [&path](std::string message) -> Parsed {
+    return {nullptr, WrongInput({WrongUse("command.wrong-use", std::move(message),
+                                          fmt::format("see stepcast{} --help", path()))})};
+  };
   try {
     // CLI11 takes the words in reverse order.
-    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::CallForHelp&) {
-    return {"", {kDone, Help(*app_), ""}};
+    return {nullptr, {kDone, Help(app), ""}};
   } catch (const CLI::CallForVersion&) {
-    return {"", {kDone, version_(), ""}};
+    return {nullptr, {kDone, parser_->version(), ""}};
   } catch (const CLI::ConversionError& error) {
     // "Could not convert: --nodes = eight"
     const std::string_view what = error.what();
     const std::size_t name = what.find("--"), sign = what.find(" = ");
     const bool known = name != std::string_view::npos && sign != std::string_view::npos;
-    return {"", WrongInput({WrongUse(
-                    "command.wrong-use",
-                    known ? fmt::format("{} takes a number, not {}", what.substr(name, sign - name),
-                                        Quoted(what.substr(sign + 3)))
-                          : std::string(what),
-                    fmt::format("see stepcast{} --help", path()))})};
+    return wrong_use(known
+                         ? fmt::format("{} takes a number, not {}", what.substr(name, sign - name),
+                                       Quoted(what.substr(sign + 3)))
+                         : std::string(what));
   } catch (const CLI::ParseError& error) {
-    return {"", WrongInput({WrongUse("command.wrong-use", error.what(),
-                                     fmt::format("see stepcast{} --help", path()))})};
+    return wrong_use(error.what());
   }
-  if (const Diagnostics faults = WrongValues(*app_); !faults.empty()) {
-    return {"", WrongInput(faults)};
+  if (const Diagnostics faults = WrongValues(app); !faults.empty()) {
+    return {nullptr, WrongInput(faults)};
   }
-  return {path().substr(1), {}};
+  const std::string name = path().substr(1);
+  const auto parsed = std::find_if(parser_->commands.begin(), parser_->commands.end(),
+                                   [&](const Command& command) { return command.name == name; });
+  STEPCAST_CHECK(parsed != parser_->commands.end(), "a parsed command was added");
+  return {&*parsed, {}};
 }
 
 std::vector<CommandPage> Program::Pages() const {
   std::vector<CommandPage> pages;
-  AddPages(*app_, "", pages);
+  AddPages(parser_->app, "", pages);
+  for (const Command& command : parser_->commands) {
+    const auto page = std::find_if(pages.begin(), pages.end(), [&](const CommandPage& other) {
+      return other.name == command.name;
+    });
+    for (const QuestionSetting& setting : command.question.settings()) {
+      const auto option =
+          std::find_if(page->options.begin(), page->options.end(),
+                       [&](const OptionPage& other) { return other.names.back() == setting.name; });
+      if (option != page->options.end()) option->offers = setting.offers;
+    }
+  }
   return pages;
 }
 

@@ -1,8 +1,12 @@
+#include <functional>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
-#include "src/cli/command_options.h"
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
 #include "src/cli/outputs.h"
 #include "src/cli/progress.h"
 #include "src/report/gallery_page.h"
@@ -13,32 +17,15 @@
 namespace stepcast::cli {
 namespace {
 
-constexpr const char* kGalleryAbout =
-    "Forecasts well-known training runs, beside their published step times: GPT-3, BLOOM, MT-NLG,\n"
-    "Mixtral, Llama 3, DeepSeek-V3 and Qwen3.";
-
-constexpr const char* kGalleryFooter =
-    "Rows and sources are those of calibration/published. With --report-dir, index.html shows all\n"
-    "runs, and each opens the page of its forecast.\n"
-    "\n"
-    "Example:\n"
-    "  stepcast gallery\n"
-    "  stepcast gallery --report-dir gallery\n"
-    "\n";
+struct GalleryOptions {
+  std::string folder;  // for pages; empty: none are written
+};
 
 std::optional<Outcome> WritePage(const std::string& file,
                                  const std::function<std::string()>& text) {
   OptionalOutput page;
   if (auto failed = page.Create(file)) return failed;
   return page.Write(text);
-}
-
-}  // namespace
-
-void AddGallery(Command app, GalleryOptions& options) {
-  Command command = app.Add("gallery", kGalleryAbout, kGalleryFooter);
-  command.AddOption("--report-dir", options.folder, "Also write pages into a folder: index.html")
-      .Type(kFolder);
 }
 
 Outcome Gallery(const GalleryOptions& options) {
@@ -53,7 +40,7 @@ Outcome Gallery(const GalleryOptions& options) {
                              .page = {},
                              .machine = {},
                              .plan = {},
-                             .source = simulated->source,
+                             .source = entry.published,
                              .row = entry.row,
                              .stand_ins = simulated->published.stand_ins,
                              .published = *simulated->published.step_time,
@@ -70,14 +57,25 @@ Outcome Gallery(const GalleryOptions& options) {
     steps.push_back(std::move(step));
   }
   if (folder.asked()) {
-    if (auto failed = WritePage(folder.File("index.html"),
-                                [&] { return report::GalleryPage(steps); })) {
+    if (auto failed =
+            WritePage(folder.File("index.html"), [&] { return report::GalleryPage(steps); })) {
       return *std::move(failed);
     }
   }
   Outcome outcome;
   outcome.output = report::Wrapped(report::GalleryText(steps));
   return outcome;
+}
+
+}  // namespace
+
+Command GalleryCommand() {
+  const auto describe = [](Question& question, GalleryOptions& options) {
+    question.Option("--report-dir", &options.folder, kFolder,
+                    "Also write pages into a folder: index.html");
+  };
+  return MakeCommand<GalleryOptions>(
+      "gallery", describe, [](const GalleryOptions& options) { return Gallery(options); });
 }
 
 }  // namespace stepcast::cli

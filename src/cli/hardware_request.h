@@ -65,13 +65,13 @@ struct CalibrateOptions {
 // neither MPI nor a backend, so it starts stepcast-hardware for them (process.h).
 
 struct HardwareAccess {
-  std::function<Outcome(const ExecuteOptions&)> execute;
-  std::function<Outcome(const ValidateOptions&)> validate;
-  std::function<Outcome(const CalibrateOptions&)> calibrate;
+  std::function<Outcome(const ExecuteOptions&)> execute{};
+  std::function<Outcome(const ValidateOptions&)> validate{};
+  std::function<Outcome(const CalibrateOptions&)> calibrate{};
   // For sweeps and searches.
   RunWork run_work;
   // The backends for --version: "host, cuda, MPI".
-  std::function<std::string()> backends;
+  std::function<std::string()> backends{};
 };
 
 }  // namespace stepcast::cli

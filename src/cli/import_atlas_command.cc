@@ -11,7 +11,8 @@
 #include "src/base/data_type.h"
 #include "src/base/diagnostic.h"
 #include "src/calibration/calibration.h"
-#include "src/cli/command_options.h"
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
 #include "src/cli/outputs.h"
 #include "src/cost/nccl_setting.h"
 #include "src/report/answers.h"
@@ -224,12 +225,18 @@ std::optional<Machine> MachineOf(const std::string& gpu) {
     machine = Machine{.topology = "topologies/" + name, .nvlink = false, .inside = {}};
     const Bandwidth nvlinks = cost::LinksOfAGpu(*node, topology::LinkKind::kNvLink).bandwidth;
     machine->nvlink = nvlinks != Bandwidth();
-    machine->inside = machine->nvlink
-                          ? nvlinks
-                          : cost::LinksOfAGpu(*node, topology::LinkKind::kPcie).bandwidth;
+    machine->inside =
+        machine->nvlink ? nvlinks : cost::LinksOfAGpu(*node, topology::LinkKind::kPcie).bandwidth;
   }
   return machine;
 }
+
+struct ImportAtlasOptions {
+  std::string folder;  // of the tables (validate/kernel_tables.h)
+  std::string gpu;     // only this GPU type; empty: all with a table and a profile
+  std::string source;  // source of the measurements; empty: the folder's name
+  std::string output;  // folder for the fitted rates, GPU.yaml; empty: none
+};
 
 // Compares NCCL's table with the profile, and with the table's other half. Writes it if requested.
 std::optional<Outcome> Collectives(const ImportAtlasOptions& options, const topology::Gpu& gpu,
@@ -287,47 +294,14 @@ std::vector<std::string> GpusOf(const std::string& folder) {
   return gpus;
 }
 
-constexpr const char* kImportAtlasAbout =
-    "Holds forecasts of kernels to tables of measured ones, and fits the rates of GPU types to "
-    "them.";
-
-constexpr const char* kImportAtlasFooter =
-    "FOLDER holds products/GPU.csv, attention/causal-GPU.csv, grouped/GPU.csv and "
-    "sustained/products.csv;\n"
-    "src/validate/kernel_tables.h lists their columns. For each GPU type and data type the "
-    "command\n"
-    "prints mean error and bias of the profile as it is, of a fit to half of the shapes on the "
-    "other\n"
-    "half, and of a fit to all.\n"
-    "\n"
-    "With --output it writes one file of rates for each GPU type, which kernels.rates of a "
-    "profile\n"
-    "names.\n"
-    "\n"
-    "Example:\n"
-    "  stepcast calibrate import atlas tables --gpu b200 --output rates\n"
-    "\n";
-
-}  // namespace
-
-void AddImportAtlas(Command app, ImportAtlasOptions& options) {
-  Command command = app.AddUnlisted(kImportAtlas, kImportAtlasAbout, kImportAtlasFooter);
-  command.AddOption("FOLDER", options.folder, "The folder of the tables").Required();
-  command.AddOption("--gpu", options.gpu, "One GPU type alone (all of the tables)").Type("NAME");
-  command.AddOption("--source", options.source, "Whose measurements they are (FOLDER)")
-      .Type("TEXT");
-  command.AddOption("--output", options.output, "Write GPU.yaml into this folder (none is written)")
-      .Type("FOLDER");
-}
-
+// Compares forecasts of kernels with measured tables, and fits rates to the tables.
 Outcome ImportAtlas(const ImportAtlasOptions& options) {
   const std::vector<std::string> gpus =
       options.gpu.empty() ? GpusOf(options.folder) : std::vector<std::string>{options.gpu};
   if (gpus.empty()) {
-    return WrongInput({{"file.not-found",
-                        {options.folder, 0, 0},
-                        "the folder holds no products/GPU.csv of a known GPU type",
-                        "name the folder above products"}});
+    return WrongInput("file.not-found", options.folder,
+                      "the folder holds no products/GPU.csv of a known GPU type",
+                      "name the folder above products");
   }
   report::Table table({{"GPU", report::Align::kLeft},
                        {"kernels", report::Align::kLeft},
@@ -341,11 +315,10 @@ Outcome ImportAtlas(const ImportAtlasOptions& options) {
     const auto profile_path = scenario::FindInput(fmt::format("calibration/{}.yaml", name), "");
     if (!gpu_path || !profile_path) {
       return WrongInput(
-          {{"file.not-found",
-            {fmt::format("--gpu {}", name), 0, 0},
-            fmt::format("GPU type {} needs topologies/gpus/{}.yaml and calibration/{}.yaml",
-                        Quoted(name), name, name),
-            "stepcast list gpus names the types that are known"}});
+          "file.not-found", fmt::format("--gpu {}", name),
+          fmt::format("GPU type {} needs topologies/gpus/{}.yaml and calibration/{}.yaml",
+                      Quoted(name), name, name),
+          "stepcast list gpus names the types that are known");
     }
     const auto gpu = scenario::LoadGpu(*gpu_path);
     if (!gpu) return WrongInput(gpu.error());
@@ -373,6 +346,21 @@ Outcome ImportAtlas(const ImportAtlasOptions& options) {
   }
   outcome.output = table.ToString();
   return outcome;
+}
+
+void DescribeImportAtlas(Question& question, ImportAtlasOptions& options) {
+  question.Argument("FOLDER", &options.folder, "The folder of the tables").Required();
+  question.Option("--gpu", &options.gpu, "NAME", "One GPU type alone (all of the tables)");
+  question.Option("--source", &options.source, "TEXT", "Whose measurements they are (FOLDER)");
+  question.Option("--output", &options.output, "FOLDER",
+                  "Write GPU.yaml into this folder (none is written)");
+}
+
+}  // namespace
+
+Command ImportAtlasCommand() {
+  return MakeCommand<ImportAtlasOptions>("calibrate import atlas", DescribeImportAtlas,
+                                         ImportAtlas);
 }
 
 }  // namespace stepcast::cli

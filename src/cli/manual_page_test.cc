@@ -1,7 +1,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/cli/command_options.h"
+#include "src/cli/command_page.h"
 
 namespace stepcast::cli {
 namespace {

@@ -4,55 +4,50 @@
 #include <string>
 #include <vector>
 
+#include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
+#include "src/base/diagnostic.h"
 #include "src/cli/command.h"
 #include "src/cli/foreign_scenario.h"
-#include "src/cli/outputs.h"
-#include "src/study/training_question.h"
 
-// Options that several commands share.
+// Settings that several commands share.
 namespace stepcast::cli {
 
-// An option with one word, which may be given repeatedly.
-Option AddRepeated(Command command, const std::string& name, std::vector<std::string>& values,
-                   const std::string& type, const std::string& help);
-// An option with an integer from `least` to `most`.
-Option AddCount(Command command, const std::string& name, int& value, int least, int most,
-                const std::string& help);
-Option AddCount(Command command, const std::string& name, std::optional<int>& value, int least,
-                int most, const std::string& help);
-// An option that names an output file.
-Option AddOutput(Command command, const std::string& name, std::string& file,
-                 const std::string& help);
 // --output, for a command that otherwise writes to stdout.
-Option AddOutput(Command command, std::string& file);
+void AddOutput(Question& question, std::string& file);
 
 // The scenario and --set.
-void AddScenario(Command command, std::string& scenario, std::vector<std::string>& set);
+void AddScenario(Question& question, std::string& scenario, std::vector<std::string>& set);
 // The same for a command that also takes other programs' configurations and prints tables, with the
 // options for their missing values.
-void AddScenarioFiles(Command command, ScenarioFiles& files, std::vector<std::string>& set);
+void AddScenarioFiles(Question& question, ScenarioFiles& files, std::vector<std::string>& set);
 // Only those additional options.
-void AddImport(Command command, ScenarioFiles& files);
-// An option that also writes an HTML page.
-Option AddReport(Command command, std::string& report);
-// An option that also writes a folder of traces, one for each rank with a timeline.
-Option AddTraceFolder(Command command, std::string& folder);
+void AddImport(Question& question, ScenarioFiles& files);
+// --report, which also writes an HTML page.
+void AddReport(Question& question, std::string& report);
+// --trace-dir, which also writes a folder of traces, one for each rank with a timeline.
+void AddTraceFolder(Question& question, std::string& folder);
 // --network, the fidelity of collectives.
-Option AddNetwork(Command command, std::string& network, const std::string& help);
+void AddNetwork(Question& question, std::string& network, const char* help);
 // --columns, for a command that prints tables.
-void AddColumns(Command command);
+void AddColumns(Question& question);
 // Whether it is given: one value for the process.
 bool& AllColumns();
-// --json and --csv, which exclude each other. Returns --json.
-Option AddJsonAndCsv(Command command, bool& json, bool& csv);
-// --tokens, --deadline, --price and --availability, which describe the training.
-void AddTraining(Command command, study::TrainingQuestion& training);
+// --json and --csv, which exclude each other.
+void AddJsonAndCsv(Question& question, bool& json, bool& csv);
 // --fit-probability, for a command that reports whether one plan fits.
-void AddFitProbability(Command command, std::optional<double>& probability);
+void AddFitProbability(Question& question, std::optional<double>& probability);
 // --emit and --force.
-void AddEmit(Command command, EmitOptions& options);
+void AddEmit(Question& question, std::string& folder, bool& force);
 
 // "all_reduce, all_gather, ..."
 std::string CollectiveNames();
+
+// Parse words about collectives; `option` is the word's option ("--op"). They append mistakes:
+// command.unknown-collective, command.bad-quantity.
+std::optional<CollectiveKind> ReadCollective(const std::string& option, const std::string& word,
+                                             Diagnostics& diagnostics);
+std::optional<Bytes> ReadSize(const std::string& option, const std::string& text,
+                              Diagnostics& diagnostics);  // above zero
 
 }  // namespace stepcast::cli

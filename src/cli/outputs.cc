@@ -1,7 +1,11 @@
 #include "src/cli/outputs.h"
 
 #include <limits.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -44,11 +48,10 @@ Outcome CannotCreate(const std::string& path, const std::string& failure) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (fs::is_directory(path, error)) {
-    return WrongInput({{"file.not-a-file",
-                        {path, 0, 0},
-                        fmt::format("this is a folder, and a file is to be written: {}",
-                                    Quoted(path, "'", PATH_MAX)),
-                        "add the name of the file"}});
+    return WrongInput("file.not-a-file", path,
+                      fmt::format("this is a folder, and a file is to be written: {}",
+                                  Quoted(path, "'", PATH_MAX)),
+                      "add the name of the file");
   }
   if (auto missing = NoFolderFor(path)) return *std::move(missing);
   return Failed(failure);
@@ -62,11 +65,10 @@ std::optional<Outcome> NoFolderFor(const std::string& path) {
   if (!whole.has_filename()) whole = whole.parent_path();  // "folder/"
   const fs::path folder = whole.parent_path();
   if (fs::is_directory(folder, error)) return std::nullopt;
-  return WrongInput({{"file.not-found",
-                      {path, 0, 0},
-                      fmt::format("the folder to write into does not exist: {}",
-                                  Quoted(folder.string(), "'", PATH_MAX)),
-                      "make it first, or name another"}});
+  return WrongInput("file.not-found", path,
+                    fmt::format("the folder to write into does not exist: {}",
+                                Quoted(folder.string(), "'", PATH_MAX)),
+                    "make it first, or name another");
 }
 
 Outcome PutText(const std::string& file, std::string text) {
@@ -111,10 +113,9 @@ std::optional<Outcome> OutputFolder::Create(const std::string& path) {
   if (error == std::errc::not_a_directory || error == std::errc::file_exists ||
       (!error && !std::filesystem::is_directory(path, error))) {
     return WrongInput(
-        {{"file.exists",
-          {path, 0, 0},
-          fmt::format("this folder cannot be made, a file is in its place: {}", Quoted(path)),
-          "name another folder"}});
+        "file.exists", path,
+        fmt::format("this folder cannot be made, a file is in its place: {}", Quoted(path)),
+        "name another folder");
   }
   if (error) return Failed(fmt::format("cannot make the folder {}: {}", path, error.message()));
   return std::nullopt;
@@ -165,6 +166,35 @@ std::optional<Outcome> EmitPlan(const scenario::Scenario& scenario, const std::s
   if (!emission) return OutcomeOf(emission.error());
   messages += emit::Describe(*emission, options.folder);
   return std::nullopt;
+}
+
+namespace {
+
+int Width(bool terminal) {
+  constexpr int kLeast = 40, kMost = 400, kOtherwise = 80;
+  int width = 0;
+  if (terminal) {
+    winsize size{};
+    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) width = size.ws_col;
+  }
+  if (width == 0) {
+    if (const char* columns = std::getenv("COLUMNS")) width = std::atoi(columns);
+  }
+  return width <= 0 ? kOtherwise : std::clamp(width, kLeast, kMost);
+}
+
+}  // namespace
+
+int StdoutWidth() { return Width(::isatty(STDOUT_FILENO) == 1); }
+
+std::optional<report::TerminalStyle> StdoutStyle(std::optional<bool> forced) {
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  if (!forced.value_or(terminal)) return std::nullopt;
+  const char* no_colour = std::getenv("NO_COLOR");
+  const char* kind = std::getenv("TERM");
+  const bool colour = terminal && (no_colour == nullptr || *no_colour == '\0') && kind != nullptr &&
+                      *kind != '\0' && std::string_view(kind) != "dumb";
+  return report::TerminalStyle{.width = Width(terminal), .colour = colour};
 }
 
 }  // namespace stepcast::cli

@@ -9,6 +9,7 @@
 #include "src/cli/outcome.h"
 #include "src/forecast/values.h"
 #include "src/report/output_file.h"
+#include "src/report/timeline_text.h"
 #include "src/report/trace.h"
 #include "src/scenario/scenario.h"
 #include "tl/expected.hpp"
@@ -105,5 +106,15 @@ std::optional<Outcome> CheckEmit(const EmitOptions& options);
 // failure; otherwise a message about the written files is appended to `messages`.
 std::optional<Outcome> EmitPlan(const scenario::Scenario& scenario, const std::string& source,
                                 const EmitOptions& options, std::string& messages);
+
+// Output on a terminal.
+
+// The terminal's width, else $COLUMNS, else 80.
+int StdoutWidth();
+
+// How to draw on stdout; nothing if it is not a terminal, unless `forced`. The width is
+// StdoutWidth. Colors are used only on a terminal that has them, and not if $NO_COLOR is set
+// (no-color.org).
+std::optional<report::TerminalStyle> StdoutStyle(std::optional<bool> forced);
 
 }  // namespace stepcast::cli

@@ -11,6 +11,17 @@
 #include "src/topology/cluster.h"
 
 namespace stepcast::cost {
+const CollectivePrice& SlowestPrice(std::span<const RankClass> kinds, program::Index collective) {
+  const RankClass& first = kinds.front();
+  const CollectivePrice* slowest = &first.prices->collectives[collective];
+  for (const RankClass& kind : kinds.subspan(1)) {
+    if (kind.program->collectives != first.program->collectives) continue;
+    const CollectivePrice& price = kind.prices->collectives[collective];
+    if (price.demand.uncontended() > slowest->demand.uncontended()) slowest = &price;
+  }
+  return *slowest;
+}
+
 Time LongerWork(Time priced, Time needed) {
   return static_cast<double>(needed.picoseconds()) >
                  static_cast<double>(priced.picoseconds()) * (1 + 1e-6)

@@ -21,6 +21,11 @@
 
 namespace stepcast::cost {
 
+// The longest price, among all these kinds, of a collective (given by its index in the first kind's
+// program), because all ranks of the group finish together (scenario/job_devices.h). Kinds with
+// other collectives are ignored.
+const CollectivePrice& SlowestPrice(std::span<const RankClass> kinds, program::Index collective);
+
 // A priced collective or message as a flow. Its latency is the price's. Its work W is the longer of
 // the price's work and the links' work. If link l carries b_l bytes at bandwidth B_l, the flow uses
 // the share b_l / (B_l W) of it.
@@ -59,18 +64,11 @@ double FlowShare(double busy, Bytes bytes, Time work);
 // The most messages that a run simulates individually: some minutes of simulation.
 inline constexpr std::int64_t kMostMessages = 1'000'000'000;
 
-// The program of a class of ranks. `groups` are the class's own, in the order of the program's.
-struct RoutedClass {
-  const program::Program* program = nullptr;
-  const Prices* prices = nullptr;
-  const std::vector<program::ProcessGroup>* groups = nullptr;
-  int rank = 0;  // its representative, a member of these groups
-};
-
-// `steps`: the number of steps to be run. Requires that the scenario's network is not analytic.
+// `classes`: each has groups of its own, in the order of its program's, which contain its
+// representative. `steps`: the number of steps to be run. Requires that the scenario's network is
+// not analytic.
 Result<network::CollectiveTraffic> RouteCollectives(const scenario::Scenario& scenario,
-                                                    std::span<const RoutedClass> classes,
-                                                    int steps);
+                                                    std::span<const RankClass> classes, int steps);
 
 // Flow mode on classes of ranks. One rank is simulated for each class of ranks that cannot be
 // distinguished, not even by their links.
@@ -94,11 +92,12 @@ struct FlowClasses {
   network::CollectiveTraffic traffic;
 };
 
-// `labels`: [rank] its index in `kinds`. `layouts`: all group layouts of the programs. In a group
-// of several kinds, the longest price counts. Errors: cost.no-network.
+// `labels`: [rank] its index in `kinds`, of which only programs and prices count. `layouts`: all
+// group layouts of the programs. In a group of several kinds, the longest price counts. Errors:
+// cost.no-network.
 Result<FlowClasses> FlowClassesOf(const scenario::Scenario& scenario,
                                   std::span<const std::int64_t> labels,
-                                  std::span<const PricedKind> kinds,
+                                  std::span<const RankClass> kinds,
                                   std::span<const parallel::GroupLayout> layouts);
 
 // The links of a scenario's cluster, including slow and failed ones. Errors: cost.no-network.

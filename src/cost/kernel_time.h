@@ -132,7 +132,7 @@ struct MicroBatchDraw {
   // Time of its flops at the rate of the best products, times watts of their type over
   // PowerDraw::products.
   double at_best = 0;
-  double other = 0;       // M
+  double other = 0;  // M
 };
 
 // Watts that products and attention may draw while they run. The limit itself if the profile has no

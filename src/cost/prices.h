@@ -48,18 +48,48 @@ struct Prices {
   // Host time before the launch of a kernel, by issuer.
   Dispatch dispatch;
   Time IssueOf(const Kernel& kernel) const { return issue_kernel + dispatch[kernel.issuer]; }
+  // Host time that an instruction of the program takes.
+  Time IssueOf(const program::Program& program, const program::Instruction& instruction) const {
+    switch (instruction.opcode) {
+      case program::Opcode::kKernel:
+        return IssueOf(program.kernels[instruction.operand]);
+      case program::Opcode::kCopy:
+        return issue_copy;
+      case program::Opcode::kCollective:
+      case program::Opcode::kExchange:
+        return issue_collective;
+      case program::Opcode::kHostTask:
+        return program.host_tasks[instruction.operand].duration;
+      default:
+        return {};
+    }
+  }
 };
 
-// The program of ranks of one kind, priced for their devices and nodes.
-struct PricedKind {
+// Ranks that run the same program and have equivalent peers. They are simulated once
+// (simulate/simulate.h).
+struct RankClass {
   const program::Program* program = nullptr;
   const Prices* prices = nullptr;
-  friend bool operator==(const PricedKind&, const PricedKind&) = default;
-};
+  int representative = 0;  // the class's lowest global rank
+  // All ranks of the class, ascending. They determine the classes of the peers of exchanges. Empty:
+  // the representative, and peers of its exchanges that are in no class.
+  std::span<const int> ranks{};
+  // The class's process groups, if they differ from the program's.
+  const std::vector<program::ProcessGroup>* groups = nullptr;
+  bool records = true;  // false: the timeline contains only step ends
+  // simulate::Recording::kMarked: the operations to record, by instruction of the step.
+  const std::vector<bool>* marked = nullptr;
+  // Instructions [begin, end) of the step: simulate::HostInfluence covers the instructions issued
+  // after `begin`. By default, all instructions.
+  struct Part {
+    program::Index begin = 0, end = 0;
+  } looked_at{};
 
-// The longest price, among all these kinds, of a collective (given by its index in the first kind's
-// program), because all ranks of the group finish together (scenario/job_devices.h). Kinds with
-// other collectives are ignored.
-const CollectivePrice& SlowestPrice(std::span<const PricedKind> kinds, program::Index collective);
+  // Whether the ranks are of one kind: the same program, priced for the same devices and nodes.
+  bool IsAlike(const RankClass& other) const {
+    return program == other.program && prices == other.prices;
+  }
+};
 
 }  // namespace stepcast::cost

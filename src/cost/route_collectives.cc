@@ -43,7 +43,7 @@ class Router {
     traffic_.messages = scenario.network == scenario::Fidelity::kMessage;
   }
 
-  Result<CollectiveTraffic> Run(std::span<const RoutedClass> classes) {
+  Result<CollectiveTraffic> Run(std::span<const RankClass> classes) {
     auto made = NetworkOf(scenario_);
     if (!made) return tl::unexpected(std::move(made.error()));
     traffic_.cluster = std::move(*made);
@@ -56,9 +56,11 @@ class Router {
       if (!foreseen) return tl::unexpected(foreseen.error());
       if (*foreseen > static_cast<double>(kMostMessages)) return TooMany(*foreseen);
     }
-    for (const RoutedClass& own : classes) kind_of_rank_[own.rank] = {own.program, own.prices};
+    for (const RankClass& own : classes) {
+      kind_of_rank_[own.representative] = {own.program, own.prices};
+    }
     for (std::size_t c = 0; c < classes.size(); ++c) {
-      const RoutedClass& own = classes[c];
+      const RankClass& own = classes[c];
       if (c > 0 && own.groups == classes[c - 1].groups && own.program == classes[c - 1].program &&
           own.program->exchanges.empty()) {
         traffic_.numbers.push_back(traffic_.numbers.back());
@@ -86,9 +88,9 @@ class Router {
 
   // The number of messages that collectives send, before any is routed. The collectives of a
   // program's first rank stand for those of all its ranks.
-  Result<double> ForeseenMessages(std::span<const RoutedClass> classes) {
-    std::vector<std::pair<const RoutedClass*, int>> programs;  // the first rank of each, its ranks
-    for (const RoutedClass& own : classes) {
+  Result<double> ForeseenMessages(std::span<const RankClass> classes) {
+    std::vector<std::pair<const RankClass*, int>> programs;  // the first rank of each, its ranks
+    for (const RankClass& own : classes) {
       const auto known = std::find_if(programs.begin(), programs.end(), [&](const auto& program) {
         return program.first->program == own.program;
       });
@@ -137,19 +139,20 @@ class Router {
   }
 
   // The number of messages for what the rank sends to other stages.
-  tl::expected<double, network::Fault> ForeseenSends(const RoutedClass& own) {
+  tl::expected<double, network::Fault> ForeseenSends(const RankClass& own) {
     double foreseen = 0;
     for (Index e = 0; e < own.program->exchanges.size(); ++e) {
       const program::Exchange& exchange = own.program->exchanges[e];
       const program::ProcessGroup& group =
           (*own.groups)[own.program->communicators[exchange.communicator].group];
-      const int position = group.PositionOf(own.rank);
+      const int position = group.PositionOf(own.representative);
       for (const program::Message& message : exchange.messages) {
         const int peer =
             exchange.PeerPosition(message, position, static_cast<int>(group.ranks.size()));
         if (message.direction == program::MessageDirection::kReceive || peer == position) continue;
-        const auto count = CountMessages({own.rank, group.ranks[static_cast<std::size_t>(peer)]},
-                                         "pairwise", CollectiveKind::kScatter, 2 * message.bytes);
+        const auto count =
+            CountMessages({own.representative, group.ranks[static_cast<std::size_t>(peer)]},
+                          "pairwise", CollectiveKind::kScatter, 2 * message.bytes);
         if (!count) return tl::unexpected(count.error());
         foreseen += static_cast<double>(exchange_times_[e]) * static_cast<double>(*count);
       }
@@ -174,26 +177,27 @@ class Router {
   }
 
   // The number of a group that contains ranks of a class.
-  int IdOf(const std::vector<int>& ranks, const RoutedClass& own) {
+  int IdOf(const std::vector<int>& ranks, const RankClass& own) {
     const auto [id, added] = group_ids_.emplace(ranks, static_cast<int>(group_ids_.size()));
     if (added) AddKinds(own, ranks);
     return id->second;
   }
 
   // Adds the known kinds of the next group's ranks.
-  void AddKinds(const RoutedClass& own, const std::vector<int>& ranks) {
-    std::vector<PricedKind>& kinds = kinds_of_group_.emplace_back();
+  void AddKinds(const RankClass& own, const std::vector<int>& ranks) {
+    std::vector<RankClass>& kinds = kinds_of_group_.emplace_back();
     kinds.push_back({own.program, own.prices});
     for (const int rank : ranks) {
       const auto known = kind_of_rank_.find(rank);
-      if (known == kind_of_rank_.end() || known->second == kinds.back()) continue;
-      if (std::find(kinds.begin(), kinds.end(), known->second) == kinds.end()) {
+      if (known == kind_of_rank_.end()) continue;
+      if (std::none_of(kinds.begin(), kinds.end(),
+                       [&](const RankClass& kind) { return kind.IsAlike(known->second); })) {
         kinds.push_back(known->second);
       }
     }
   }
 
-  tl::expected<void, Diagnostics> AddClass(const RoutedClass& own) {
+  tl::expected<void, Diagnostics> AddClass(const RankClass& own) {
     const program::Program& program = *own.program;
     const std::vector<program::ProcessGroup>& groups = *own.groups;
     std::vector<int> ids;  // [group]
@@ -225,13 +229,13 @@ class Router {
     return AddMessages(own);
   }
 
-  tl::expected<void, Diagnostics> AddMessages(const RoutedClass& own) {
+  tl::expected<void, Diagnostics> AddMessages(const RankClass& own) {
     std::vector<std::uint32_t>& numbers = traffic_.message_numbers.emplace_back();
     for (Index e = 0; e < own.program->exchanges.size(); ++e) {
       const program::Exchange& exchange = own.program->exchanges[e];
       const program::ProcessGroup& group =
           (*own.groups)[own.program->communicators[exchange.communicator].group];
-      const int position = group.PositionOf(own.rank);
+      const int position = group.PositionOf(own.representative);
       for (std::size_t i = 0; i < exchange.messages.size(); ++i) {
         const program::Message& message = exchange.messages[i];
         const int peer =
@@ -240,7 +244,8 @@ class Router {
           numbers.push_back(CollectiveTraffic::kLocal);
           continue;
         }
-        const std::vector<int> ends = {own.rank, group.ranks[static_cast<std::size_t>(peer)]};
+        const std::vector<int> ends = {own.representative,
+                                       group.ranks[static_cast<std::size_t>(peer)]};
         const auto added = Add({.message = true,
                                 .kind = CollectiveKind::kScatter,
                                 .bytes = traffic_.messages ? 2 * message.bytes : message.bytes,
@@ -352,9 +357,9 @@ class Router {
   std::optional<network::Network::Router> router_;
   std::vector<std::int64_t> times_;  // [collective]: how often the class runs it
   std::vector<std::int64_t> exchange_times_;
-  std::unordered_map<int, PricedKind> kind_of_rank_;
+  std::unordered_map<int, RankClass> kind_of_rank_;
   std::map<std::vector<int>, int> group_ids_;
-  std::vector<std::vector<PricedKind>> kinds_of_group_;
+  std::vector<std::vector<RankClass>> kinds_of_group_;
   std::map<Key, std::uint32_t> numbers_;
   std::vector<std::int64_t> message_counts_;  // [number]
   std::map<std::tuple<int, std::string_view, CollectiveKind>, LinkLoads::Load> loads_;
@@ -364,7 +369,7 @@ class Router {
 }  // namespace
 
 Result<CollectiveTraffic> RouteCollectives(const scenario::Scenario& scenario,
-                                           std::span<const RoutedClass> classes, int steps) {
+                                           std::span<const RankClass> classes, int steps) {
   return Router(scenario, steps).Run(classes);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "src/base/time.h"
 #include "src/calibration/calibration.h"
@@ -9,6 +10,7 @@
 #include "src/forecast/steady_run.h"
 #include "src/forecast/uncertainty.h"
 #include "src/forecast/values.h"
+#include "src/program/instruction.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 
@@ -44,5 +46,11 @@ std::optional<TimeRange> RangeOf(const PartTimes& exposed, Time step_time,
 // without a barrier, `host_waits` is that end.
 void SummariseTime(const TimedClass& own, const SteadyState& steady, Time host_waits,
                    const calibration::Calibration& profile, int devices, Forecast& forecast);
+
+// Each collective's calls on each group in a step, by collective, then group. `counts` belong to
+// `longer`, the scenario's step; `step` is a step in the timeline.
+std::vector<CollectiveSummary> SummariseCollectives(
+    const program::Program& program, const cost::Prices& prices, const StepCounts& counts,
+    const program::Timeline& timeline, std::uint32_t step, const program::LongerStep& longer = {});
 
 }  // namespace stepcast::forecast

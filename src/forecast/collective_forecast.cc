@@ -51,7 +51,7 @@ tl::unexpected<Diagnostics> BadGroup(std::string option, std::string message, st
 }
 
 Result<program::ProcessGroup> GroupByName(const Scenario& scenario, const std::string& name) {
-  const lowering::ProcessGroups groups = lowering::ProcessGroupsOf(scenario.plan, 0);
+  const lowering::ProcessGroups groups = lowering::ProcessGroupsOf(plan::GridsOf(scenario.plan), 0);
   const GroupLayout* layout = name == "data"      ? &groups.data
                               : name == "shard"   ? &groups.shard
                               : name == "replica" ? &groups.replica
@@ -132,7 +132,7 @@ Result<std::vector<Time>> TimesAlone(const Scenario& scenario, program::Program&
   std::vector<Time> times;
   if (scenario.network == scenario::Fidelity::kAnalytic) {
     for (const cost::CollectivePrice& price : prices.collectives) {
-      times.push_back(price.demand.alone());
+      times.push_back(price.demand.uncontended());
     }
     return times;
   }
@@ -140,7 +140,7 @@ Result<std::vector<Time>> TimesAlone(const Scenario& scenario, program::Program&
   for (program::Index i = 0; i < program.collectives.size(); ++i) {
     program.step.push_back({.opcode = program::Opcode::kCollective, .operand = i});
   }
-  const cost::RoutedClass only{&program, &prices, &program.groups};
+  const cost::RankClass only{.program = &program, .prices = &prices, .groups = &program.groups};
   const auto traffic = cost::RouteCollectives(scenario, {&only, 1}, 1);
   if (!traffic) return tl::unexpected(traffic.error());
   for (const std::uint32_t number : traffic->numbers.front()) {
@@ -165,13 +165,11 @@ struct AllRanks {
                            .representative = rank,
                            .groups = &group,
                            .records = false});
-        routed.push_back({&program, &prices, &group, rank});
       }
     }
   }
   std::vector<std::vector<program::ProcessGroup>> groups;
   std::vector<simulate::RankClass> classes;
-  std::vector<cost::RoutedClass> routed;  // [class]
 };
 
 Result<std::vector<program::Timeline>> RunAll(const Scenario& scenario,
@@ -186,13 +184,13 @@ Result<std::vector<program::Timeline>> RunAll(const Scenario& scenario,
   if (scenario.network == scenario::Fidelity::kFlow) {
     const GroupLayout& layout = program.groups.front().layout;
     const std::vector<std::int64_t> alike(static_cast<std::size_t>(layout.ranks()), 0);
-    const cost::PricedKind kind{&program, &prices};
+    const cost::RankClass kind{&program, &prices};
     const auto ranks = FlowRanksOf(scenario, alike, {&kind, 1}, {layout});
     if (!ranks) return tl::unexpected(ranks.error());
     return simulated(ranks->classes, *ranks->traffic);
   }
   const AllRanks all(program, prices);
-  const auto traffic = cost::RouteCollectives(scenario, all.routed, 1);
+  const auto traffic = cost::RouteCollectives(scenario, all.classes, 1);
   if (!traffic) return tl::unexpected(traffic.error());
   return simulated(all.classes, *traffic);
 }
@@ -244,7 +242,7 @@ Result<SlowestPrices> SlowestPricesOf(const program::Program& program, const Sce
     if (!slowest) slowest = {*own, std::vector<int>(own->collectives.size(), kind)};
     for (std::size_t i = 0; i < own->collectives.size(); ++i) {
       cost::CollectivePrice& price = slowest->prices.collectives[i];
-      if (own->collectives[i].demand.alone() <= price.demand.alone()) continue;
+      if (own->collectives[i].demand.uncontended() <= price.demand.uncontended()) continue;
       price = own->collectives[i];
       slowest->kinds[i] = kind;
     }
@@ -274,12 +272,12 @@ class RanksOnAKind {
 
   std::optional<FasterChoice> Faster(const program::Collective& collective) {
     if (!pricer_) return std::nullopt;
-    const auto choice = pricer_->FasterByLaw(collective.kind, collective.bytes, path_, shape_);
+    const auto choice = pricer_->FasterByLaw({collective.kind, collective.bytes, path_, shape_});
     if (!choice) return std::nullopt;
     return FasterChoice{.algorithm = choice->fastest.algorithm,
                         .protocol = ProtocolOf(choice->fastest),
-                        .time = choice->fastest.demand.alone(),
-                        .of_own = choice->taken.demand.alone()};
+                        .time = choice->fastest.demand.uncontended(),
+                        .of_own = choice->taken.demand.uncontended()};
   }
 
  private:
@@ -346,7 +344,8 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
                       .provenance = price.demand.provenance});
     if (!row.protocol) continue;  // a user's table, or the textbook
     const int kind = slowest->kinds[i];
-    const auto machine = machines.try_emplace(kind, scenario, kind, program.groups.front().ranks).first;
+    const auto machine =
+        machines.try_emplace(kind, scenario, kind, program.groups.front().ranks).first;
     row.range = machine->second.RangeOf(row.time, row.size, row.provenance);
     row.faster = machine->second.Faster(program.collectives[i]);
   }

@@ -1,11 +1,10 @@
-#include "src/forecast/effective_time.h"
-
 #include <algorithm>
 #include <cmath>
 #include <random>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/forecast/long_run.h"
 
 namespace stepcast::forecast {
 namespace {

@@ -1,8 +1,7 @@
-#include "src/forecast/explaining_speed.h"
-
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/forecast/what_if.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::forecast {

@@ -43,17 +43,15 @@ std::vector<std::vector<Time>> OnAllRanks(const scenario::Scenario& scenario,
   }
   std::deque<std::vector<program::ProcessGroup>> groups;
   std::vector<simulate::RankClass> classes;
-  std::vector<cost::RoutedClass> routed;
   for (std::size_t i = 0; i < ranks; ++i) {
     const auto rank = static_cast<int>(i);
     groups.push_back(lowering::GroupsOf(*of[i]->program, rank));
-    routed.push_back({of[i]->program, of[i]->prices, &groups.back(), rank});
     classes.push_back({.program = of[i]->program,
                        .prices = of[i]->prices,
                        .representative = rank,
                        .groups = &groups.back()});
   }
-  const auto traffic = cost::RouteCollectives(scenario, routed, kSteps);
+  const auto traffic = cost::RouteCollectives(scenario, classes, kSteps);
   if (!traffic) ADD_FAILURE() << Format(traffic.error());
   const auto timelines = simulate::Simulate(classes, {.steps = kSteps, .traffic = &*traffic});
   if (!timelines) ADD_FAILURE() << timelines.error().blocked.front();

@@ -4,152 +4,34 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/cost/jitter.h"
 #include "src/cost/price.h"
-#include "src/forecast/class_time.h"
-#include "src/forecast/corrections.h"
-#include "src/forecast/forecast_parts.h"
-#include "src/forecast/memory_summary.h"
 #include "src/forecast/padded_lengths.h"
 #include "src/forecast/shorter_step.h"
 #include "src/forecast/simulated_ranks.h"
-#include "src/forecast/steady_run.h"
 #include "src/forecast/step_forecast.h"
 #include "src/forecast/training_run.h"
+#include "src/lowering/lowering.h"
 #include "src/memory/deferred_frees.h"
 #include "src/memory/replay.h"
 #include "src/model/model.h"
-#include "src/program/description.h"
+#include "src/parallel/schedule_check.h"
+#include "src/plan/pipeline.h"
+#include "src/plan/rank_grid.h"
 #include "src/program/validator.h"
 #include "src/simulate/simulate.h"
 
 namespace stepcast::forecast {
-namespace {
-
-using program::Index;
-
-// The calls of one collective in one group, on any communicator. There may be several
-// communicators: tensor-parallel layers have one, and the sum of gradients over parts of the tokens
-// another (lowering/gradients.h).
-struct Sum {
-  CollectiveKind kind = CollectiveKind::kAllReduce;
-  std::string_view group;
-  CollectiveSummary summary;
-  std::vector<std::string_view> algorithms, protocols;
-};
-
-void Note(std::string_view name, std::vector<std::string_view>& names) {
-  if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return;
-  names.push_back(name);
-}
-
-std::string Joined(std::vector<std::string_view>& names) {
-  std::sort(names.begin(), names.end());
-  std::string text;
-  for (const std::string_view name : names) {
-    if (!text.empty()) text += '+';
-    text += name;
-  }
-  return text;
-}
-
-Sum& SumOf(CollectiveKind kind, std::string_view group, cost::Provenance provenance,
-           std::vector<Sum>& sums) {
-  for (Sum& known : sums) {
-    if (known.kind == kind && known.group == group) return known;
-  }
-  Sum& sum = sums.emplace_back();
-  sum.kind = kind;
-  sum.group = group;
-  sum.summary.provenance = provenance;
-  return sum;
-}
-
-}  // namespace
-
-std::vector<CollectiveSummary> SummariseCollectives(
-    const program::Program& program, const cost::Prices& prices, const StepCounts& counts,
-    const program::Timeline& timeline, std::uint32_t step, const program::LongerStep& longer) {
-  std::vector<Sum> sums;
-  const auto group_of = [&program](Index communicator) -> std::string_view {
-    return program.groups[program.communicators[communicator].group].name;
-  };
-  std::vector<std::uint32_t> sum_of(counts.collectives.size());  // by operand
-  for (std::size_t operand = 0; operand < counts.collectives.size(); ++operand) {
-    const std::int64_t calls = counts.collectives[operand];
-    if (calls == 0) continue;
-    const program::Collective& collective = program.collectives[operand];
-    const cost::CollectivePrice& price = prices.collectives[operand];
-    Sum& sum =
-        SumOf(collective.kind, group_of(collective.communicator), price.demand.provenance, sums);
-    sum_of[operand] = static_cast<std::uint32_t>(&sum - sums.data());
-    CollectiveSummary& summary = sum.summary;
-    summary.calls += calls;
-    summary.wire_bytes_per_rank += static_cast<double>(calls) * price.wire_bytes_per_rank;
-    summary.provenance = std::max(summary.provenance, price.demand.provenance);
-    summary.channels = std::max(summary.channels, price.channels);
-    Note(price.algorithm, sum.algorithms);
-    Note(price.protocol, sum.protocols);
-  }
-  // Exchanges are listed together with collectives.
-  std::vector<std::uint32_t> sum_of_exchange(counts.exchanges.size());
-  for (std::size_t operand = 0; operand < counts.exchanges.size(); ++operand) {
-    const std::int64_t calls = counts.exchanges[operand];
-    if (calls == 0) continue;
-    Sum& sum = SumOf(CollectiveKind::kSendRecv, group_of(program.exchanges[operand].communicator),
-                     prices.exchanges[operand].front().demand.provenance, sums);
-    sum_of_exchange[operand] = static_cast<std::uint32_t>(&sum - sums.data());
-    CollectiveSummary& summary = sum.summary;
-    summary.calls += calls;
-    for (std::size_t i = 0; i < prices.exchanges[operand].size(); ++i) {
-      const program::Message& message = program.exchanges[operand].messages[i];
-      const cost::MessagePrice& price = prices.exchanges[operand][i];
-      if (message.direction == program::MessageDirection::kSend) {
-        summary.wire_bytes_per_rank +=
-            static_cast<double>(calls) * static_cast<double>(message.bytes.count());
-      }
-      summary.provenance = std::max(summary.provenance, price.demand.provenance);
-      summary.channels = std::max(summary.channels, price.channels);
-      Note("pairwise", sum.algorithms);
-      Note(price.protocol, sum.protocols);
-    }
-  }
-  for (const program::OperationRecord& record : timeline.operations) {
-    if (record.step != step) continue;
-    const program::Instruction& instruction = program.step[record.instruction];
-    const Index communicator = program::CommunicatorOf(program, instruction);
-    if (communicator == program::kNone) continue;
-    const std::vector<std::uint32_t>& sum =
-        instruction.opcode == program::Opcode::kExchange ? sum_of_exchange : sum_of;
-    sums[sum[instruction.operand]].summary.total +=
-        longer.Times(record.instruction) * (record.end - record.start);
-  }
-  for (Sum& sum : sums) {
-    sum.summary.collective = sum.kind;
-    sum.summary.group = sum.group;
-    sum.summary.algorithm = Joined(sum.algorithms);
-    sum.summary.protocol = Joined(sum.protocols);
-  }
-  std::sort(sums.begin(), sums.end(), [](const Sum& a, const Sum& b) {
-    return std::tie(a.kind, a.group) < std::tie(b.kind, b.group);
-  });
-  std::vector<CollectiveSummary> summaries;
-  summaries.reserve(sums.size());
-  for (Sum& sum : sums) summaries.push_back(std::move(sum.summary));
-  return summaries;
-}
 
 const ClassRun& Run::class_of(int rank) const {
   const auto found = std::find_if(classes.begin(), classes.end(), [&](const ClassRun& own) {
@@ -169,6 +51,89 @@ Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string messa
 }
 
 namespace {
+
+// Caches the last few layer works of a micro-batch, because many plans share them.
+class WorkCache {
+ public:
+  struct Work {
+    std::vector<model::LayerWork> layers;  // model::BuildWork
+    MicroBatchFlops flops;
+  };
+
+  // The work stays valid while the returned pointer is held.
+  std::shared_ptr<const Work> Of(const scenario::Scenario& scenario);
+
+ private:
+  struct Entry {
+    std::shared_ptr<const model::Model> model;
+    model::WorkOptions options;
+    std::shared_ptr<const Work> work;
+  };
+  static constexpr std::size_t kMostEntries = 16;
+
+  std::vector<Entry> entries_;
+};
+
+std::shared_ptr<const WorkCache::Work> WorkCache::Of(const scenario::Scenario& scenario) {
+  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
+  const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.model == scenario.model && entry.options == options;
+  });
+  if (same != entries_.end()) return same->work;
+  if (entries_.size() == kMostEntries) entries_.erase(entries_.begin());
+  auto layers = model::BuildWork(*scenario.model, options);
+  const MicroBatchFlops flops = FlopsOf(scenario, layers);
+  const auto work = std::make_shared<const Work>(Work{.layers = std::move(layers), .flops = flops});
+  entries_.push_back({.model = scenario.model, .options = options, .work = work});
+  return work;
+}
+
+// The deferred frees of the allocator, for each priced class in order.
+std::vector<memory::DeferredFrees> FreesOf(const std::vector<PricedClass>& priced) {
+  std::vector<memory::DeferredFrees> frees;
+  frees.reserve(priced.size());
+  for (const PricedClass& own : priced) frees.emplace_back(own.program);
+  return frees;
+}
+
+// The classes of a scenario's ranks, by kind of node and then by label, with programs but without
+// prices. `works` and `lowered`: passed to lowering::Lower.
+std::vector<PricedClass> UnpricedClasses(const scenario::Scenario& scenario,
+                                         const KindScenarios& kinds,
+                                         const std::vector<model::LayerWork>* works,
+                                         const std::function<void(program::Program&)>& lowered) {
+  const plan::RankLabels labels(scenario.plan);
+  const std::vector<int> in_flight = parallel::MostInFlight(plan::ScheduleOf(scenario.plan));
+  std::vector<PricedClass> classes;
+  for (int kind = 0; kind < kinds.count(); ++kind) {
+    std::vector<program::Program> programs = lowering::Lower(kinds[kind], works, lowered);
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+      const plan::RankLabel& label = labels.distinct()[i];
+      classes.push_back({{.label = label,
+                          .node_kind = kind,
+                          .device = kinds.count() > 1 ? kinds[kind].gpu->name : "",
+                          .in_flight = in_flight[static_cast<std::size_t>(label.stage)]},
+                         std::move(programs[i]),
+                         {}});
+    }
+  }
+  return classes;
+}
+
+// Adds jitter to prices. Kept separate from pricing because bounds are computed without jitter.
+void AddJitter(const scenario::Scenario& scenario, const program::Program& program,
+               cost::Prices& prices) {
+  const calibration::Calibration* profile = scenario.calibration.get();
+  if (profile == nullptr) return;
+  const plan::Parallelism& axes = scenario.plan.parallelism;
+  const bool kernels = profile->kernels && scenario.gpu &&
+                       !plan::TraitsOf(scenario.plan.data_parallel.framework).textbook;
+  cost::AddJitter(program,
+                  {.kernels = kernels ? profile->kernels->jitter : 0,
+                   .collectives = profile->links ? profile->links->jitter : 0,
+                   .devices = axes.data * axes.tensor * axes.pipeline * axes.context},
+                  prices);
+}
 
 // The priced classes of a scenario. `lowered` receives each program before it is priced.
 Result<std::vector<PricedClass>> PriceClasses(

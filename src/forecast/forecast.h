@@ -8,25 +8,15 @@
 
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
-#include "src/cost/prices.h"
 #include "src/forecast/simulated_ranks.h"
-#include "src/forecast/steady_run.h"
 #include "src/forecast/values.h"
 #include "src/memory/account.h"
-#include "src/program/instruction.h"
-#include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/scenario/scenario.h"
 
 // Forecasts a scenario: lowers it, prices the program, simulates it until its steps repeat, and
 // summarizes time and memory. The commands simulate, memory, sweep and plan all use this.
 namespace stepcast::forecast {
-
-// Each collective's calls on each group in a step, by collective, then group. `counts` belong to
-// `longer`, the scenario's step; `step` is a step in the timeline.
-std::vector<CollectiveSummary> SummariseCollectives(
-    const program::Program& program, const cost::Prices& prices, const StepCounts& counts,
-    const program::Timeline& timeline, std::uint32_t step, const program::LongerStep& longer = {});
 
 // A class of ranks in a forecast, with the data behind its figures: for the trace, the page and the
 // program dump. The prices are those of the class's devices, with the source of each time.
@@ -57,7 +47,7 @@ struct Run {
 // and the byte.
 enum class Detail : std::uint8_t {
   kStep,        // step time, throughput and memory
-  kRange,       // and the range of the step time
+  kRange,       // and the range of the step time, and memory by class
   kTimes,       // and the time breakdown by class, and the collectives
   kEverything,  // and records of all steps, for traces and pages
 };

@@ -107,10 +107,11 @@ TEST(ForecasterTest, EveryFigureIsThatOfSimulate) {
       const auto with_range = forecaster.Evaluate(*scenario, Detail::kRange);
       RC_ASSERT(with_range.has_value());
       CheckSame(*with_range, single->forecast);
-      RC_ASSERT(with_range->memory_of_first_class.peak ==
-                single->forecast.memory_of_first_class.peak);
-      RC_ASSERT(with_range->memory_of_last_class.peak ==
-                single->forecast.memory_of_last_class.peak);
+      const auto& classes = single->forecast.classes;
+      RC_ASSERT(with_range->classes.size() == classes.size());
+      for (std::size_t i = 0; i < classes.size(); ++i) {
+        RC_ASSERT(with_range->classes[i].memory.peak == classes[i].memory.peak);
+      }
       CheckSameRange(*with_range, single->forecast);
     }
   });

@@ -1,10 +1,9 @@
-#include "src/forecast/run_time.h"
-
 #include <cmath>
 #include <limits>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/forecast/long_run.h"
 
 namespace stepcast::forecast {
 namespace {

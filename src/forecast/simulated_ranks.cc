@@ -26,7 +26,7 @@ class RankKinds {
             std::deque<cost::Prices>& slowed)
       : scenario_(scenario), labels_(scenario.plan) {
     for (std::size_t i = 0; i < priced.size(); ++i) {
-      classes_.push_back({priced[i], 0, i});
+      classes_.emplace_back(priced[i]).priced = i;
       kinds_.push_back({&priced[i].program, &priced[i].prices});
     }
     for (const scenario::SlowDevice& slow : scenario.slow_devices) {
@@ -39,8 +39,8 @@ class RankKinds {
   }
   // Whether devices differ, so that labels alone do not distinguish ranks.
   bool devices_differ() const { return kinds_.size() > labels_.distinct().size(); }
-  const std::vector<cost::PricedKind>& kinds() const { return kinds_; }
-  const cost::PricedKind& kind(int rank) const { return kinds_[Of(rank)]; }
+  const std::vector<cost::RankClass>& kinds() const { return kinds_; }
+  const cost::RankClass& kind(int rank) const { return kinds_[Of(rank)]; }
 
   // [rank]: its kind.
   std::vector<std::int64_t> OfRanks() const {
@@ -51,8 +51,8 @@ class RankKinds {
   }
 
   // The class of these ranks, which must be of one kind.
-  ReportedClass ClassOf(const std::vector<int>& ranks) const {
-    ReportedClass own = classes_[Of(ranks.front())];
+  RankClass ClassOf(const std::vector<int>& ranks) const {
+    RankClass own = classes_[Of(ranks.front())];
     own.first_rank = ranks.front();
     own.ranks = static_cast<int>(ranks.size());
     own.members = ranks;
@@ -60,8 +60,8 @@ class RankKinds {
   }
 
   // The classes if devices are equal.
-  std::vector<ReportedClass> ClassesByLabel() const {
-    std::vector<ReportedClass> classes = classes_;
+  std::vector<RankClass> ClassesByLabel() const {
+    std::vector<RankClass> classes = classes_;
     for (std::size_t label = 0; label < classes.size(); ++label) {
       classes[label].first_rank = labels_.FirstRank(label);
       classes[label].ranks = labels_.ranks_of_each();
@@ -79,14 +79,14 @@ class RankKinds {
   }
 
   void AddSlow(const scenario::SlowDevice& slow, std::deque<cost::Prices>& slowed) {
-    ReportedClass own = classes_[Of(slow.rank)];
+    RankClass own = classes_[Of(slow.rank)];
     own.speed = slow.speed;
     const auto known = std::find_if(classes_.begin(), classes_.end(), [&](const auto& other) {
       return other.priced == own.priced && other.speed == own.speed;
     });
     slow_[slow.rank] = static_cast<std::size_t>(known - classes_.begin());
     if (known != classes_.end()) return;
-    const cost::PricedKind& normal = kinds_[own.priced];
+    const cost::RankClass& normal = kinds_[own.priced];
     slowed.push_back(cost::AtSpeed(*normal.program, *normal.prices, slow.speed));
     kinds_.push_back({normal.program, &slowed.back()});
     classes_.push_back(std::move(own));
@@ -94,8 +94,8 @@ class RankKinds {
 
   const scenario::Scenario& scenario_;
   const plan::RankLabels labels_;
-  std::vector<cost::PricedKind> kinds_;  // of the priced classes, then of slow devices
-  std::vector<ReportedClass> classes_;   // [kind] their facts
+  std::vector<cost::RankClass> kinds_;   // of the priced classes, then of slow devices
+  std::vector<RankClass> classes_;       // [kind] their facts
   std::map<int, std::size_t> slow_;      // by rank: the kind of a slow device
 };
 
@@ -156,13 +156,13 @@ bool SameRanks(const std::vector<ProcessGroup>& a, const std::vector<ProcessGrou
 // Adds one rank of each class, in the groups that stand for the groups of all its ranks. `kind_of`:
 // [rank], index in `kinds`.
 void AddClasses(parallel::Classes classes, std::span<const std::int64_t> kind_of,
-                std::span<const cost::PricedKind> kinds,
+                std::span<const cost::RankClass> kinds,
                 const std::vector<parallel::GroupLayout>& layouts, SimulatedRanks& ranks) {
   const GroupsOfClasses groups(layouts, classes);
   ranks.members = std::move(classes.ranks);
   for (const std::vector<int>& members : ranks.members) {
     const int first = members.front();
-    const cost::PricedKind& kind =
+    const cost::RankClass& kind =
         kinds[static_cast<std::size_t>(kind_of[static_cast<std::size_t>(first)])];
     ranks.groups.push_back(groups.Of(*kind.program, first));
     ranks.classes.push_back({.program = kind.program,
@@ -176,8 +176,8 @@ void AddClasses(parallel::Classes classes, std::span<const std::int64_t> kind_of
 
 // Adds one rank of each label; its groups stand for those of all ranks.
 void AddLabels(const RankKinds& kinds, SimulatedRanks& ranks) {
-  for (const ReportedClass& own : ranks.reported) {
-    const cost::PricedKind& kind = kinds.kind(own.first_rank);
+  for (const RankClass& own : ranks.reported) {
+    const cost::RankClass& kind = kinds.kind(own.first_rank);
     ranks.classes.push_back({.program = kind.program,
                              .prices = kind.prices,
                              .representative = own.first_rank,
@@ -190,32 +190,30 @@ void AddLabels(const RankKinds& kinds, SimulatedRanks& ranks) {
 Result<network::CollectiveTraffic> AddRanks(const scenario::Scenario& scenario,
                                             const RankKinds& kinds, int steps,
                                             SimulatedRanks& ranks) {
-  std::vector<cost::RoutedClass> routed;  // [rank]
   for (int rank = 0; rank < kinds.ranks(); ++rank) {
-    const cost::PricedKind& kind = kinds.kind(rank);
+    const cost::RankClass& kind = kinds.kind(rank);
     std::vector<ProcessGroup> groups = lowering::GroupsOf(*kind.program, rank);
     const bool as_before = !ranks.groups.empty() && SameRanks(groups, ranks.groups.back());
     if (!as_before) ranks.groups.push_back(std::move(groups));
-    routed.push_back({kind.program, kind.prices, &ranks.groups.back(), rank});
     ranks.classes.push_back({.program = kind.program,
                              .prices = kind.prices,
                              .representative = rank,
                              .groups = &ranks.groups.back(),
                              .records = false});
   }
-  return cost::RouteCollectives(scenario, routed, steps);
+  return cost::RouteCollectives(scenario, ranks.classes, steps);
 }
 
 // Records each reported class in the simulated class of its first rank. Simulated classes are
 // reported classes or parts of them.
 void RecordReported(SimulatedRanks& ranks) {
-  for (ReportedClass& own : ranks.reported) {
+  for (RankClass& own : ranks.reported) {
     const auto simulated = std::ranges::lower_bound(ranks.classes, own.first_rank, {},
                                                     &simulate::RankClass::representative);
     STEPCAST_CHECK(simulated != ranks.classes.end() && simulated->representative == own.first_rank,
                    "the first rank of a reported class stands for a simulated one");
     simulated->records = true;
-    own.index = static_cast<std::size_t>(simulated - ranks.classes.begin());
+    own.simulated = static_cast<std::size_t>(simulated - ranks.classes.begin());
   }
 }
 
@@ -223,7 +221,7 @@ void RecordReported(SimulatedRanks& ranks) {
 
 Result<SimulatedRanks> FlowRanksOf(const scenario::Scenario& scenario,
                                    std::span<const std::int64_t> labels,
-                                   std::span<const cost::PricedKind> kinds,
+                                   std::span<const cost::RankClass> kinds,
                                    const std::vector<parallel::GroupLayout>& layouts) {
   auto flows = cost::FlowClassesOf(scenario, labels, kinds, layouts);
   if (!flows) return tl::unexpected(std::move(flows.error()));

@@ -9,7 +9,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/cost/prices.h"
-#include "src/forecast/rank_class.h"
+#include "src/forecast/values.h"
 #include "src/network/collective_traffic.h"
 #include "src/parallel/group_layout.h"
 #include "src/program/program.h"
@@ -25,12 +25,6 @@ struct PricedClass : RankClass {
   cost::Prices prices{};
 };
 
-// A rank class in the forecast.
-struct ReportedClass : RankClass {
-  std::size_t index = 0;   // index in SimulatedRanks::classes of the class of its first rank
-  std::size_t priced = 0;  // index of its class in the priced classes
-};
-
 // The rank classes that a forecast simulates, and the network between them.
 //
 //  Analytic: the coarsest classes whose ranks run one program with equivalent peers. These are the
@@ -40,7 +34,7 @@ struct ReportedClass : RankClass {
 //  forecast reports the analytic classes, each by its first rank.
 struct SimulatedRanks {
   std::vector<simulate::RankClass> classes{};  // by representative
-  std::vector<ReportedClass> reported{};       // by first rank
+  std::vector<RankClass> reported{};           // by first rank
   std::optional<network::CollectiveTraffic> traffic{};
   // Storage that `classes` refers to, in addition to the priced classes and `reported`.
   std::deque<std::vector<program::ProcessGroup>> groups{};
@@ -59,7 +53,7 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
 // the result.
 Result<SimulatedRanks> FlowRanksOf(const scenario::Scenario& scenario,
                                    std::span<const std::int64_t> labels,
-                                   std::span<const cost::PricedKind> kinds,
+                                   std::span<const cost::RankClass> kinds,
                                    const std::vector<parallel::GroupLayout>& layouts);
 
 }  // namespace stepcast::forecast

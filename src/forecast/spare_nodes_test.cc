@@ -1,7 +1,6 @@
-#include "src/forecast/spare_nodes.h"
-
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/forecast/long_run.h"
 
 namespace stepcast::forecast {
 namespace {

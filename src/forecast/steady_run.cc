@@ -71,8 +71,8 @@ std::optional<SteadyRun> RunSteps(simulate::Simulator& simulator, const Simulate
   SteadyRun run;
   run.timelines = *timelines;
   run.ends.assign(static_cast<std::size_t>(options.steps), Time());
-  for (const ReportedClass& reported : ranks.reported) {
-    const std::vector<Time>& own = run.timelines[reported.index].step_ends;
+  for (const RankClass& reported : ranks.reported) {
+    const std::vector<Time>& own = run.timelines[reported.simulated].step_ends;
     for (std::size_t s = 0; s < own.size(); ++s) run.ends[s] = std::max(run.ends[s], own[s]);
   }
   return run;

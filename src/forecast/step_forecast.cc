@@ -1,15 +1,194 @@
 #include "src/forecast/step_forecast.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
 
+#include "src/base/check.h"
+#include "src/base/time.h"
+#include "src/cost/prices.h"
 #include "src/forecast/corrections.h"
+#include "src/forecast/forecast.h"
 #include "src/forecast/memory_summary.h"
-#include "src/forecast/step_clock.h"
+#include "src/forecast/simulated_ranks.h"
+#include "src/forecast/steady_run.h"
+#include "src/lowering/lowering.h"
+#include "src/memory/deferred_frees.h"
+#include "src/model/architecture.h"
+#include "src/parallel/schedule_check.h"
+#include "src/plan/rank_grid.h"
+#include "src/program/program.h"
 
 namespace stepcast::forecast {
+
 namespace {
 
+using program::Index;
+using program::Program;
 using program::Timeline;
+
+// How much longer the step takes because of allocators' driver calls. The time includes the calls,
+// waits of hosts before segments are returned, and lost overlap with computation
+// (memory/deferred_frees.h). The step is simulated once more. How this added time shifts the calls
+// themselves is neglected.
+struct AllocatorStops {
+  Time time;  // at least zero
+  // The step may hang: a host waits for another stage's message, and that stage waits for work that
+  // this host has not issued. `time` is then only the time of the calls.
+  bool may_hang = false;
+};
+
+// `calls`: the driver calls of each class of `priced`. `step_time`: without them. Errors: those of
+// SimulatedRanksOf.
+Result<AllocatorStops> AllocatorStopsOf(
+    const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
+    const std::vector<std::vector<memory::DriverCallsAt>>& calls, Time step_time,
+    simulate::Simulator& simulator) {
+  const bool barrier = scenario.plan.training.step_barrier;
+  for (const bool waits : {true, false}) {
+    std::vector<PricedClass> stopped = priced;
+    for (std::size_t i = 0; i < stopped.size(); ++i) {
+      if (calls[i].empty()) continue;
+      stopped[i].program = memory::StoppedProgram(priced[i].program, calls[i], waits);
+    }
+    const auto ranks = SimulatedRanksOf(scenario, stopped, FirstSteps(barrier));
+    if (!ranks) return tl::unexpected(ranks.error());
+    const auto run = TryToSteadyState(simulator, *ranks, barrier, simulate::Recording::kNone,
+                                      Extent::kLateStart, false);
+    if (!run) continue;
+    return AllocatorStops{.time = std::max(StepTimeOf(run->ends, run->steady) - step_time, Time()),
+                          .may_hang = !waits};
+  }
+  STEPCAST_CHECK(false, "without waits of hosts a lowered program does not deadlock");
+  return AllocatorStops();
+}
+
+// Whether `a` is the worse case: it does not fit while `b` does, or its peak is higher.
+bool Fuller(const MemoryForecast& a, const MemoryForecast& b) {
+  return a.fits != b.fits ? !a.fits : a.peak > b.peak;
+}
+
+// The class whose range is the step's. Classes on equal devices have nearly the same range, so the
+// first class is used: its operations can be recorded before the critical class is known.
+std::size_t RangedClass(const SimulatedRanks& ranks, std::size_t critical) {
+  const RankClass& first = ranks.reported.front();
+  const RankClass& last = ranks.reported[critical];
+  const bool alike = first.node_kind == last.node_kind && first.speed == last.speed;
+  return alike ? 0 : critical;
+}
+
+// The described steps as input of the memory replay, which assumes that all steps of the job are
+// alike, including the first.
+memory::Steps StepsOfMemory(const SteadyRun& run) {
+  memory::Steps steps{.described = run.steady.last};
+  if (run.steady.count == 1) steps.repeated = run.steady.last;
+  // If the run ended with a repetition, later steps are like it.
+  if (run.steady.start) steps.described = static_cast<std::uint32_t>(run.ends.size()) - 2;
+  return steps;
+}
+
+// Adds the time for which the device stops because of the allocator. How often an almost full
+// device flushes is not known, so the range extends from none of that time to twice the time.
+void AddAllocatorStops(const AllocatorStops& stops, Forecast& forecast) {
+  const Time time = stops.time;
+  forecast.memory.allocator_may_hang = stops.may_hang;
+  const Time without = forecast.step_time;
+  forecast.step_time += time;
+  forecast.time.allocator_flushes = time;
+  if (!forecast.step_time_range || without <= Time()) return;
+  const double longer = forecast.step_time / without;
+  const double width =
+      longer * static_cast<double>((forecast.step_time_range->high - without).picoseconds());
+  const Time half =
+      Picoseconds(std::llround(std::hypot(width, static_cast<double>(time.picoseconds()))));
+  forecast.step_time_range =
+      TimeRange{std::max(Time(), forecast.step_time - half), forecast.step_time + half};
+}
+
+// For a scenario in which an assumed software release decides whether attention stores its scores
+// in memory (Scenario::KernelDependsOnAssumedRelease). If the step does not fit with stored scores,
+// limits the fit probability to one half. Takes as long as a forecast.
+void DoubtAssumedKernel(const scenario::Scenario& scenario, Forecast& forecast) {
+  constexpr double kEven = 0.5;
+  if (!scenario.KernelDependsOnAssumedRelease() || forecast.memory.fit_probability <= kEven) return;
+  scenario::Scenario older = scenario;
+  older.attention_assumed = false;
+  older.plan.training.attention = model::Attention::kMath;
+  const auto unfused = Forecaster().Evaluate(older);
+  if (unfused && !unfused->memory.fits) forecast.memory.fit_probability = kEven;
+}
+
+// The clock counts picoseconds in 64 bits, so all simulated steps together must take at most 106
+// days.
+
+// Calls `take` with the table of StepCounts, the operand and the time of each entry of a program's
+// tables, including the time to issue it.
+template <typename Take>
+void ForEachTime(const Program& program, const cost::Prices& prices, Take take) {
+  for (std::size_t i = 0; i < program.kernels.size(); ++i) {
+    take(&StepCounts::kernels, i,
+         prices.kernels[i].uncontended() + prices.IssueOf(program.kernels[i]));
+  }
+  for (std::size_t i = 0; i < program.collectives.size(); ++i) {
+    take(&StepCounts::collectives, i,
+         prices.collectives[i].demand.uncontended() + prices.issue_collective);
+  }
+  for (std::size_t i = 0; i < program.exchanges.size(); ++i) {
+    Time messages = prices.issue_collective;
+    for (const cost::MessagePrice& message : prices.exchanges[i]) {
+      messages += message.demand.uncontended();
+    }
+    take(&StepCounts::exchanges, i, messages);
+  }
+  for (std::size_t i = 0; i < program.copies.size(); ++i) {
+    take(&StepCounts::copies, i, prices.copies[i].uncontended() + prices.issue_copy);
+  }
+  for (std::size_t i = 0; i < program.host_tasks.size(); ++i) {
+    take(&StepCounts::host_tasks, i, program.host_tasks[i].duration);
+  }
+}
+
+// Whether the operations of a class's step, repeated `times` times, take more than a day in total.
+bool OutlastsTheClock(const PricedClass& own, double times = 1) {
+  const Program& program = own.program;
+  const cost::Prices& prices = own.prices;
+  const double most = static_cast<double>(Seconds(86'400).picoseconds()) / times;
+  // Few steps are near the limit, so first try a bound with the longest instruction.
+  Time longest;
+  ForEachTime(program, prices,
+              [&](auto, std::size_t, Time time) { longest = std::max(longest, time); });
+  const auto instructions = static_cast<double>(program.step.size());
+  if (instructions * static_cast<double>(longest.picoseconds()) <= most) return false;
+  const StepCounts counts(program);
+  double picoseconds = 0;
+  ForEachTime(program, prices, [&](auto table, std::size_t operand, Time time) {
+    picoseconds += (counts.*table)[operand] * static_cast<double>(time.picoseconds());
+  });
+  return picoseconds > most;
+}
+
+// The same for the longer step that the shorter step represents.
+bool OutlastsTheClock(const std::vector<PricedClass>& priced, const ShorterStep& shorter) {
+  const auto whole = static_cast<double>(shorter.micro_batches + shorter.left_out * shorter.period);
+  return std::any_of(priced.begin(), priced.end(), [&](const PricedClass& own) {
+    return OutlastsTheClock(own, whole / static_cast<double>(shorter.micro_batches));
+  });
+}
+
+// Errors: cost.step-too-long if the step outlasts the clock.
+tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
+                                           const PricedClass& own) {
+  if (!OutlastsTheClock(own)) return {};
+  return tl::unexpected(
+      Diagnostics{{.code = "cost.step-too-long",
+                   .location = scenario.cluster_location,
+                   .message = "the operations of a step add up to more than a day",
+                   .hint = "check the units of bandwidths, latencies and layer times, or use fewer "
+                           "micro-batches"}});
+}
 
 // When the host had issued the whole step. At a barrier it waits from then on.
 Time LastIssue(const Timeline& timeline, std::uint32_t step) {
@@ -28,6 +207,37 @@ void Shift(Time later, std::vector<memory::Change>& changes) {
 }
 
 }  // namespace
+
+MarkedOperations::MarkedOperations(const std::vector<PricedClass>& priced,
+                                   const std::vector<memory::DeferredFrees>& frees,
+                                   const RepeatedOperations* repeated)
+    : marked_(priced.size()), repeated_(repeated) {
+  for (std::size_t i = 0; i < priced.size(); ++i) {
+    programs_.push_back(&priced[i].program);
+    if (frees[i].any() || repeated != nullptr) marked_[i].resize(programs_[i]->step.size());
+    for (const Index operation : frees[i].operations()) marked_[i][operation] = true;
+    for_memory_ = for_memory_ || frees[i].any();
+    if (repeated == nullptr) continue;
+    for (const Index operation : repeated->Of(i)) {
+      if (operation != program::kNone) marked_[i][operation] = true;
+    }
+  }
+}
+
+void MarkedOperations::MarkIn(SimulatedRanks& ranks) const {
+  for (const RankClass& reported : ranks.reported) {
+    const std::vector<bool>& own = marked_[reported.priced];
+    if (!own.empty()) ranks.classes[reported.simulated].marked = &own;
+  }
+  if (repeated_ == nullptr) return;
+  for (simulate::RankClass& own : ranks.classes) {
+    const auto program = std::find(programs_.begin(), programs_.end(), own.program);
+    const auto index = static_cast<std::size_t>(program - programs_.begin());
+    own.marked = &marked_[index];
+    const std::span<const Index> ends = repeated_->EndsOf(index);
+    own.looked_at = {.begin = ends.front() + 1, .end = ends.back() + 1};
+  }
+}
 
 Result<std::optional<Run>> StepForecast::Make(const MicroBatchFlops& flops) {
   if (shorter_ != nullptr && OutlastsTheClock(priced_, *shorter_)) return std::optional<Run>();
@@ -105,9 +315,9 @@ SteadyRun StepForecast::RunForTime() {
   }
   const bool range = detail_ == Detail::kRange;
   if (range) {
-    const ReportedClass& first = ranks_.reported.front();
+    const RankClass& first = ranks_.reported.front();
     all_.assign(priced_[first.priced].program.step.size(), true);
-    ranks_.classes[first.index].marked = &all_;
+    ranks_.classes[first.simulated].marked = &all_;
   }
   const auto recording =
       marked_->any() || range ? simulate::Recording::kMarked : simulate::Recording::kNone;
@@ -117,36 +327,35 @@ SteadyRun StepForecast::RunForTime() {
                                 /*again=*/false);
 }
 
-TimedClass StepForecast::TimedClassOf(const ReportedClass& reported,
-                                      const Timeline& timeline) const {
-  TimedClass timed{priced_[reported.priced].program, *ranks_.classes[reported.index].prices,
+TimedClass StepForecast::TimedClassOf(const RankClass& reported, const Timeline& timeline) const {
+  TimedClass timed{priced_[reported.priced].program, *ranks_.classes[reported.simulated].prices,
                    timeline};
-  if (period_) timed.more = period_->More(reported.index, *shorter_);
+  if (period_) timed.more = period_->More(reported.simulated, *shorter_);
   return timed;
 }
 
-void StepForecast::AddClass(const ReportedClass& reported) {
+void StepForecast::AddClass(const RankClass& reported) {
   const std::uint32_t last = of_time_.steady.last;
   if (!records_times()) {
-    own_ends_.push_back(of_time_.timelines[reported.index].step_ends[last]);
+    own_ends_.push_back(of_time_.timelines[reported.simulated].step_ends[last]);
     return;
   }
   ClassRun& own = run_.classes.emplace_back(ClassRun{{reported, {}, {}}, {}, {}, {}});
-  own.timeline = std::move(timelines_[reported.index]);
+  own.timeline = std::move(timelines_[reported.simulated]);
   own_ends_.push_back(own.timeline.step_ends[last]);
   own.timeline.step_ends = of_time_.ends;
   own.host_waits = barrier_ ? LastIssue(own.timeline, last) : of_time_.ends[last];
 }
 
 bool StepForecast::AddMemory(std::size_t index) {
-  const ReportedClass& reported = ranks_.reported[index];
+  const RankClass& reported = ranks_.reported[index];
   const program::Program& program = priced_[reported.priced].program;
   const scenario::Scenario& on = kinds_[reported.node_kind];
   // Frees in host order need no times.
   const bool deferred = of_memory_ && frees_[reported.priced].any();
-  const Timeline& timeline = deferred          ? memory_timelines_[reported.index]
+  const Timeline& timeline = deferred          ? memory_timelines_[reported.simulated]
                              : records_times() ? run_.classes[index].timeline
-                                               : of_time_.timelines[reported.index];
+                                               : of_time_.timelines[reported.simulated];
   memory::Steps steps = StepsOfMemory(deferred ? *of_memory_ : of_time_);
   if (period_) {
     steps.longer = LongerOf(reported.priced);
@@ -181,14 +390,16 @@ void StepForecast::FindCritical() {
 
 void StepForecast::SummariseMemories() {
   run_.forecast.memory = memories_[run_.fullest];
-  run_.forecast.memory_of_first_class = memories_.front();
-  run_.forecast.memory_of_last_class = memories_.back();
+  if (detail_ == Detail::kStep || memories_.size() == 1) return;
+  for (std::size_t i = 0; i < memories_.size(); ++i) {
+    run_.forecast.classes.push_back({ranks_.reported[i], {}, memories_[i]});
+  }
 }
 
 double StepForecast::WireBytes() const {
-  const ReportedClass& critical = ranks_.reported[run_.critical];
+  const RankClass& critical = ranks_.reported[run_.critical];
   const program::Program& program = priced_[critical.priced].program;
-  const cost::Prices& prices = *ranks_.classes[critical.index].prices;
+  const cost::Prices& prices = *ranks_.classes[critical.simulated].prices;
   const StepCounts counts = CountsOf(critical.priced);
   double bytes = 0;
   for (std::size_t i = 0; i < counts.collectives.size(); ++i) {
@@ -208,39 +419,39 @@ void StepForecast::SummariseTimes() {
   const std::size_t ranged = RangedClass(ranks_, run_.critical);
   std::optional<TimeRange> range;
   for (std::size_t i = 0; i < run_.classes.size(); ++i) {
-    const ReportedClass& reported = ranks_.reported[i];
+    const RankClass& reported = ranks_.reported[i];
     const ClassRun& own = run_.classes[i];
     const scenario::Scenario& on = kinds_[reported.node_kind];
     Forecast of_class;
     SummariseTime(TimedClassOf(reported, own.timeline), of_time_.steady, own.host_waits,
                   *on.calibration, on.cluster->devices(), of_class);
     if (i == ranged) range = of_class.step_time_range;
-    if (run_.classes.size() > 1) forecast.classes.push_back({own, of_class.time, memories_[i]});
+    if (!forecast.classes.empty()) forecast.classes[i].time = of_class.time;
     if (i != run_.critical) continue;
     forecast.step_time = of_class.step_time;
     forecast.time = of_class.time;
     forecast.communication_total = of_class.communication_total;
   }
   forecast.step_time_range = range;
-  const ReportedClass& critical = ranks_.reported[run_.critical];
-  forecast.collectives =
-      SummariseCollectives(priced_[critical.priced].program, *ranks_.classes[critical.index].prices,
-                           CountsOf(critical.priced), run_.critical_class().timeline,
-                           run_.first_step, LongerOf(critical.priced));
+  const RankClass& critical = ranks_.reported[run_.critical];
+  forecast.collectives = SummariseCollectives(
+      priced_[critical.priced].program, *ranks_.classes[critical.simulated].prices,
+      CountsOf(critical.priced), run_.critical_class().timeline, run_.first_step,
+      LongerOf(critical.priced));
 }
 
 void StepForecast::AddRange() {
   const std::size_t ranged = RangedClass(ranks_, run_.critical);
-  const ReportedClass& reported = ranks_.reported[ranged];
+  const RankClass& reported = ranks_.reported[ranged];
   SteadyRun run = of_time_;
   if (ranged != 0) {
     for (std::size_t i = 0; i < ranks_.classes.size(); ++i) {
-      ranks_.classes[i].records = i == reported.index;
+      ranks_.classes[i].records = i == reported.simulated;
     }
     run = RunAgain(simulator_, ranks_, barrier_, simulate::Recording::kAll, of_time_);
   }
   run_.forecast.step_time_range =
-      RangeOf(ExposedTimesOf(TimedClassOf(reported, run.timelines[reported.index]), run),
+      RangeOf(ExposedTimesOf(TimedClassOf(reported, run.timelines[reported.simulated]), run),
               run_.forecast.step_time, *kinds_[reported.node_kind].calibration,
               scenario_.cluster->devices());
 }
@@ -256,21 +467,21 @@ tl::expected<void, Diagnostics> StepForecast::AddStops() {
 }
 
 void StepForecast::WidenByHost() {
-  const ReportedClass& critical = ranks_.reported[run_.critical];
+  const RankClass& critical = ranks_.reported[run_.critical];
   WidenByUnknownHost(scenario_, priced_[critical.priced].program, CountsOf(critical.priced),
-                     *ranks_.classes[critical.index].prices, run_.forecast);
+                     *ranks_.classes[critical.simulated].prices, run_.forecast);
   WidenByKnownGap(scenario_, run_.forecast);
 }
 
 void StepForecast::HandOverPrograms(std::vector<PricedClass>& priced, Run& run) const {
   std::vector<int> classes_left(priced.size(), 0);
-  for (const ReportedClass& reported : ranks_.reported) ++classes_left[reported.priced];
+  for (const RankClass& reported : ranks_.reported) ++classes_left[reported.priced];
   for (std::size_t i = 0; i < run.classes.size(); ++i) {
-    const ReportedClass& reported = ranks_.reported[i];
+    const RankClass& reported = ranks_.reported[i];
     program::Program& program = priced[reported.priced].program;
     const bool last = --classes_left[reported.priced] == 0;
     run.classes[i].program = last ? std::move(program) : program;
-    run.classes[i].prices = *ranks_.classes[reported.index].prices;
+    run.classes[i].prices = *ranks_.classes[reported.simulated].prices;
   }
 }
 

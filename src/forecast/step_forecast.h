@@ -2,30 +2,76 @@
 
 #include <cstddef>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
 #include "src/forecast/class_time.h"
 #include "src/forecast/forecast.h"
-#include "src/forecast/forecast_parts.h"
 #include "src/forecast/shorter_step.h"
+#include "src/forecast/simulated_ranks.h"
 #include "src/forecast/steady_run.h"
 #include "src/forecast/training_run.h"
+#include "src/forecast/values.h"
+#include "src/memory/account.h"
 #include "src/memory/deferred_frees.h"
 #include "src/memory/replay.h"
+#include "src/program/program.h"
 #include "src/program/timeline.h"
+#include "src/scenario/job_devices.h"
+#include "src/scenario/scenario.h"
 #include "src/simulate/simulate.h"
 
 namespace stepcast::forecast {
+
+// The scenario of each kind of node, by kind.
+class KindScenarios {
+ public:
+  explicit KindScenarios(const scenario::Scenario& scenario) : scenario_(scenario) {
+    if (count() == 1) return;
+    for (int kind = 0; kind < count(); ++kind) own_.push_back(scenario::OfKind(scenario, kind));
+  }
+  int count() const { return scenario::KindCount(scenario_); }
+  const scenario::Scenario& operator[](int kind) const {
+    return own_.empty() ? scenario_ : own_[static_cast<std::size_t>(kind)];
+  }
+
+ private:
+  const scenario::Scenario& scenario_;
+  std::vector<scenario::Scenario> own_;
+};
+
+// The operations whose times are needed: those that deferred frees wait for, and those that show
+// whether a step is periodic.
+class MarkedOperations {
+ public:
+  // `repeated`: null if the step does not represent a longer one. Keeps a reference.
+  MarkedOperations(const std::vector<PricedClass>& priced,
+                   const std::vector<memory::DeferredFrees>& frees,
+                   const RepeatedOperations* repeated = nullptr);
+
+  // Whether the memory forecast needs times.
+  bool for_memory() const { return for_memory_; }
+  // Whether anything needs times.
+  bool any() const { return for_memory_ || repeated_ != nullptr; }
+  // Marks the operations in `ranks`, which keeps a reference to this object. In classes that are
+  // not reported, marks only the operations for the period.
+  void MarkIn(SimulatedRanks& ranks) const;
+
+ private:
+  std::vector<std::vector<bool>> marked_;          // by priced class and instruction
+  std::vector<const program::Program*> programs_;  // by priced class
+  const RepeatedOperations* repeated_;
+  bool for_memory_ = false;
+};
 
 // Computes a forecast from priced programs. All forecasts use this class. Make runs the parts in
 // order; call it once. All arguments must outlive the object.
 class StepForecast {
  public:
-  // `frees`: FreesOf(priced). `shorter`: the shorter step, if `priced` are its classes instead of
-  // the scenario's; null otherwise. The simulator and the replayer may be reused.
+  // `frees`: those of each class of `priced`. `shorter`: the shorter step, if `priced` are its
+  // classes instead of the scenario's; null otherwise. The simulator and the replayer may be
+  // reused.
   StepForecast(const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
                const std::vector<memory::DeferredFrees>& frees, Detail detail,
                const ShorterStep* shorter, simulate::Simulator& simulator,
@@ -53,7 +99,7 @@ class StepForecast {
   bool RunSteps();
   // Runs the steps with the records that `detail_` needs.
   SteadyRun RunForTime();
-  void AddClass(const ReportedClass& reported);
+  void AddClass(const RankClass& reported);
   // Returns false if the shorter step does not determine the longer one's memory.
   bool AddMemory(std::size_t reported);
   void FindCritical();
@@ -64,7 +110,7 @@ class StepForecast {
   tl::expected<void, Diagnostics> AddStops();
   void WidenByHost();
 
-  TimedClass TimedClassOf(const ReportedClass& reported, const program::Timeline& timeline) const;
+  TimedClass TimedClassOf(const RankClass& reported, const program::Timeline& timeline) const;
   program::LongerStep LongerOf(std::size_t priced) const {
     return repeated_ ? repeated_->LongerOf(priced) : program::LongerStep{};
   }

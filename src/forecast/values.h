@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,12 +11,30 @@
 #include "src/base/collective_kind.h"
 #include "src/base/time.h"
 #include "src/cost/demand.h"
-#include "src/forecast/rank_class.h"
 #include "src/memory/account.h"
+#include "src/plan/rank_grid.h"
 #include "src/program/program.h"
 
 // The figures of a forecast, with units, as reports print them.
 namespace stepcast::forecast {
+
+// A rank class is a set of ranks that run one program with equivalent peers. These fields describe
+// the class from lowering to the forecast; each is set when its value becomes known.
+struct RankClass {
+  // Set when the class is lowered and priced.
+  plan::RankLabel label{};  // the label of its ranks
+  int node_kind = 0;        // the kind of their nodes (scenario/job_devices.h)
+  std::string device{};     // the type of their devices, if the cluster has several
+  int in_flight = 1;        // maximum number of micro-batches whose activations a rank stores at
+                            // once
+  // Set when the class is simulated.
+  double speed = 1;  // relative speed of its devices (Scenario::slow_devices)
+  int first_rank = 0;
+  int ranks = 1;               // number of ranks
+  std::vector<int> members{};  // the class's ranks, ascending; empty if the class has all ranks
+  std::size_t priced = 0;      // index of its program and prices in the priced classes
+  std::size_t simulated = 0;   // index of its first rank's class in SimulatedRanks::classes
+};
 
 using memory::BytesByCategory;
 
@@ -182,9 +201,8 @@ struct Forecast {
   std::vector<CollectiveSummary> collectives;  // by collective, then group
   MemoryForecast memory;  // of a class that does not fit, otherwise of the class with the highest
                           // peak
-  // Classes are ordered by first rank: in a pipeline, the first and the last stage.
-  MemoryForecast memory_of_first_class{}, memory_of_last_class{};
-  // Ordered by first rank; empty if all ranks are one class.
+  // Ordered by first rank: in a pipeline, from the first stage to the last. Empty if all ranks are
+  // one class.
   std::vector<ClassForecast> classes{};
 };
 

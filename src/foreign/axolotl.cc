@@ -2,97 +2,51 @@
 #include <string>
 
 #include "fmt/format.h"
-#include "src/foreign/batching.h"
-#include "src/foreign/fsdp_options.h"
-#include "src/foreign/huggingface_names.h"
 #include "src/foreign/readers.h"
+#include "src/foreign/shared_options.h"
 
 namespace stepcast::foreign {
 namespace {
 
 // From axolotl-ai-cloud/axolotl@067b021c8b87 src/axolotl/utils/schemas.
 constexpr Option kOptions[] = {
-    Rule("base_model"),
+    Rule("base_model bf16=auto bfloat16 fp16 fp8 tf32 float32 optimizer=adamw_torch_fused "
+         "max_grad_norm=1.0 gradient_checkpointing=false activation_offloading torch_compile "
+         "attn_implementation flash_attention sdp_attention eager_attention "
+         "flash_attn_cross_entropy flash_attn_rms_norm sample_packing pad_to_sequence_len adapter "
+         "lora_r lora_target_modules lora_target_linear lora_dropout fsdp fsdp_version "
+         "fsdp_config.fsdp_version fsdp_config.reshard_after_forward "
+         "fsdp_config.fsdp_reshard_after_forward fsdp_config.sharding_strategy "
+         "fsdp_config.fsdp_sharding_strategy fsdp_config.offload_params "
+         "fsdp_config.fsdp_offload_params fsdp_config.auto_wrap_policy "
+         "fsdp_config.fsdp_auto_wrap_policy fsdp_config.backward_prefetch "
+         "fsdp_config.fsdp_backward_prefetch fsdp_config.forward_prefetch "
+         "fsdp_config.fsdp_forward_prefetch fsdp_config.use_orig_params "
+         "fsdp_config.fsdp_use_orig_params fsdp_config.limit_all_gathers "
+         "fsdp_config.fsdp_limit_all_gathers fsdp_config.activation_checkpointing "
+         "fsdp_config.fsdp_activation_checkpointing deepspeed dp_shard_size dp_replicate_size "
+         "tensor_parallel_size context_parallel_size sequence_parallel_degree expert_parallel_size "
+         "plugins liger_rope liger_rms_norm liger_glu_activation liger_cross_entropy "
+         "liger_fused_linear_cross_entropy cut_cross_entropy group_by_length"),
     Sets("sequence_len", "training.sequence_length", "2048"),
     Sets("micro_batch_size", "training.micro_batch_size", "1"),
     Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
-    Rule("bf16", "auto"),
-    Rule("bfloat16"),
-    Rule("fp16"),
-    Rule("fp8"),
     NotModelled("fp8_enable_fsdp_float8_all_gather", "false",
                 "parameters are gathered in 16 bits, so gathers take up to twice as long"),
-    Rule("tf32"),
-    Rule("float32"),
-    Rule("optimizer", "adamw_torch_fused"),
-    Rule("max_grad_norm", "1.0"),
-    Rule("gradient_checkpointing", "false"),
-    Rule("activation_offloading"),
-    Rule("torch_compile"),
     NotModelled("torch_compile_backend", "inductor", "inductor compiles the blocks"),
-    Rule("attn_implementation"),
-    Rule("flash_attention"),
-    Rule("sdp_attention"),
-    Rule("eager_attention"),
-    NotModelled("xformers_attention", "false", "attention is the kernel that PyTorch chooses"),
-    NotModelled("flex_attention", "false", "attention is the kernel that PyTorch chooses"),
+    NotModelled("xformers_attention flex_attention", "false",
+                "attention is the kernel that PyTorch chooses"),
     NotModelled("flash_attn_fuse_mlp", "false", "the feed-forward runs as separate kernels"),
     NotModelled("flash_attn_fuse_qkv", "false",
                 "queries, keys and values are three matrix products"),
-    Rule("flash_attn_cross_entropy"),
-    Rule("flash_attn_rms_norm"),
     NotModelled("s2_attention", "false", "attention sees the whole sequence"),
-    Rule("sample_packing"),
-    Rule("pad_to_sequence_len"),
     NotModelled("tiled_mlp", "false", "the feed-forward computes whole sequences at once"),
-    Rule("adapter"),
-    Rule("lora_r"),
-    Rule("lora_target_modules"),
-    Rule("lora_target_linear"),
-    Rule("lora_dropout"),
-    NotModelled("lora_mlp_kernel", "false", "adapters are separate linear layers"),
-    NotModelled("lora_qkv_kernel", "false", "adapters are separate linear layers"),
-    NotModelled("lora_o_kernel", "false", "adapters are separate linear layers"),
+    NotModelled("lora_mlp_kernel lora_qkv_kernel lora_o_kernel", "false",
+                "adapters are separate linear layers"),
     NotModelled("peft_use_dora", "false", "adapters are those of LoRA"),
-    NotModelled("load_in_4bit", "false", "frozen parameters have 16 bits"),
-    NotModelled("load_in_8bit", "false", "frozen parameters have 16 bits"),
+    NotModelled("load_in_4bit load_in_8bit", "false", "frozen parameters have 16 bits"),
     NotModelled("unfrozen_parameters", "", "all parameters are trained"),
-    Rule("fsdp"),
-    Rule("fsdp_version"),
-    Rule("fsdp_config.fsdp_version"),
-    Rule("fsdp_config.reshard_after_forward"),
-    Rule("fsdp_config.fsdp_reshard_after_forward"),
-    Rule("fsdp_config.sharding_strategy"),
-    Rule("fsdp_config.fsdp_sharding_strategy"),
-    Rule("fsdp_config.offload_params"),
-    Rule("fsdp_config.fsdp_offload_params"),
-    Rule("fsdp_config.auto_wrap_policy"),
-    Rule("fsdp_config.fsdp_auto_wrap_policy"),
-    Rule("fsdp_config.backward_prefetch"),
-    Rule("fsdp_config.fsdp_backward_prefetch"),
-    Rule("fsdp_config.forward_prefetch"),
-    Rule("fsdp_config.fsdp_forward_prefetch"),
-    Rule("fsdp_config.use_orig_params"),
-    Rule("fsdp_config.fsdp_use_orig_params"),
-    Rule("fsdp_config.limit_all_gathers"),
-    Rule("fsdp_config.fsdp_limit_all_gathers"),
-    Rule("fsdp_config.activation_checkpointing"),
-    Rule("fsdp_config.fsdp_activation_checkpointing"),
-    Rule("deepspeed"),
-    Rule("dp_shard_size"),
-    Rule("dp_replicate_size"),
-    Rule("tensor_parallel_size"),
-    Rule("context_parallel_size"),
-    Rule("sequence_parallel_degree"),
-    Rule("expert_parallel_size"),
     NotModelled("ring_attn_func", "", "set parallelism.context_method"),
-    Rule("plugins"),
-    Rule("liger_rope"),
-    Rule("liger_rms_norm"),
-    Rule("liger_glu_activation"),
-    Rule("liger_cross_entropy"),
-    Rule("liger_fused_linear_cross_entropy"),
-    Rule("cut_cross_entropy"),
     NotModelled("chunked_cross_entropy", "false",
                 "all logits have an FP32 copy at once, so the memory forecast is too high"),
     Sets("experts_implementation", "experts.products", "",
@@ -100,7 +54,6 @@ constexpr Option kOptions[] = {
     NotModelled("quantize_moe_experts", "false", "the weights of experts have 16 bits"),
     NotModelled("rl", "", "supervised training"),
     NotModelled("train_on_inputs", "false true", "the loss covers all tokens"),
-    Rule("group_by_length"),
     NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
 };
 

@@ -10,54 +10,38 @@ namespace {
 
 // From deepspeedai/DeepSpeed@1b88ac36, without defaults that equal stepcast's.
 constexpr Option kOptions[] = {
-    Rule("train_batch_size"),
-    Rule("train_micro_batch_size_per_gpu"),
-    Rule("gradient_accumulation_steps"),
-    Rule("bf16.enabled"),
-    Rule("fp16.enabled"),
+    Rule("train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps bf16.enabled "
+         "fp16.enabled data_types.grad_accum_dtype gradient_clipping=0 optimizer.type "
+         "zero_optimization.stage=0 zero_optimization.overlap_comm "
+         "zero_optimization.reduce_bucket_size zero_optimization.reduce_scatter "
+         "zero_optimization.round_robin_gradients zero_optimization.stage3_prefetch_bucket_size "
+         "zero_optimization.stage3_param_persistence_threshold "
+         "zero_optimization.stage3_max_live_parameters zero_optimization.stage3_max_reuse_distance "
+         "zero_optimization.sub_group_size zero_optimization.zero_hpz_partition_size "
+         "zero_optimization.zero_quantized_weights zero_optimization.zero_quantized_gradients "
+         "zero_optimization.offload_optimizer zero_optimization.offload_optimizer.device "
+         "zero_optimization.offload_param zero_optimization.offload_param.device "
+         "tensor_parallel.autotp_size sequence_parallel_size"),
     NotModelled("fp16.auto_cast", "false auto", "operations run in the type of the parameters"),
-    Rule("data_types.grad_accum_dtype"),
     Sets("communication_data_type", "training.reduce_dtype", "",
          "fp16=fp16 fp32=fp32 bf16=bf16 bfp16=bf16"),
-    Rule("gradient_clipping", "0"),
-    Rule("optimizer.type"),
     NotModelled("optimizer.params.torch_adam", "false", "the optimizer is fused"),
     NotModelled("sparse_gradients", "false", "gradients of embeddings are dense"),
     NotModelled("wall_clock_breakdown", "false", "set training.host_waits: phase"),
-    Rule("zero_optimization.stage", "0"),
-    Rule("zero_optimization.overlap_comm"),
     NotModelled("zero_optimization.contiguous_gradients", "true",
                 "gradients are in one buffer, so the forecast has less fragmentation"),
-    Rule("zero_optimization.reduce_bucket_size"),
-    Rule("zero_optimization.reduce_scatter"),
-    Rule("zero_optimization.round_robin_gradients"),
-    Rule("zero_optimization.stage3_prefetch_bucket_size"),
-    Rule("zero_optimization.stage3_param_persistence_threshold"),
-    Rule("zero_optimization.stage3_max_live_parameters"),
-    Rule("zero_optimization.stage3_max_reuse_distance"),
-    Rule("zero_optimization.sub_group_size"),
-    Rule("zero_optimization.zero_hpz_partition_size"),
-    Rule("zero_optimization.zero_quantized_weights"),
-    Rule("zero_optimization.zero_quantized_gradients"),
-    Rule("zero_optimization.offload_optimizer"),
-    Rule("zero_optimization.offload_optimizer.device"),
     NotModelled("zero_optimization.offload_optimizer.ratio", "1 1.0",
                 "all states are in host memory"),
-    NotModelled("zero_optimization.offload_optimizer.pin_memory", "true",
-                "copies to the host use pinned memory"),
-    Rule("zero_optimization.offload_param"),
-    Rule("zero_optimization.offload_param.device"),
-    NotModelled("zero_optimization.offload_param.pin_memory", "true",
-                "copies to the host use pinned memory"),
+    NotModelled(
+        "zero_optimization.offload_optimizer.pin_memory zero_optimization.offload_param.pin_memory",
+        "true", "copies to the host use pinned memory"),
     NotModelled("zero_optimization.mics_shard_size", "-1 0", "states are sharded over all ranks"),
-    Rule("tensor_parallel.autotp_size"),
     NotModelled("tensor_parallel.tp_overlap_comm", "false",
                 "collectives of tensor parallelism overlap kernels that do not need their results"),
-    Rule("sequence_parallel_size"),
     // AutoEP (deepspeed/module_inject/auto_ep_config.py @ 0067b11e).
-    Rule("expert_parallel.enabled", "false"),
-    Rule("expert_parallel.autoep_size", "1"),
-    Rule("expert_parallel.use_grouped_mm", "true"),
+    Rule("expert_parallel.enabled=false expert_parallel.autoep_size=1 "
+         "expert_parallel.use_grouped_mm=true activation_checkpointing.cpu_checkpointing "
+         "compile.disable"),
     NotModelled("expert_parallel.expert_tensor_parallel_size", "1", "each rank has whole experts"),
     NotModelled("expert_parallel.comm_backend", "comm", "NCCL's all-to-all exchanges the rows"),
     NotModelled("expert_parallel.async_split_plan", "false",
@@ -68,14 +52,12 @@ constexpr Option kOptions[] = {
                 "returned rows are weighted and summed"),
     NotModelled("expert_parallel.gate_up_impl", "separate",
                 "each expert has three grouped matrix products"),
-    Rule("activation_checkpointing.cpu_checkpointing"),
     NotModelled("activation_checkpointing.partition_activations", "false",
                 "each rank keeps the whole inputs of blocks"),
-    Rule("compile.disable"),
     NotModelled("compile.deepcompile", "false", "hooks start the gathers"),
     NotModelled("compression_training", "", "weights are not compressed"),
-    NotModelled("curriculum_learning.enabled", "false", "all sequences have the same length"),
-    NotModelled("data_efficiency.enabled", "false", "all sequences have the same length"),
+    NotModelled("curriculum_learning.enabled data_efficiency.enabled", "false",
+                "all sequences have the same length"),
     NotModelled("progressive_layer_drop.enabled", "false", "all layers run in every step"),
     // Written by `--emit` beside DeepSpeed's own keys: settings of the scenario.
     Rule("stepcast_settings.*"),

@@ -7,22 +7,22 @@
 #include "fmt/format.h"
 
 namespace stepcast::foreign {
-namespace {
-
-// Whether the predicate holds for one of the words, which are separated by spaces.
-template <typename Predicate>
-bool AnyWord(std::string_view words, const Predicate& holds) {
-  while (!words.empty()) {
-    const std::size_t end = std::min(words.find(' '), words.size());
-    if (holds(words.substr(0, end))) return true;
-    words.remove_prefix(std::min(end + 1, words.size()));
+std::vector<std::string_view> SplitWords(std::string_view list) {
+  std::vector<std::string_view> words;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(' '), list.size());
+    words.push_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
   }
-  return false;
+  return words;
 }
 
-bool HasWord(std::string_view words, std::string_view word) {
-  return AnyWord(words, [&](std::string_view one) { return one == word; });
+bool HasWord(std::string_view list, std::string_view word) {
+  const std::vector<std::string_view> words = SplitWords(list);
+  return std::find(words.begin(), words.end(), word) != words.end();
 }
+
+namespace {
 
 bool IsNeutral(const Option& option, const Value& value) {
   if (value.kind == Value::Kind::kNothing) return true;
@@ -38,6 +38,18 @@ bool IsNeutral(const Option& option, const Value& value) {
 
 }  // namespace
 
+std::vector<Option> OptionsOf(const Framework& framework) {
+  std::vector<Option> options;
+  for (const Option& row : framework.options) {
+    for (const std::string_view word : SplitWords(row.name)) {
+      Option& option = options.emplace_back(row);
+      option.name = word.substr(0, word.find('='));
+      if (option.name != word) option.standard = word.substr(option.name.size() + 1);
+    }
+  }
+  return options;
+}
+
 std::string ScenarioWords(const Value& value) {
   if (const auto number = value.Integer()) return fmt::format("{}", *number);
   if (const auto number = value.Number()) return fmt::format("{}", *number);
@@ -46,15 +58,13 @@ std::string ScenarioWords(const Value& value) {
 }
 
 std::optional<std::string_view> WordFor(std::string_view words, std::string_view foreign) {
-  std::optional<std::string_view> found;
-  AnyWord(words, [&](std::string_view pair) {
+  for (const std::string_view pair : SplitWords(words)) {
     const std::size_t sign = pair.find('=');
     if (sign != std::string_view::npos && pair.substr(0, sign) == foreign) {
-      found = pair.substr(sign + 1);
+      return pair.substr(sign + 1);
     }
-    return found.has_value();
-  });
-  return found;
+  }
+  return std::nullopt;
 }
 
 namespace {
@@ -74,14 +84,14 @@ constexpr Option kNone{.name = "", .effect = Effect::kNone};  // Framework::with
 
 const Option* Reading::RowOf(std::string_view name) const {
   const Option* found = nullptr;
-  for (const Option& option : framework_.options) {
+  for (const Option& option : options_) {
     if (option.name == name) return &option;
     if (Covers(option.name, name)) found = &option;
   }
-  const bool without_effect = AnyWord(framework_.without_effect, [&](std::string_view row) {
-    return row == name || (found == nullptr && Covers(row, name));
-  });
-  return without_effect ? &kNone : found;
+  for (const std::string_view row : SplitWords(framework_.without_effect)) {
+    if (row == name || (found == nullptr && Covers(row, name))) return &kNone;
+  }
+  return found;
 }
 
 void Reading::ReadRow(const Option& option, const Setting& setting) {
@@ -145,7 +155,7 @@ void Reading::ReadRows() {
 }
 
 void Reading::ReadDefaults() {
-  for (const Option& option : framework_.options) {
+  for (const Option& option : options_) {
     if (option.effect != Effect::kSets || option.standard.empty()) continue;
     if (document_.Find(option.name) != nullptr) continue;
     const Value standard = Value::Text(std::string(option.standard));

@@ -7,14 +7,15 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "src/foreign/draft.h"
 #include "src/foreign/setting.h"
 
 namespace stepcast::foreign {
 
-// Tables of the options of other programs, one row per option. An import loops over the settings of
-// a file and looks up each one in these tables.
+// Tables of the options of other programs. Options with the same meaning share a row. An import
+// loops over the settings of a file and looks up each one in these tables.
 
 enum class Effect : std::uint8_t {
   kSets,         // a scenario key gets the value
@@ -24,7 +25,9 @@ enum class Effect : std::uint8_t {
 };
 
 struct Option {
-  // Dotted, like Setting::name. A star at the end matches any continuation: "metrics.*".
+  // Dotted, like Setting::name. A star at the end matches any continuation: "metrics.*". Rows of a
+  // table may have several names, separated by spaces; those of rules with their defaults,
+  // "bf16 clip-grad=1.0".
   std::string_view name;
   Effect effect = Effect::kSets;
   // kSets: the dotted key of the scenario.
@@ -51,13 +54,13 @@ constexpr Option Switch(std::string_view name, std::string_view key,
                         std::string_view standard = {}) {
   return Sets(name, key, standard, "bool");
 }
-constexpr Option Rule(std::string_view name, std::string_view standard = {}) {
-  return {.name = name, .effect = Effect::kRule, .standard = standard};
-}
-constexpr Option NotModelled(std::string_view name, std::string_view neutral,
+constexpr Option Rule(std::string_view names) { return {.name = names, .effect = Effect::kRule}; }
+constexpr Option NotModelled(std::string_view names, std::string_view neutral,
                              std::string_view consequence) {
-  return {
-      .name = name, .effect = Effect::kNotModelled, .neutral = neutral, .consequence = consequence};
+  return {.name = names,
+          .effect = Effect::kNotModelled,
+          .neutral = neutral,
+          .consequence = consequence};
 }
 
 class Reading;
@@ -76,6 +79,9 @@ struct Framework {
   bool adds_to_others = false;
 };
 
+// The rows of the framework's table, with one name each.
+std::vector<Option> OptionsOf(const Framework& framework);
+
 // Context outside the file that its meaning depends on. Any member may be empty.
 struct Surroundings {
   std::function<std::optional<std::int64_t>()> devices{};        // the GPUs of the draft's cluster
@@ -92,7 +98,11 @@ class Reading {
  public:
   Reading(const Framework& framework, const Document& document, Draft& draft,
           const Surroundings& surroundings)
-      : framework_(framework), document_(document), draft_(draft), surroundings_(surroundings) {}
+      : framework_(framework),
+        options_(OptionsOf(framework)),
+        document_(document),
+        draft_(draft),
+        surroundings_(surroundings) {}
 
   // Applies the row of each setting. Options without a row become omissions.
   void ReadRows();
@@ -153,6 +163,7 @@ class Reading {
   void AskFor(const Setting& setting) const;
 
   const Framework& framework_;
+  const std::vector<Option> options_;
   const Document& document_;
   Draft& draft_;
   const Surroundings& surroundings_;
@@ -161,6 +172,10 @@ class Reading {
 // A file's value in scenario spelling: true and false for "yes" and "Off", 1000000000 for "1e9";
 // other text is unchanged.
 std::string ScenarioWords(const Value& value);
+
+// The words of a list, which are separated by spaces.
+std::vector<std::string_view> SplitWords(std::string_view list);
+bool HasWord(std::string_view list, std::string_view word);
 
 // The scenario word for `foreign` in "float32=fp32 bfloat16=bf16"; nothing if there is none.
 std::optional<std::string_view> WordFor(std::string_view words, std::string_view foreign);

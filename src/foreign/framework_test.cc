@@ -9,7 +9,7 @@ constexpr Option kOptions[] = {
     Sets("training.seq_len", "training.sequence_length", "2048"),
     Sets("training.dtype", "training.parameter_dtype", "float32", "float32=fp32 bfloat16=bf16"),
     Switch("compile", "training.compile"),
-    Rule("batch", "8"),
+    Rule("seed batch=8"),
     NotModelled("early_step", "false", "memory is too high"),
 };
 const Framework kFramework = {.name = "titan",

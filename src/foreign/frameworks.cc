@@ -7,9 +7,8 @@
 
 #include "fmt/format.h"
 #include "src/foreign/framework.h"
-#include "src/foreign/fsdp_options.h"
-#include "src/foreign/huggingface_names.h"
 #include "src/foreign/readers.h"
+#include "src/foreign/shared_options.h"
 
 namespace stepcast::foreign {
 // The file that `accelerate config` writes and `accelerate launch --config_file` reads
@@ -23,36 +22,24 @@ namespace {
 
 // From huggingface/accelerate v1.12 src/accelerate/commands/config and utils/dataclasses.py.
 constexpr Option kOptions[] = {
-    Rule("distributed_type", "NO"),
-    Rule("mixed_precision", "no"),
-    Rule("num_processes"),
+    Rule("distributed_type=NO mixed_precision=no num_processes dynamo_config.dynamo_backend "
+         "fsdp_config.fsdp_version=1 fsdp_config.fsdp_sharding_strategy "
+         "fsdp_config.fsdp_reshard_after_forward fsdp_config.fsdp_offload_params "
+         "fsdp_config.fsdp_auto_wrap_policy fsdp_config.fsdp_backward_prefetch "
+         "fsdp_config.fsdp_backward_prefetch_policy fsdp_config.fsdp_forward_prefetch "
+         "fsdp_config.fsdp_use_orig_params fsdp_config.fsdp_activation_checkpointing "
+         "parallelism_config.parallelism_config_dp_shard_size "
+         "parallelism_config.parallelism_config_dp_replicate_size "
+         "parallelism_config.parallelism_config_tp_size "
+         "parallelism_config.parallelism_config_cp_size deepspeed_config.zero_stage "
+         "deepspeed_config.deepspeed_config_file deepspeed_config.offload_optimizer_device "
+         "deepspeed_config.offload_param_device deepspeed_config.gradient_clipping "
+         "megatron_lm_config.megatron_lm_tp_degree megatron_lm_config.megatron_lm_pp_degree"),
     Sets("num_machines", "cluster.nodes"),
-    Rule("dynamo_config.dynamo_backend"),
-    Rule("fsdp_config.fsdp_version", "1"),
-    Rule("fsdp_config.fsdp_sharding_strategy"),
-    Rule("fsdp_config.fsdp_reshard_after_forward"),
-    Rule("fsdp_config.fsdp_offload_params"),
-    Rule("fsdp_config.fsdp_auto_wrap_policy"),
-    Rule("fsdp_config.fsdp_backward_prefetch"),
-    Rule("fsdp_config.fsdp_backward_prefetch_policy"),
-    Rule("fsdp_config.fsdp_forward_prefetch"),
-    Rule("fsdp_config.fsdp_use_orig_params"),
-    Rule("fsdp_config.fsdp_activation_checkpointing"),
-    Rule("parallelism_config.parallelism_config_dp_shard_size"),
-    Rule("parallelism_config.parallelism_config_dp_replicate_size"),
-    Rule("parallelism_config.parallelism_config_tp_size"),
-    Rule("parallelism_config.parallelism_config_cp_size"),
     NotModelled("parallelism_config.parallelism_config_sp_size", "1",
                 "each rank has whole sequences"),
-    Rule("deepspeed_config.zero_stage"),
-    Rule("deepspeed_config.deepspeed_config_file"),
-    Rule("deepspeed_config.offload_optimizer_device"),
-    Rule("deepspeed_config.offload_param_device"),
     Sets("deepspeed_config.gradient_accumulation_steps", "training.gradient_accumulation"),
-    Rule("deepspeed_config.gradient_clipping"),
     NotModelled("megatron_lm_config", "", "stepcast reads only Megatron-LM's own arguments"),
-    Rule("megatron_lm_config.megatron_lm_tp_degree"),
-    Rule("megatron_lm_config.megatron_lm_pp_degree"),
     NotModelled("fp8_config.backend", "", "products run in the type of mixed_precision"),
     Sets("gradient_accumulation_steps", "training.gradient_accumulation"),
 };

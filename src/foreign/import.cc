@@ -20,11 +20,11 @@
 #include "src/foreign/draft.h"
 #include "src/foreign/framework.h"
 #include "src/foreign/frameworks.h"
-#include "src/foreign/huggingface_names.h"
 #include "src/foreign/python_settings.h"
 #include "src/foreign/recipes.h"
 #include "src/foreign/setting.h"
 #include "src/foreign/settings_files.h"
+#include "src/foreign/shared_options.h"
 #include "src/foreign/shell.h"
 #include "src/model/architecture.h"
 #include "src/plan/plan.h"
@@ -362,8 +362,7 @@ class Importer {
   // One of our models, by its own name or the Hub's.
   static std::string ModelNamed(const std::string& name) {
     if (scenario::FindSource(name, "", scenario::SourceKind::kModel)) return name;
-    const char* of_the_hub = ModelOfTheHub(name);
-    return of_the_hub == nullptr ? name : of_the_hub;
+    return ModelOfTheHub(name).value_or(name);
   }
 
   void Read(const std::string& file) {

@@ -7,10 +7,9 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/text_lines.h"
-#include "src/foreign/huggingface_names.h"
-#include "src/foreign/launcher.h"
 #include "src/foreign/readers.h"
 #include "src/foreign/recipes.h"
+#include "src/foreign/shared_options.h"
 #include "src/foreign/shell.h"
 
 namespace stepcast::foreign {
@@ -19,111 +18,48 @@ namespace {
 // From NVIDIA/Megatron-LM@000c4ac2 megatron/training/arguments.py.
 constexpr Option kOptions[] = {
     // The model.
-    Rule("num-layers"),
-    Rule("hidden-size"),
-    Rule("ffn-hidden-size"),
-    Rule("num-attention-heads"),
-    Rule("kv-channels"),
-    Rule("group-query-attention"),
-    Rule("num-query-groups", "1"),
-    Rule("position-embedding-type", "learned_absolute"),
-    Rule("use-rotary-position-embeddings"),
-    Rule("max-position-embeddings"),
-    Rule("rotary-base", "10000"),
-    Rule("use-rope-scaling"),
-    Rule("rope-scaling-factor", "8.0"),
+    Rule(
+        "num-layers hidden-size ffn-hidden-size num-attention-heads kv-channels "
+        "group-query-attention num-query-groups=1 position-embedding-type=learned_absolute "
+        "use-rotary-position-embeddings max-position-embeddings rotary-base=10000 use-rope-scaling "
+        "rope-scaling-factor=8.0 normalization=LayerNorm norm-epsilon=1e-5 apply-layernorm-1p "
+        "swiglu squared-relu disable-bias-linear add-qkv-bias untie-embeddings-and-output-weights "
+        "vocab-size padded-vocab-size pad-vocab-size-to hidden-dropout=0.1 attention-dropout=0.1 "
+        "window-size qk-layernorm tokenizer-type tokenizer-model extra-vocab-size "
+        "make-vocab-size-divisible-by window-attn-skip-freq multi-latent-attention q-lora-rank "
+        "kv-lora-rank=32 qk-head-dim=128 qk-pos-emb-head-dim=64 v-head-dim=128 mtp-num-layers "
+        "recipe recipe.model num-experts moe-ffn-hidden-size moe-router-topk=2 moe-layer-freq=1 "
+        "moe-shared-expert-intermediate-size moe-shared-expert-overlap moe-router-pre-softmax "
+        "moe-router-score-function=softmax moe-router-num-groups moe-router-group-topk "
+        "moe-router-enable-expert-bias moe-router-dtype moe-router-fusion=false "
+        "moe-grouped-gemm=false moe-use-legacy-grouped-gemm moe-use-grouped-tensor "
+        "moe-token-dispatcher-type=allgather moe-flex-dispatcher-backend=deepep moe-enable-deepep "
+        "moe-permute-fusion=false moe-expert-capacity-factor moe-pad-expert-input-to-capacity "
+        "overlap-moe-expert-parallel-comm delay-wgrad-compute"),
     NotModelled("rotary-percent", "1 1.0",
                 "the whole head is rotated, so elementwise work is too high"),
-    Rule("normalization", "LayerNorm"),
-    Rule("norm-epsilon", "1e-5"),
-    Rule("apply-layernorm-1p"),
-    Rule("swiglu"),
-    Rule("squared-relu"),
-    Rule("disable-bias-linear"),
-    Rule("add-qkv-bias"),
-    Rule("untie-embeddings-and-output-weights"),
-    Rule("vocab-size"),
-    Rule("padded-vocab-size"),
-    Rule("pad-vocab-size-to"),
     NotModelled("embed-layernorm", "false", "the embedding has no norm"),
     NotModelled("pp-partition-method", "",
                 "stages have equal numbers of blocks; set parallelism.stage_layers"),
-    Rule("hidden-dropout", "0.1"),
-    Rule("attention-dropout", "0.1"),
-    Rule("window-size"),
-    Rule("qk-layernorm"),
-    Rule("tokenizer-type"),
-    Rule("tokenizer-model"),
-    Rule("extra-vocab-size"),
-    Rule("make-vocab-size-divisible-by"),
-    Rule("window-attn-skip-freq"),
-    Rule("multi-latent-attention"),
-    Rule("q-lora-rank"),
-    Rule("kv-lora-rank", "32"),
-    Rule("qk-head-dim", "128"),
-    Rule("qk-pos-emb-head-dim", "64"),
-    Rule("v-head-dim", "128"),
-    Rule("mtp-num-layers"),
-    Rule("recipe"),
-    Rule("recipe.model"),
-    Rule("num-experts"),
-    Rule("moe-ffn-hidden-size"),
-    Rule("moe-router-topk", "2"),
-    Rule("moe-layer-freq", "1"),
-    Rule("moe-shared-expert-intermediate-size"),
-    Rule("moe-shared-expert-overlap"),
-    Rule("moe-router-pre-softmax"),
-    Rule("moe-router-score-function", "softmax"),
-    Rule("moe-router-num-groups"),
-    Rule("moe-router-group-topk"),
-    Rule("moe-router-enable-expert-bias"),
-    Rule("moe-router-dtype"),
-    Rule("moe-router-fusion", "false"),
-    Rule("moe-grouped-gemm", "false"),
-    Rule("moe-use-legacy-grouped-gemm"),
-    Rule("moe-use-grouped-tensor"),
-    Rule("moe-token-dispatcher-type", "allgather"),
-    Rule("moe-flex-dispatcher-backend", "deepep"),
-    Rule("moe-enable-deepep"),
-    Rule("moe-permute-fusion", "false"),
-    Rule("moe-expert-capacity-factor"),
-    Rule("moe-pad-expert-input-to-capacity"),
-    Rule("overlap-moe-expert-parallel-comm"),
-    Rule("delay-wgrad-compute"),
-    NotModelled("moe-router-padding-for-fp8", "false", "rows of experts are not padded"),
-    NotModelled("moe-router-padding-for-quantization", "false", "rows of experts are not padded"),
+    NotModelled("moe-router-padding-for-fp8 moe-router-padding-for-quantization", "false",
+                "rows of experts are not padded"),
     NotModelled("moe-router-force-load-balancing", "true false",
                 "experts get equal numbers of tokens"),
-
     // Batch and numbers.
     Sets("seq-length", "training.sequence_length"),
     Sets("micro-batch-size", "training.micro_batch_size"),
-    Rule("global-batch-size"),
+    Rule("global-batch-size bf16 fp16 fp8-format fp8-hybrid fp8-recipe=delayed fp4-format "
+         "fp8-param-gather accumulate-allreduce-grads-in-fp32 grad-reduce-in-bf16 "
+         "main-grads-dtype=fp32 exp-avg-dtype=fp32 exp-avg-sq-dtype=fp32 clip-grad=1.0 "
+         "deterministic-mode"),
     NotModelled("rampup-batch-size", "", "every step has the full batch"),
-    Rule("bf16"),
-    Rule("fp16"),
-    Rule("fp8-format"),
-    Rule("fp8-hybrid"),
-    Rule("fp8-recipe", "delayed"),
-    Rule("fp4-format"),
-    Rule("fp8-param-gather"),
     NotModelled("first-last-layers-bf16", "false", "all blocks multiply in 8 bits"),
     Switch("tp-only-amax-red", "training.tp_only_amax_red"),
-    Rule("accumulate-allreduce-grads-in-fp32"),
-    Rule("grad-reduce-in-bf16"),
-    Rule("main-grads-dtype", "fp32"),
     NotModelled("main-params-dtype", "fp32", "the FP32 values of parameters are kept"),
-    Rule("exp-avg-dtype", "fp32"),
-    Rule("exp-avg-sq-dtype", "fp32"),
     Sets("optimizer", "training.optimizer", "adam", "adam=adamw sgd=sgd muon=muon"),
-    Rule("clip-grad", "1.0"),
-    Rule("deterministic-mode"),
-
     // Kernels.
-    Rule("attention-backend", "auto"),
-    Rule("use-flash-attn"),
-    Rule("attention-softmax-in-fp32"),
-    Rule("no-masked-softmax-fusion"),
+    Rule(
+        "attention-backend=auto use-flash-attn attention-softmax-in-fp32 no-masked-softmax-fusion"),
     Sets("cross-entropy-loss-fusion", "training.loss", "", "true=fused false=in_place"),
     NotModelled("transformer-impl", "transformer_engine", "layers are those of Transformer Engine"),
     NotModelled("no-bias-swiglu-fusion", "false", "SwiGLU is one kernel"),
@@ -131,93 +67,57 @@ constexpr Option kOptions[] = {
     NotModelled("no-bias-dropout-fusion", "false", "bias, dropout and residual are one kernel"),
     NotModelled("no-rope-fusion", "false", "rotary positions are one kernel"),
     NotModelled("no-persist-layer-norm", "false", "norms run the persistent kernels"),
-    NotModelled("enable-cuda-graph", "false", "the host launches every kernel"),
-    NotModelled("external-cuda-graph", "false", "the host launches every kernel"),
+    NotModelled("enable-cuda-graph external-cuda-graph", "false", "the host launches every kernel"),
     NotModelled("cuda-graph-scope", "full", "the host launches every kernel"),
     NotModelled("cuda-graph-impl", "none", "the host launches every kernel"),
-
     // Recomputation and offloading.
-    Rule("recompute-activations"),
-    Rule("recompute-granularity"),
-    Rule("recompute-method"),
-    Rule("recompute-num-layers", "1"),
-    Rule("recompute-modules"),
+    Rule("recompute-activations recompute-granularity recompute-method recompute-num-layers=1 "
+         "recompute-modules cpu-offloading cpu-offloading-num-layers"),
     NotModelled("distribute-saved-activations", "false",
                 "each rank keeps the whole inputs of recomputed blocks, so the memory forecast is "
                 "too high"),
-    Rule("cpu-offloading"),
-    Rule("cpu-offloading-num-layers"),
-
     // Parallel axes.
     Sets("tensor-model-parallel-size", "parallelism.tensor", "1"),
     Sets("pipeline-model-parallel-size", "parallelism.pipeline", "1"),
     Sets("context-parallel-size", "parallelism.context", "1"),
-    Rule("cp-comm-type", "p2p"),
-    Rule("hierarchical-context-parallel-sizes"),
-    Rule("sequence-parallel", "false"),
-    Rule("tp-comm-overlap", "false"),
+    Rule("cp-comm-type=p2p hierarchical-context-parallel-sizes sequence-parallel=false "
+         "tp-comm-overlap=false no-async-tensor-model-parallel-allreduce "
+         "num-layers-per-virtual-pipeline-stage num-virtual-stages-per-pipeline-rank "
+         "microbatch-group-size-per-virtual-pipeline-stage no-overlap-p2p-communication "
+         "pipeline-model-parallel-layout decoder-first-pipeline-num-layers "
+         "decoder-last-pipeline-num-layers expert-model-parallel-size=1 "
+         "expert-tensor-parallel-size"),
     NotModelled("tp-comm-bootstrap-backend", "nccl", "buffers are set up once"),
-    Rule("no-async-tensor-model-parallel-allreduce"),
-    Rule("num-layers-per-virtual-pipeline-stage"),
-    Rule("num-virtual-stages-per-pipeline-rank"),
-    Rule("microbatch-group-size-per-virtual-pipeline-stage"),
-    Rule("no-overlap-p2p-communication"),
     NotModelled("defer-embedding-wgrad-compute", "false",
                 "the head's backward computes its weight gradient"),
-    Rule("pipeline-model-parallel-layout"),
-    Rule("decoder-first-pipeline-num-layers"),
-    Rule("decoder-last-pipeline-num-layers"),
     Switch("account-for-embedding-in-pipeline-split",
            "parallelism.account_for_embedding_in_pipeline_split"),
     Switch("account-for-loss-in-pipeline-split", "parallelism.account_for_loss_in_pipeline_split"),
-    Rule("expert-model-parallel-size", "1"),
-    Rule("expert-tensor-parallel-size"),
-
     // Data parallelism.
-    Rule("use-distributed-optimizer", "false"),
-    NotModelled("use-megatron-fsdp", "false", "every rank has whole parameters"),
-    NotModelled("use-custom-fsdp", "false", "every rank has whole parameters"),
-    NotModelled("use-torch-fsdp2", "false", "every rank has whole parameters"),
+    Rule("use-distributed-optimizer=false overlap-grad-reduce=false overlap-param-gather=false "
+         "overlap-param-gather-with-optimizer-step=false no-align-grad-reduce "
+         "no-align-param-gather ddp-bucket-size num-distributed-optimizer-instances=1 "
+         "no-gradient-accumulation-fusion use-precision-aware-optimizer optimizer-cpu-offload "
+         "optimizer-offload-fraction=1.0 overlap-cpu-optimizer-d2h-h2d"),
+    NotModelled("use-megatron-fsdp use-custom-fsdp use-torch-fsdp2", "false",
+                "every rank has whole parameters"),
     NotModelled("data-parallel-sharding-strategy", "no_shard optim",
                 "only the distributed optimizer shards its states"),
-    Rule("overlap-grad-reduce", "false"),
-    Rule("overlap-param-gather", "false"),
-    Rule("overlap-param-gather-with-optimizer-step", "false"),
-    Rule("no-align-grad-reduce"),
-    Rule("no-align-param-gather"),
-    Rule("ddp-bucket-size"),
-    NotModelled("ddp-num-buckets", "", "buckets have the default size"),
-    NotModelled("ddp-bucket-cap-mb", "", "buckets have the default size"),
+    NotModelled("ddp-num-buckets ddp-bucket-cap-mb", "", "buckets have the default size"),
     NotModelled("grad-sync-dtype", "fp32", "gradients are reduced in their own type"),
     NotModelled("ddp-reduce-scatter-with-fp32-accumulation", "false",
                 "gradients are reduced in their own type"),
-    Rule("num-distributed-optimizer-instances", "1"),
-    Rule("no-gradient-accumulation-fusion"),
-    Rule("use-precision-aware-optimizer"),
-    Rule("optimizer-cpu-offload"),
-    Rule("optimizer-offload-fraction", "1.0"),
-    Rule("overlap-cpu-optimizer-d2h-h2d"),
-
     // Megatron-DeepSpeed's.
-    Rule("deepspeed"),
-    Rule("deepspeed-config"),
-    Rule("zero-stage"),
-    Rule("checkpoint-activations"),
+    Rule("deepspeed deepspeed-config zero-stage checkpoint-activations moe-expert-parallel-size"),
     NotModelled("cpu-optimizer", "false", "DeepSpeed's configuration sets what is offloaded"),
-    Rule("moe-expert-parallel-size"),
     NotModelled("moe-train-capacity-factor", "", "no token is dropped"),
-
     // Launchers.
-    Rule("launcher.nnodes"),
-    Rule("launcher.nproc-per-node"),
-    Rule("env.CUDA_DEVICE_MAX_CONNECTIONS"),
-    Rule("env.PYTORCH_CUDA_ALLOC_CONF"),
+    Rule("launcher.nnodes launcher.nproc-per-node env.CUDA_DEVICE_MAX_CONNECTIONS "
+         "env.PYTORCH_CUDA_ALLOC_CONF patch-tokenizer-type"),
     Sets("env.NCCL_ALGO", "communication.nccl_algo"),
     Sets("env.NCCL_PROTO", "communication.nccl_proto"),
     NotModelled("env.NCCL_NVLS_ENABLE", "1 2", "NCCL may use NVLS; set communication.nccl_algo"),
     NotModelled("env.CUDA_LAUNCH_BLOCKING", "0", "set training.host_waits: launch"),
-
-    Rule("patch-tokenizer-type"),
     // Options of Primus.
     NotModelled("use-turbo-attention", "false", "attention runs the kernels of training.attention"),
     NotModelled("use-turbo-grouped-mlp", "false",

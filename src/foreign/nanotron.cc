@@ -12,9 +12,9 @@ namespace {
 // From huggingface/nanotron@09fd0ece7579 src/nanotron/config.
 constexpr Option kOptions[] = {
     // The model.
-    Rule("model.model_config.hidden_act", "silu"),
-    Rule("model.model_config.is_llama_config"),
-    Rule("model.model_config.is_qwen2_config"),
+    Rule("model.model_config.hidden_act=silu model.model_config.is_llama_config "
+         "model.model_config.is_qwen2_config model.model_config._attn_implementation "
+         "model.dtype=bfloat16 model.make_vocab_size_divisible_by=1 model.ddp_bucket_cap_mb=25"),
     Sets("model.model_config.hidden_size", "model.hidden_size"),
     Sets("model.model_config.intermediate_size", "model.intermediate_size"),
     Sets("model.model_config.num_hidden_layers", "model.num_hidden_layers"),
@@ -29,39 +29,28 @@ constexpr Option kOptions[] = {
     NotModelled("model.model_config.moe_config", "", "the feed-forward is dense"),
     NotModelled("model.model_config.sliding_window_size", "", "attention sees the whole sequence"),
     NotModelled("model.model_config.attention_bias", "false", "projections have no biases"),
-    Rule("model.model_config._attn_implementation"),
-    Rule("model.dtype", "bfloat16"),
-    Rule("model.make_vocab_size_divisible_by", "1"),
-    Rule("model.ddp_bucket_cap_mb", "25"),
-
     // Batch.
     Sets("tokens.sequence_length", "training.sequence_length"),
     Sets("tokens.micro_batch_size", "training.micro_batch_size"),
     Sets("tokens.batch_accumulation_per_replica", "training.gradient_accumulation"),
-
     // Parallel axes.
     Sets("parallelism.dp", "parallelism.data"),
     Sets("parallelism.tp", "parallelism.tensor", "1"),
     Sets("parallelism.pp", "parallelism.pipeline", "1"),
     NotModelled("parallelism.context_parallel_size", "1", "each rank has whole sequences"),
     NotModelled("parallelism.expert_parallel_size", "1", "the feed-forward is dense"),
-    Rule("parallelism.pp_engine", "1f1b"),
-    Rule("parallelism.tp_mode", "ALL_REDUCE"),
+    Rule("parallelism.pp_engine=1f1b parallelism.tp_mode=ALL_REDUCE "
+         "parallelism.recompute_layer=false"),
     NotModelled("parallelism.tp_linear_async_communication", "false",
                 "the step waits for the gathers of tensor parallelism, so it is too long"),
     NotModelled("parallelism.tp_recompute_allgather", "true",
                 "inputs are gathered again in backward, so the memory forecast is too low"),
-    Rule("parallelism.recompute_layer", "false"),
     NotModelled("parallelism.moe_layer_recompute", "false", "the feed-forward is dense"),
-
     // The optimizer.
-    Rule("optimizer.zero_stage", "0"),
+    Rule("optimizer.zero_stage=0 optimizer.clip_grad=1.0 optimizer.optimizer_factory.name=adamW "
+         "optimizer.optimizer_factory.torch_adam_is_fused=true"),
     NotModelled("optimizer.accumulate_grad_in_fp32", "true",
                 "gradients and optimizer states are in FP32, so the memory forecast is too high"),
-    Rule("optimizer.clip_grad", "1.0"),
-    Rule("optimizer.optimizer_factory.name", "adamW"),
-    Rule("optimizer.optimizer_factory.torch_adam_is_fused", "true"),
-
 };
 
 constexpr std::string_view kWithoutEffect =

@@ -12,8 +12,8 @@
 
 #include "src/base/files.h"
 #include "src/foreign/frameworks.h"
-#include "src/foreign/huggingface_names.h"
 #include "src/foreign/settings_files.h"
+#include "src/foreign/shared_options.h"
 #include "src/scenario/source_names.h"
 
 namespace stepcast::foreign {
@@ -46,7 +46,7 @@ bool IsRecipe(const std::string& name) {
 bool IsModelName(const std::string& name) {
   std::error_code error;
   if (name.empty() || IsRecipe(name) || std::filesystem::is_regular_file(name, error)) return false;
-  if (ModelOfTheHub(name) != nullptr) return true;
+  if (ModelOfTheHub(name)) return true;
   return !name.ends_with(".yaml") &&
          scenario::FindSource(name, "", scenario::SourceKind::kModel).has_value();
 }

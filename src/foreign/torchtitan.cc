@@ -12,48 +12,41 @@ constexpr std::string_view kSchedules =
     "ZBVZeroBubble=zb_v DualPipeV=dualpipe_v";
 constexpr std::string_view kTypes = "float32=fp32 bfloat16=bf16 float16=fp16";
 
-// From pytorch/torchtitan@238fa9953e4a torchtitan/config/job_config.py.
+// From pytorch/torchtitan@238fa9953e4a torchtitan/config/job_config.py. `training.batch_size` is
+// the name of `training.local_batch_size` until July 2025.
 constexpr Option kOptions[] = {
-    Rule("model.name"),
-    Rule("model.flavor"),
-    Rule("model.converters"),
+    Rule(
+        "model.name model.flavor model.converters optimizer.early_step_in_backward=false "
+        "training.local_batch_size=8 training.batch_size training.global_batch_size=-1 "
+        "training.max_norm=1.0 training.mixed_precision_param=bfloat16 training.compile "
+        "compile.enable=false compile.components parallelism.data_parallel_replicate_degree=1 "
+        "parallelism.data_parallel_shard_degree=-1 parallelism.fsdp_reshard_after_forward=default "
+        "parallelism.enable_async_tensor_parallel=false "
+        "parallelism.pipeline_parallel_schedule=1F1B "
+        "parallelism.pipeline_parallel_microbatch_size=1 "
+        "parallelism.pipeline_parallel_layers_per_stage "
+        "parallelism.context_parallel_rotate_method=allgather parallelism.expert_parallel_degree=1 "
+        "parallelism.expert_tensor_parallel_degree=1 activation_checkpoint.mode=selective "
+        "activation_checkpoint.selective_ac_option=2 activation_checkpoint.early_stop=false "
+        "float8.recipe_name quantize.linear.float8.recipe_name quantize.dense.float8.recipe_name"),
     Sets("optimizer.name", "training.optimizer", "AdamW", "AdamW=adamw Adam=adamw SGD=sgd"),
     Sets("optimizer.implementation", "training.optimizer_implementation", "fused",
          "fused=fused foreach=foreach for-loop=single"),
-    Rule("optimizer.early_step_in_backward", "false"),
-    Rule("training.local_batch_size", "8"),
-    Rule("training.batch_size"),  // its name until July 2025
-    Rule("training.global_batch_size", "-1"),
     Sets("training.seq_len", "training.sequence_length", "2048"),
-    Rule("training.max_norm", "1.0"),
     Sets("training.dtype", "training.parameter_dtype", "float32", kTypes),
-    Rule("training.mixed_precision_param", "bfloat16"),
     Sets("training.mixed_precision_reduce", "training.reduce_dtype", "float32", kTypes),
     Switch("training.enable_cpu_offload", "data_parallel.cpu_offload"),
-    Switch("training.deterministic", "training.deterministic"),
-    Switch("debug.deterministic", "training.deterministic"),
-    Rule("training.compile"),
-    Rule("compile.enable", "false"),
-    Rule("compile.components"),
+    Switch("training.deterministic debug.deterministic", "training.deterministic"),
     NotModelled("compile.backend", "inductor", "inductor compiles the blocks"),
-    Rule("parallelism.data_parallel_replicate_degree", "1"),
-    Rule("parallelism.data_parallel_shard_degree", "-1"),
-    Rule("parallelism.fsdp_reshard_after_forward", "default"),
     Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
-    Rule("parallelism.enable_async_tensor_parallel", "false"),
     NotModelled(
         "parallelism.disable_loss_parallel", "false",
         "the loss is computed on divided logits, so the memory forecast of a rank is too low"),
     NotModelled("parallelism.enable_compiled_autograd", "false",
                 "backward is compiled block by block"),
     Sets("parallelism.pipeline_parallel_degree", "parallelism.pipeline", "1"),
-    Rule("parallelism.pipeline_parallel_schedule", "1F1B"),
-    Rule("parallelism.pipeline_parallel_microbatch_size", "1"),
-    Rule("parallelism.pipeline_parallel_layers_per_stage"),
-    NotModelled("parallelism.pipeline_parallel_split_points", "",
-                "stages have equal numbers of blocks; set parallelism.stage_layers"),
-    NotModelled("parallelism.module_fqns_per_model_part", "",
-                "stages have equal numbers of blocks; set parallelism.stage_layers"),
+    NotModelled("parallelism.pipeline_parallel_split_points parallelism.module_fqns_per_model_part",
+                "", "stages have equal numbers of blocks; set parallelism.stage_layers"),
     NotModelled("parallelism.pipeline_parallel_schedule_csv", "",
                 "set parallelism.schedule to the file"),
     Sets("parallelism.pipeline_parallel_first_stage_less_layers",
@@ -61,34 +54,22 @@ constexpr Option kOptions[] = {
     Sets("parallelism.pipeline_parallel_last_stage_less_layers",
          "parallelism.account_for_loss_in_pipeline_split", "", "0=false 1=true"),
     Sets("parallelism.context_parallel_degree", "parallelism.context", "1"),
-    Rule("parallelism.context_parallel_rotate_method", "allgather"),
     NotModelled("parallelism.context_parallel_load_balancer", "headtail",
                 "rank i has the i-th chunk from the start and from the end of a sequence"),
-    Rule("parallelism.expert_parallel_degree", "1"),
-    Rule("parallelism.expert_tensor_parallel_degree", "1"),
     NotModelled("parallelism.expert_parallel_comm_backend", "standard",
                 "tokens reach experts through NCCL's all-to-all"),
-    Rule("activation_checkpoint.mode", "selective"),
-    Rule("activation_checkpoint.selective_ac_option", "2"),
-    Rule("activation_checkpoint.early_stop", "false"),
     NotModelled("activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", "",
                 "every second product is kept, whatever its shape"),
     NotModelled("activation_checkpoint.memory_budget", "0.5",
                 "the compiler's choice of tensors to keep is not modelled"),
-    Rule("float8.recipe_name"),
-    Rule("quantize.linear.float8.recipe_name"),
-    Rule("quantize.dense.float8.recipe_name"),
-    NotModelled("float8.enable_fsdp_float8_all_gather", "false",
-                "parameters are gathered in 16 bits, so gathers take up to twice as long"),
-    NotModelled("quantize.linear.float8.enable_fsdp_float8_all_gather", "false",
-                "parameters are gathered in 16 bits, so gathers take up to twice as long"),
-    NotModelled("quantize.dense.float8.enable_fsdp_float8_all_gather", "false",
-                "parameters are gathered in 16 bits, so gathers take up to twice as long"),
+    NotModelled(
+        "float8.enable_fsdp_float8_all_gather quantize.linear.float8.enable_fsdp_float8_all_gather "
+        "quantize.dense.float8.enable_fsdp_float8_all_gather",
+        "false", "parameters are gathered in 16 bits, so gathers take up to twice as long"),
     // The head stays in 16 bits in the forecast too; routers of experts are small.
-    NotModelled("quantize.moe.float8.fqns", "", "experts multiply in 16 bits"),
-    NotModelled("quantize.moe.mx.fqns", "", "experts multiply in 16 bits"),
-    NotModelled("quantize.grouped_mm.float8.fqns", "", "experts multiply in 16 bits"),
-    NotModelled("quantize.grouped_mm.mx.fqns", "", "experts multiply in 16 bits"),
+    NotModelled("quantize.moe.float8.fqns quantize.moe.mx.fqns quantize.grouped_mm.float8.fqns "
+                "quantize.grouped_mm.mx.fqns",
+                "", "experts multiply in 16 bits"),
     NotModelled("fault_tolerance.enable", "false", "no step is repeated or skipped"),
     Rule("liger_kernel.enable_fused_linear_cross_entropy"),
 };
@@ -104,59 +85,46 @@ constexpr std::string_view kWithoutEffect =
     "quantize.linear.mx.* fault_tolerance.* experimental.*";
 
 // From pytorch/torchtitan@f204eb63 torchtitan/config/{training,parallelism,compile}.py.
+// Names until 2026: `model_converters`, `training.local_batch_size`, `training.global_batch_size`
+// and `training.seq_len`.
 constexpr Option kPythonOptions[] = {
-    Rule("function"),
-    Rule("model_spec"),
-    Rule("model_spec.0"),
-    Rule("model_spec.flavor"),
+    Rule("function model_spec model_spec.0 model_spec.flavor model_spec.converters "
+         "model_converters.converters model_converters.converters.0.recipe_name loss "
+         "loss.num_chunks=8 optimizer=default_adamw "
+         "training.num_tokens_per_microbatch_per_dp_rank=16384 "
+         "training.num_tokens_per_train_step=-1 training.local_batch_size "
+         "training.global_batch_size=-1 training.max_norm=1.0 "
+         "training.mixed_precision_param=bfloat16 compile compile.enable compile.components "
+         "compile.enable_async_tensor_parallel=false parallelism.enable_async_tensor_parallel "
+         "parallelism.data_parallel_replicate_degree=1 parallelism.data_parallel_shard_degree=-1 "
+         "parallelism.fsdp_reshard_after_forward=default parallelism.enable_sequence_parallel=true "
+         "parallelism.pipeline_parallel_schedule=1F1B parallelism.num_pp_microbatches=1 "
+         "parallelism.pipeline_parallel_layers_per_stage parallelism.expert_parallel_degree=1 "
+         "activation_checkpoint=None activation_checkpoint.mode=selective "
+         "activation_checkpoint.selective_ac_option=op activation_checkpoint.early_stop=false"),
     NotModelled("model_spec.attn_backend", "sdpa",
                 "attention runs the kernels of training.attention"),
     NotModelled("model_spec.moe_comm_backend", "standard",
                 "tokens reach experts through NCCL's all-to-all"),
-    Rule("model_spec.converters"),
-    // The option's name until 2026.
-    Rule("model_converters.converters"),
-    Rule("model_converters.converters.0.recipe_name"),
     NotModelled("model_converters.converters.0.enable_fsdp_float8_all_gather", "false",
                 "parameters are gathered in 16 bits, so gathers take up to twice as long"),
-    Rule("loss"),
-    Rule("loss.num_chunks", "8"),
-    Rule("optimizer", "default_adamw"),
-    Rule("training.num_tokens_per_microbatch_per_dp_rank", "16384"),
-    Rule("training.num_tokens_per_train_step", "-1"),
     Sets("training.max_context_length", "training.sequence_length", "2048"),
-    Rule("training.local_batch_size"),  // these three: names until 2026
-    Rule("training.global_batch_size", "-1"),
     Sets("training.seq_len", "training.sequence_length"),
-    Rule("training.max_norm", "1.0"),
     Sets("training.dtype", "training.parameter_dtype", "float32", kTypes),
-    Rule("training.mixed_precision_param", "bfloat16"),
     Sets("training.mixed_precision_reduce", "training.reduce_dtype", "float32", kTypes),
     Switch("training.enable_cpu_offload", "data_parallel.cpu_offload"),
     NotModelled("training.disable_cuda_graphs", "true",
                 "the host launches every kernel, so the forecast of short steps is too long"),
-    Rule("compile", ""),
-    Rule("compile.enable"),
-    Rule("compile.components"),
-    Rule("compile.enable_async_tensor_parallel", "false"),
     NotModelled("compile.backend", "inductor", "inductor compiles the blocks"),
-    Rule("parallelism.enable_async_tensor_parallel"),
     NotModelled(
         "parallelism.disable_loss_parallel", "false",
         "the loss is computed on divided logits, so the memory forecast of a rank is too low"),
     NotModelled("parallelism.enable_fsdp_symm_mem", "false", "collectives are NCCL's own kernels"),
     NotModelled("parallelism.full_dtensor", "false", "the host does the work of FSDP2"),
-    Rule("parallelism.data_parallel_replicate_degree", "1"),
-    Rule("parallelism.data_parallel_shard_degree", "-1"),
-    Rule("parallelism.fsdp_reshard_after_forward", "default"),
     Switch("parallelism.fsdp_defer_gradient_reduction", "data_parallel.accumulate_unsharded"),
     NotModelled("parallelism.fsdp_symm_mem_scope", "None", "collectives are NCCL's own kernels"),
     Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
-    Rule("parallelism.enable_sequence_parallel", "true"),
     Sets("parallelism.pipeline_parallel_degree", "parallelism.pipeline", "1"),
-    Rule("parallelism.pipeline_parallel_schedule", "1F1B"),
-    Rule("parallelism.num_pp_microbatches", "1"),
-    Rule("parallelism.pipeline_parallel_layers_per_stage"),
     NotModelled("parallelism.pipeline_parallel_module_fqns_per_model_part", "None",
                 "stages have equal numbers of blocks; set parallelism.stage_layers"),
     Sets("parallelism.pipeline_parallel_first_stage_less_layers",
@@ -166,11 +134,6 @@ constexpr Option kPythonOptions[] = {
     Sets("parallelism.context_parallel_degree", "parallelism.context", "1"),
     NotModelled("parallelism.context_parallel_load_balancer", "None",
                 "rank i has the i-th chunk from the start and from the end of a sequence"),
-    Rule("parallelism.expert_parallel_degree", "1"),
-    Rule("activation_checkpoint", "None"),
-    Rule("activation_checkpoint.mode", "selective"),
-    Rule("activation_checkpoint.selective_ac_option", "op"),
-    Rule("activation_checkpoint.early_stop", "false"),
     NotModelled("activation_checkpoint.memory_budget", "",
                 "the compiler's choice of tensors to keep is not modelled"),
 };

@@ -5,10 +5,8 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "src/foreign/batching.h"
-#include "src/foreign/fsdp_options.h"
-#include "src/foreign/huggingface_names.h"
 #include "src/foreign/readers.h"
+#include "src/foreign/shared_options.h"
 
 namespace stepcast::foreign {
 namespace {
@@ -17,56 +15,37 @@ namespace {
 // lora_finetune_distributed.py.
 constexpr Option kOptions[] = {
     // The model: a builder function of torchtune, and adapters.
-    Rule("model._component_"),
-    Rule("model.lora_rank"),
-    Rule("model.lora_attn_modules"),
-    Rule("model.apply_lora_to_mlp", "false"),
+    Rule("model._component_ model.lora_rank model.lora_attn_modules model.apply_lora_to_mlp=false "
+         "model.lora_dropout"),
     NotModelled("model.apply_lora_to_output", "false", "the head has no adapter"),
-    Rule("model.lora_dropout"),
     NotModelled("model.quantize_base", "false", "frozen parameters have 16 bits"),
     NotModelled("model.use_dora", "false", "adapters are those of LoRA"),
     NotModelled("model.*", "", "the model has the dimensions that its name implies"),
-
     // Batch and samples.
     Sets("tokenizer.max_seq_len", "training.sequence_length"),
     Sets("batch_size", "training.micro_batch_size"),
     Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
-    Rule("dataset.packed", "false"),
-
+    Rule("dataset.packed=false"),
     // Memory and precision.
-    Rule("dtype", "bf16"),
-    Rule("enable_fp8_training"),
-    Rule("fp8_recipe_name"),
-    Rule("enable_activation_checkpointing", "false"),
-    Rule("ac_mode"),
-    Rule("ac_option"),
+    Rule("dtype=bf16 enable_fp8_training fp8_recipe_name enable_activation_checkpointing=false "
+         "ac_mode ac_option"),
     Switch("enable_activation_offloading", "training.activation_offload", "false"),
     Switch("optimizer_in_bwd", "training.optimizer_in_backward", "false"),
-
     // Sharding.
     Switch("fsdp_cpu_offload", "data_parallel.cpu_offload", "false"),
     Switch("fsdp_reshard_after_forward", "data_parallel.reshard_after_forward", "true"),
     NotModelled("custom_sharded_layers", "",
                 "the embedding and the head are units, as in torchtitan"),
-    Rule("data_parallel_shard_dim"),
-    Rule("data_parallel_replicate_dim"),
-    Rule("tensor_parallel_dim"),
-    Rule("context_parallel_dim"),
-
+    Rule("data_parallel_shard_dim data_parallel_replicate_dim tensor_parallel_dim "
+         "context_parallel_dim"),
     // Kernels.
-    Rule("compile"),
-    Rule("compile.model"),
+    Rule("compile compile.model loss._component_"),
     NotModelled("compile.loss", "", "the loss runs the kernels of training.loss"),
     NotModelled("compile.optimizer_step", "false", "the update runs the optimizer's own kernels"),
-    Rule("loss._component_"),
     NotModelled("loss.num_output_chunks", "8", "the chunks of the loss have their default size"),
     NotModelled("loss.*", "", "the loss is the cross entropy of all tokens"),
-
     // The optimizer.
-    Rule("optimizer._component_"),
-    Rule("optimizer.fused", "false"),
-    Rule("clip_grad_norm"),
-
+    Rule("optimizer._component_ optimizer.fused=false clip_grad_norm"),
     // Other recipes.
     NotModelled("teacher_model*", "", "supervised training"),
 };
@@ -110,8 +89,8 @@ void ReadModel(Reading& reading) {
     reading.Omit(option, "frozen parameters have 16 bits");
   }
   const std::string name = HubNameOf(component);
-  if (const char* shipped = ModelOfTheHub(name)) {
-    reading.Set("model", shipped, option, component);
+  if (const auto shipped = ModelOfTheHub(name)) {
+    reading.Set("model", *shipped, option, component);
   } else {
     reading.draft().NameModel(component);
   }

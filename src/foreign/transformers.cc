@@ -3,11 +3,8 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/foreign/batching.h"
-#include "src/foreign/fsdp_options.h"
-#include "src/foreign/huggingface_names.h"
-#include "src/foreign/launcher.h"
 #include "src/foreign/readers.h"
+#include "src/foreign/shared_options.h"
 #include "src/foreign/shell.h"
 
 namespace stepcast::foreign {
@@ -16,88 +13,45 @@ namespace {
 // From huggingface/transformers v5.0 src/transformers/training_args.py, huggingface/trl v0.26
 // trl/trainer/sft_config.py and hiyouga/LLaMA-Factory v0.9.4 src/llamafactory/hparams.
 constexpr Option kOptions[] = {
-    Rule("model_name_or_path"),
-    Rule("model"),
-    Rule("per_device_train_batch_size", "8"),
+    Rule("model_name_or_path model per_device_train_batch_size=8 bf16=false fp16=false pure_bf16 "
+         "tf32 torch_dtype dtype gradient_checkpointing=false disable_gradient_checkpointing=false "
+         "optim=adamw_torch_fused max_grad_norm=1.0 attn_implementation flash_attn "
+         "use_flash_attention_2 use_liger_kernel=false enable_liger_kernel=false "
+         "liger_kernel_config.fused_linear_cross_entropy packing packing_strategy neat_packing "
+         "group_by_length train_sampling_strategy loss_type=nll use_peft finetuning_type lora_r "
+         "lora_rank lora_target_modules lora_target lora_dropout fsdp fsdp_config.version "
+         "fsdp_config.fsdp_version fsdp_config.reshard_after_forward fsdp_config.sharding_strategy "
+         "fsdp_config.offload_params fsdp_config.backward_prefetch fsdp_config.forward_prefetch "
+         "fsdp_config.use_orig_params fsdp_config.limit_all_gathers "
+         "fsdp_config.activation_checkpointing deepspeed ddp_bucket_cap_mb launcher.config_file "
+         "launcher.nnodes launcher.num_machines launcher.nproc_per_node launcher.num_gpus "
+         "env.PYTORCH_CUDA_ALLOC_CONF"),
     Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
-    Rule("bf16", "false"),
-    Rule("fp16", "false"),
-    Rule("pure_bf16"),
-    Rule("tf32"),
-    Rule("torch_dtype"),
-    Rule("dtype"),
-    Rule("gradient_checkpointing", "false"),
-    Rule("disable_gradient_checkpointing", "false"),
     NotModelled("activation_offloading", "false", "activations stay on the device"),
-    Rule("optim", "adamw_torch_fused"),
     NotModelled("optim_target_modules", "", "the optimizer is AdamW for all parameters"),
-    Rule("max_grad_norm", "1.0"),
     Switch("torch_compile", "training.compile", "false"),
     NotModelled("torch_compile_backend", "inductor", "inductor compiles the blocks"),
-    Rule("attn_implementation"),
-    Rule("flash_attn"),
-    Rule("use_flash_attention_2"),
-    Rule("use_liger_kernel", "false"),
-    Rule("enable_liger_kernel", "false"),
-    Rule("liger_kernel_config.fused_linear_cross_entropy"),
-    Sets("max_length", "training.sequence_length"),
-    Sets("max_seq_length", "training.sequence_length"),
-    Sets("max_seq_len", "training.sequence_length"),
-    Sets("model_max_length", "training.sequence_length"),
-    Sets("block_size", "training.sequence_length"),
-    Sets("cutoff_len", "training.sequence_length"),
-    Rule("packing"),
-    Rule("packing_strategy"),
+    Sets("max_length max_seq_length max_seq_len model_max_length block_size cutoff_len",
+         "training.sequence_length"),
     NotModelled("padding_free", "false", "every sequence has the full length"),
-    Rule("neat_packing"),
-    Rule("group_by_length"),
-    Rule("train_sampling_strategy"),
     NotModelled("assistant_only_loss", "false", "the loss covers all tokens"),
-    Rule("loss_type", "nll"),
     NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
-    Rule("use_peft"),
-    Rule("finetuning_type"),
-    Rule("lora_r"),
-    Rule("lora_rank"),
-    Rule("lora_target_modules"),
-    Rule("lora_target"),
-    Rule("lora_dropout"),
     NotModelled("use_dora", "false", "adapters are those of LoRA"),
     NotModelled("use_rslora", "false true", "adapters are those of LoRA"),
-    NotModelled("load_in_4bit", "false", "frozen parameters have 16 bits"),
-    NotModelled("load_in_8bit", "false", "frozen parameters have 16 bits"),
+    NotModelled("load_in_4bit load_in_8bit", "false", "frozen parameters have 16 bits"),
     NotModelled("quantization_bit", "", "frozen parameters have 16 bits"),
     NotModelled("freeze_vision_tower", "true false", "only the text model is trained"),
-    Rule("fsdp"),
-    Rule("fsdp_config.version"),
-    Rule("fsdp_config.fsdp_version"),
-    Rule("fsdp_config.reshard_after_forward"),
-    Rule("fsdp_config.sharding_strategy"),
-    Rule("fsdp_config.offload_params"),
-    Rule("fsdp_config.backward_prefetch"),
-    Rule("fsdp_config.forward_prefetch"),
-    Rule("fsdp_config.use_orig_params"),
-    Rule("fsdp_config.limit_all_gathers"),
-    Rule("fsdp_config.activation_checkpointing"),
-    Rule("deepspeed"),
     Sets("parallelism_config.tp_size", "parallelism.tensor"),
     Sets("parallelism_config.cp_size", "parallelism.context"),
     Switch("ddp_find_unused_parameters", "data_parallel.find_unused_parameters"),
-    Rule("ddp_bucket_cap_mb"),
     NotModelled("tp_size", "0 1", "layers are not divided"),
     NotModelled("sequence_parallel_size", "1", "each rank has whole sequences"),
     NotModelled("n_gpu", "1", "each process has one GPU"),
     NotModelled("auto_find_batch_size", "false", "the batch is per_device_train_batch_size"),
     NotModelled("torch_empty_cache_steps", "", "the allocator's cache is never emptied"),
     NotModelled("stage", "sft pt", "supervised training"),
-    Rule("launcher.config_file"),
-    Rule("launcher.nnodes"),
-    Rule("launcher.num_machines"),
-    Rule("launcher.nproc_per_node"),
-    Rule("launcher.num_gpus"),
     Sets("env.NCCL_ALGO", "communication.nccl_algo"),
     Sets("env.NCCL_PROTO", "communication.nccl_proto"),
-    Rule("env.PYTORCH_CUDA_ALLOC_CONF"),
 };
 
 constexpr std::string_view kWithoutEffect =

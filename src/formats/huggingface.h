@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,27 +16,10 @@
 
 namespace stepcast::formats {
 
-// Reads the unchanged config.json of a Hugging Face model repository. `model_type` determines how
-// the other keys are read, in the spelling of transformers 4 and 5 (ReadsType lists the types).
-// From a multimodal model, the text model in `text_config` is read. Missing keys get the defaults
-// of transformers, but the dimensions of a model are required. Keys that are known to change
-// neither shapes nor time are ignored. Any other key that is not followed causes a warning or an
-// error.
-
-struct HuggingFaceConfig {
-  std::string name;  // "_name_or_path" if present; otherwise empty
-  model::Architecture architecture;
-  model::NumericalConstants constants{};
-  // Keys that the forecast does not follow or does not know, as sentences without a full stop.
-  std::vector<std::string> warnings{};
-};
-
-// `file` names the text in positions.
-Result<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view text, const std::string& file);
-
-// Whether ParseHuggingFaceConfig reads models of this type, with or without a wrapper around the
-// text model.
-bool ReadsType(std::string_view model_type);
+// Reads the common parts of the config.json files of Hugging Face model repositories: typed values
+// with their positions, keys that change nothing, windows of attention, rotary positions. The
+// spelling is that of transformers 4 or 5. A family's file says how to read the other keys
+// (scenario/family_config.h). Any key that is not followed causes a warning or an error.
 
 // The hint for layers that no model file can describe.
 inline constexpr const char* kTakeTheKeyOut =
@@ -102,64 +84,28 @@ class HuggingFaceReader {
   std::set<std::string> asked_for_;  // paths in the section
 };
 
-// Functions that the configurations of several decoders share.
-
-// The config.json key of each dimension, by its name in a model file, if the two differ. It gives
-// positions to the mistakes of model::Check.
-using KeysOfFields = std::map<std::string, std::string>;
-
-// Default dimensions of a class; 0: the file must state the dimension.
-struct DecoderDefaults {
-  std::int64_t heads = 0, vocabulary = 0;
-};
-
-// Dimensions, tied embeddings and dropout of LlamaConfig and configurations like it.
-model::Architecture ReadRotaryDecoder(model::Family family, HuggingFaceReader& reader,
-                                      KeysOfFields& keys, const DecoderDefaults& absent = {});
-
-// Dimensions by the names of GPT2Config. The caller reads the number of positions.
-model::Architecture ReadGpt2Dimensions(model::Family family, HuggingFaceReader& reader,
-                                       KeysOfFields& keys);
-
-// Accepts any gating function: products and bytes are those of SwiGLU.
+// Warns of a gating function other than SiLU: products and bytes are those of SwiGLU.
 void ReadGate(HuggingFaceReader& reader);
 
-// `attention_bias`: of queries, keys, values and the output; `mlp_bias`.
-void ReadBiases(HuggingFaceReader& reader, model::Architecture& architecture);
+// A window in all layers from `first_layer` on, which comes from `key`, or in all but every
+// `full_every`-th. `layer_types`, if the file has it, takes precedence. tokens = 0: no window.
+struct WindowRule {
+  std::int64_t tokens = 0;
+  std::int64_t first_layer = 0;
+  std::string key;
+  std::int64_t full_every = 0;  // 0: no such layers
+};
+struct AttentionWindow {
+  std::int64_t tokens = 0, full_every = 0;
+};
+AttentionWindow ReadWindow(HuggingFaceReader& reader, std::int64_t layers, const WindowRule& rule);
+// For classes without a window: refuses a file that states one.
+void RefuseWindow(HuggingFaceReader& reader, std::int64_t layers);
 
-// For classes without a window: a file that states one is refused.
-void ReadFullAttention(HuggingFaceReader& reader, const model::Architecture& architecture);
-
-// A window of `window` tokens, in the layers that `layer_types` marks. Without `layer_types` it is
-// in all layers from `first_layer` on, which comes from `key`. 0: no window.
-void ReadWindow(HuggingFaceReader& reader, std::int64_t window, std::int64_t first_layer,
-                const std::string& key, model::Architecture& architecture);
-
-// `use_sliding_window`, `sliding_window` and, without `layer_types`, `max_window_layers`: the first
-// layer with the window, as in Qwen2Config.
-void ReadOptionalWindow(HuggingFaceReader& reader, model::Architecture& architecture);
-
-// All layers have a window except every `full_every`-th; `layer_types`, if present, takes
-// precedence.
-void ReadAlternatingWindow(HuggingFaceReader& reader, std::int64_t window, std::int64_t full_every,
-                           model::Architecture& architecture);
-
-// The config.json of dense decoders that differ from Llama's in norms, windows or products: one
-// function per model_type.
-
-model::Architecture ReadGemma1(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadGlm(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadGlm4(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadStarcoder2(HuggingFaceReader& reader, KeysOfFields& keys);
-// Models with Llama's layers under other key names.
-model::Architecture ReadErnie(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadGranite(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadSeedOss(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadSmolLm3(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadGemma2(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadGemma3(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadOlmo2(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadPhi3(HuggingFaceReader& reader, KeysOfFields& keys);
+// The epsilon of norms and the rotary positions of the model. Defaults of transformers'
+// configurations: 1e-5 for layer norms, 1e-6 for RMS norms, and a base of 10,000.
+model::NumericalConstants ReadConstants(const model::Architecture& architecture,
+                                        HuggingFaceReader& reader);
 
 // Judges the keys that a model_type does not define. Derived models add keys to a known type, and
 // programs add their own. Each is known to change neither shapes nor time (names, token ids,
@@ -179,31 +125,5 @@ void JudgeOtherKeys(HuggingFaceReader& reader, UnknownKeys unknown);
 
 // Accepts the keys for norms of queries and keys, for types whose layers always have these norms.
 void AcceptHeadNorms(HuggingFaceReader& reader);
-
-// The config.json of models with experts: one function per model_type.
-
-model::Architecture ReadMixtral(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadQwen3Moe(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadDeepseekV2(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadDeepseekV3(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadGptOss(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadGlm4Moe(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadLlama4(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadErnieMoe(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadGraniteMoe(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadMiniMaxM2(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadOlmoe(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadQwen2Moe(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadKimiK2(HuggingFaceReader& reader, KeysOfFields& keys);
-
-// The config.json of decoders whose attention and feed-forward layers share their input: one
-// function per model_type.
-
-model::Architecture ReadGptj(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadGptNeox(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadPhi(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadFalcon(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadCohere(HuggingFaceReader& reader, KeysOfFields& keys);
-model::Architecture ReadCohere2(HuggingFaceReader& reader, KeysOfFields& keys);
 
 }  // namespace stepcast::formats

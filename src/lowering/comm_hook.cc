@@ -43,13 +43,6 @@ Index CommHook::AddProduct(const char* name, DataType type, std::int64_t m, std:
                              .written = BytesOf(m * n, type)});
 }
 
-Index CommHook::AddAllReduce(Bytes bytes, DataType type) {
-  return builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                 .communicator = communicator_,
-                                 .bytes = bytes,
-                                 .data_type = type});
-}
-
 void CommHook::AddBucket(Index buffer, std::span<const int> tensors, DataType type) {
   if (!active()) return;
   HookedBucket& bucket = buckets_.emplace_back();
@@ -72,7 +65,7 @@ void CommHook::AddCasts(HookedBucket& bucket) {
   bucket.compress = AddKernel("compress_bucket", bucket.type, whole, half);
   bucket.divide = AddKernel("divide_bucket", sent, half, half);
   bucket.restore = AddKernel("decompress_bucket", bucket.type, half, whole);
-  bucket.all_reduce = AddAllReduce(half, sent);
+  bucket.all_reduce = builder_.AddAllReduce(communicator_, half, sent);
 }
 
 // Gram-Schmidt, column by column: its norm, the division; the others' products with it summed up,
@@ -150,7 +143,7 @@ void CommHook::AddFactors(HookedBucket& bucket, std::span<const int> tensors) {
     bucket.sent = add("uncompressed tensors", rest_size);
     bucket.collect = AddKernel("collect_uncompressed", type, rest_size, rest_size);
     bucket.divide_rest = AddKernel("divide_uncompressed", type, rest_size, rest_size);
-    bucket.all_reduce = AddAllReduce(rest_size, type);
+    bucket.all_reduce = builder_.AddAllReduce(communicator_, rest_size, type);
   }
   if (bucket.matrices.empty()) return;
   bucket.p = add("P", p_size);
@@ -160,8 +153,8 @@ void CommHook::AddFactors(HookedBucket& bucket, std::span<const int> tensors) {
     builder_.Allocate(step_.compute(), bucket.q);
   }
   bucket.divide_q = AddKernel("divide_q", type, q_size, q_size);
-  bucket.reduce_p = AddAllReduce(p_size, type);
-  bucket.reduce_q = AddAllReduce(q_size, type);
+  bucket.reduce_p = builder_.AddAllReduce(communicator_, p_size, type);
+  bucket.reduce_q = builder_.AddAllReduce(communicator_, q_size, type);
 }
 
 void CommHook::Run(std::size_t bucket, Index reduced) {
@@ -232,10 +225,7 @@ void CommHook::RunFactors(HookedBucket& bucket, Index reduced) {
   for (const Matrix& m : bucket.matrices) {
     // Without the factors of an earlier step, random numbers are drawn on the host.
     if (!settings_.warm_start) {
-      const BufferUse written = q(m, true);
-      builder_.Copy(compute,
-                    {.direction = program::CopyDirection::kHostToDevice, .bytes = m.q_size},
-                    {&written, 1});
+      builder_.ToDevice(compute, m.q_size, {q(m, true)});
     }
     for (const Index kernel : m.orthogonal_q) run(compute, kernel, {q(m, true)});
   }

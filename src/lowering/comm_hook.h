@@ -78,7 +78,6 @@ class CommHook {
   std::vector<Index> AddOrthogonalisation(std::int64_t rows, std::int64_t rank, DataType type);
   Index AddKernel(const char* name, DataType type, Bytes read, Bytes written);
   Index AddProduct(const char* name, DataType type, std::int64_t m, std::int64_t n, std::int64_t k);
-  Index AddAllReduce(Bytes bytes, DataType type);
   void RunCasts(HookedBucket& bucket, Index reduced);
   void RunFactors(HookedBucket& bucket, Index reduced);
   // Issues the next collective on `buffer` after the work of stream `after`; `after` then waits for

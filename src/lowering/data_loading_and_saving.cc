@@ -9,7 +9,6 @@
 namespace stepcast::lowering {
 
 using program::Category;
-using program::CopyDirection;
 using program::kNone;
 
 namespace {
@@ -38,19 +37,14 @@ DataLoadingAndSaving::DataLoadingAndSaving(const scenario::Scenario& scenario,
                                            const PipelineStage& stage, ProgramBuilder& builder)
     : scenario_(scenario), stage_(stage), training_(scenario.plan.training), builder_(builder) {}
 
-Index DataLoadingAndSaving::Given(const char* name, Time time) {
-  return builder_.AddKernel(
-      {.name = name, .kind = KernelKind::kGiven, .given = time, .on_host = true});
-}
-
 void DataLoadingAndSaving::WritePrologue(int slots) {
   loads_ = training_.data_loading.has_value() && (stage_.first() || stage_.last());
   if (loads_) {
     const auto& loading = training_.data_loading;
     if (loading->workers > 0) {
       loader_ = builder_.AddStream("data loading");
-      load_ = Given("load_micro_batch",
-                    Picoseconds(Quotient(loading->time.picoseconds(), loading->workers)));
+      load_ = builder_.AddHostKernel(
+          "load_micro_batch", Picoseconds(Quotient(loading->time.picoseconds(), loading->workers)));
       for (std::int64_t m = 0; m < training_.gradient_accumulation; ++m) {
         loaded_.push_back(builder_.AddEvent("micro-batch loaded"));
       }
@@ -88,10 +82,7 @@ void DataLoadingAndSaving::BeginMicroBatch(std::int64_t micro_batch, int slot) {
   if (inputs_.empty()) return;
   const Index input = inputs_[static_cast<std::size_t>(slot)];
   builder_.Allocate(kCompute, input);
-  const program::BufferUse written = builder_.WritesAll(input);
-  builder_.Copy(kCompute,
-                {.direction = CopyDirection::kHostToDevice, .bytes = builder_.SizeOf(input)},
-                {&written, 1});
+  builder_.ToDevice(kCompute, builder_.SizeOf(input), {builder_.WritesAll(input)});
   if (loading->pin_memory) return;
   builder_.Record(kCompute, copied_);
   builder_.HostWait(copied_);
@@ -113,8 +104,8 @@ void DataLoadingAndSaving::EndStep() {
   const bool async = saving->mode == plan::CheckpointMode::kAsync;
   builder_.SetPhase(program::Phase::kCheckpoint);
   if (async) builder_.Wait(kCompute, written_);
-  builder_.Copy(kCompute, {.direction = CopyDirection::kDeviceToHost, .bytes = copied}, {});
-  const Index write = Given("write_checkpoint", writing);
+  builder_.ToHost(kCompute, copied, {});
+  const Index write = builder_.AddHostKernel("write_checkpoint", writing);
   if (!async) {
     builder_.Run(kCompute, write, {});
     return;

@@ -37,8 +37,6 @@ class DataLoadingAndSaving {
   void EndStep();
 
  private:
-  Index Given(const char* name, Time time);
-
   const scenario::Scenario& scenario_;
   const PipelineStage& stage_;
   const plan::Training& training_;

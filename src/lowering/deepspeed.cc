@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -35,18 +34,15 @@ struct SentBucket {
   Range widened;  // offloaded: what it owns, in FP32
 };
 
-class DeepSpeed final : public ShardingStrategy {
+class DeepSpeed final : public FrameworkStrategy {
  public:
   explicit DeepSpeed(TrainingStep& step)
-      : step_(step),
-        builder_(step.builder()),
-        plan_(step.plan()),
+      : FrameworkStrategy(step),
         settings_(plan_.data_parallel.deepspeed),
         stage_(plan_.data_parallel.zero_stage),
         overlap_(stage_ >= 1 && plan_.data_parallel.overlap),
         type_(plan_.training.parameter_dtype),
         offload_(step),
-        operations_(builder_),
         gradients_(step, operations_, type_),
         chunks_(step, operations_),
         tied_(step),
@@ -62,35 +58,23 @@ class DeepSpeed final : public ShardingStrategy {
                     partitions_.communicator(ParameterGroup::kExperts));
     offload_.WritePrologue();
     for (std::size_t g = 0; !offload_.optimizer() && g < partitions_.size(); ++g) {
-      const FlatOrder& flat = partitions_.flat(g);
-      updates_.push_back(update_->AddGroup(DeepSpeedPartitions::PrefixOf(g), flat.part(),
-                                           flat.part() - flat.elements() / flat.ranks));
+      const FlatLayout& flat = partitions_.flat(g);
+      updates_.push_back(update_->AddGroup(DeepSpeedPartitions::PrefixOf(g), flat.shard,
+                                           flat.shard - flat.exact / flat.ranks));
     }
-    for (std::size_t t = 0; t < step_.model().tensors.size(); ++t) {
-      const int tensor = static_cast<int>(t);
+    for (const int tensor : AllTensors()) {
       AddParameterState(step_, Parameter(tensor).place, step_.first_element(tensor),
                         Elements(tensor));
     }
     for (std::size_t g = 0; g < updates_.size(); ++g) {
-      partitions_.ForEachOwn(g, [&](int tensor, std::int64_t first, std::int64_t elements) {
-        update_->AddState(updates_[g], partitions_.OwnOffset(tensor, first),
-                          step_.first_element(tensor) + first, elements);
-      });
+      for (const Piece& own : partitions_.Own(g)) {
+        update_->AddState(updates_[g], own.offset, step_.first_element(own.tensor) + own.first,
+                          own.elements);
+      }
     }
     bucket_ready_ = builder_.AddEvent("bucket ready");
     bucket_reduced_ = builder_.AddEvent("bucket reduced");
     AddBuckets();
-  }
-
-  void BeforeForward(int) override {}
-  void AfterForward(int) override {}
-  void BeforeBackward(int) override {}
-  void AfterBackward(int) override {}
-
-  void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
-    for (const int tensor : step_.model().layers[layer].tensors) {
-      uses.push_back(Reads(Parameter(tensor)));
-    }
   }
 
   void WriteGradient(int /*layer*/, int tensor) override {
@@ -139,10 +123,11 @@ class DeepSpeed final : public ShardingStrategy {
       operations_.Updates(kept_);
       std::vector<program::Effect> moves;
       for (std::size_t g = 0; g < partitions_.size(); ++g) {
-        partitions_.ForEachOwn(g, [&](int tensor, std::int64_t first, std::int64_t elements) {
-          const std::int64_t offset = partitions_.KeptOffset(tensor, first);
-          AppendJoined(moves, Added(Move(kept_.At(offset), kept_further_.At(offset), elements)));
-        });
+        for (const Piece& own : partitions_.Own(g)) {
+          const std::int64_t offset = partitions_.KeptOffset(own);
+          AppendJoined(moves,
+                       Added(Move(kept_.At(offset), kept_further_.At(offset), own.elements)));
+        }
       }
       builder_.With(moves);
       operations_.Run(step_.compute(), "accumulate_gradient");
@@ -162,9 +147,7 @@ class DeepSpeed final : public ShardingStrategy {
     }
     std::vector<BufferUse> sources;
     if (stage_ == 0) {
-      for (std::size_t t = 0; t < step_.model().tensors.size(); ++t) {
-        sources.push_back(Reads(gradients_.range(static_cast<int>(t))));
-      }
+      for (const int tensor : AllTensors()) sources.push_back(Reads(gradients_.range(tensor)));
     } else {
       sources.push_back(Reads(kept_));
     }
@@ -177,19 +160,19 @@ class DeepSpeed final : public ShardingStrategy {
 
  private:
   // Gradients of the step: whole tensors at stage 0, else of the rank's part.
-  program::Elements GradientAt(int tensor, std::int64_t first) const {
-    return stage_ == 0 ? gradients_.range(tensor).At(first)
-                       : kept_.At(partitions_.KeptOffset(tensor, first));
+  program::Elements GradientAt(const Piece& own) const {
+    return stage_ == 0 ? gradients_.range(own.tensor).At(own.first)
+                       : kept_.At(partitions_.KeptOffset(own));
   }
 
   void TakeNorm(std::size_t g, const std::vector<BufferUse>& sources) {
     std::vector<program::Effect> squares;
     const std::int64_t copies =
         stage_ == 0 ? partitions_.ranks(partitions_.groups().all()[g].ranks_of) : 1;
-    partitions_.ForEachOwn(g, [&](int tensor, std::int64_t first, std::int64_t elements) {
-      if (!tied_.Counts(tensor)) return;
-      squares.push_back(update_->SquaresOf(GradientAt(tensor, first), elements, copies));
-    });
+    for (const Piece& own : partitions_.Own(g)) {
+      if (!tied_.Counts(own.tensor)) continue;
+      squares.push_back(update_->SquaresOf(GradientAt(own), own.elements, copies));
+    }
     const Holding& held = partitions_.held(g);
     update_->TakeNorm(held.tensors, held.elements, sources, squares, g == 0, g > 0);
   }
@@ -198,24 +181,23 @@ class DeepSpeed final : public ShardingStrategy {
   // groups are freed after the last group.
   void Update(std::size_t g) {
     const UpdateGroup& group = updates_[g];
-    const std::vector<int>& tensors = partitions_.flat(g).tensors;
+    const Pieces& tensors = partitions_.flat(g).tensors;
     std::vector<BufferUse> sources;
     if (stage_ == 0) {
-      for (const int tensor : tensors) sources.push_back(Reads(gradients_.range(tensor)));
+      for (const Piece& whole : tensors) sources.push_back(Reads(gradients_.range(whole.tensor)));
     } else {
       sources.push_back(Reads(kept_));
     }
     std::vector<program::Effect> moves, updates;
-    partitions_.ForEachOwn(g, [&](int tensor, std::int64_t first, std::int64_t elements) {
-      const std::int64_t offset = partitions_.OwnOffset(tensor, first);
+    for (const Piece& own : partitions_.Own(g)) {
       const DataType kept = plan_.training.gradient_dtype;
-      AppendJoined(moves, Move(At(group.flat, offset, kept), GradientAt(tensor, first), elements));
-      AppendJoined(updates,
-                   update_->UpdateOf(group, Parameter(tensor).At(first), offset, elements));
-    });
+      AppendJoined(moves, Move(At(group.flat, own.offset, kept), GradientAt(own), own.elements));
+      AppendJoined(updates, update_->UpdateOf(group, Parameter(own.tensor).At(own.first),
+                                              own.offset, own.elements));
+    }
     update_->Flatten(group, sources, moves);
     if (stage_ == 0) {
-      for (const int tensor : tensors) gradients_.Release(tensor);
+      for (const Piece& whole : tensors) gradients_.Release(whole.tensor);
     } else if (g + 1 == partitions_.size()) {
       operations_.Release(kept_);
       has_kept_ = false;
@@ -230,15 +212,14 @@ class DeepSpeed final : public ShardingStrategy {
     update_->AgreeOnScalar();
     builder_.Record(compute, bucket_reduced_);
     builder_.HostWait(bucket_reduced_);
-    const std::int64_t part = partitions_.flat(0).part();
+    const std::int64_t part = partitions_.flat(0).shard;
     offload_.Update(part);
-    offload_.ToDevice(compute, BytesOf(part, type_), {partitions_.OwnParameters(0)});
+    builder_.ToDevice(compute, BytesOf(part, type_), {partitions_.OwnParameters(0)});
   }
 
   // Number of data-parallel ranks, by which all gradients are divided, those of experts too.
   std::int64_t Ranks() const { return partitions_.ranks(ParameterGroup::kDense); }
-  std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
-  Range Parameter(int tensor) const { return partitions_.Parameter(tensor); }
+  Range Parameter(int tensor) const override { return partitions_.Parameter(tensor); }
   // Whether gradients are reduced as they become ready; if not, they are reduced after backward.
   bool ReducesInHooks() const { return stage_ == 2 || overlap_; }
   // Whether this micro-batch reduces gradients.
@@ -254,7 +235,7 @@ class DeepSpeed final : public ShardingStrategy {
       std::vector<int> tensors;
       for (const FlatGroup& group : partitions_.groups().all()) {
         if (group.ranks_of != of) continue;
-        tensors.insert(tensors.end(), group.flat.tensors.begin(), group.flat.tensors.end());
+        for (const Piece& whole : group.flat.tensors) tensors.push_back(whole.tensor);
       }
       chunks_.AddChunks(partitions_.communicator(of), Ranks(), tensors);
     }
@@ -269,7 +250,7 @@ class DeepSpeed final : public ShardingStrategy {
     const auto& tensors = step_.model().tensors;
     reduce_order_ = ReducesInHooks()
                         ? GradientReadyOrder(step_.model(), step_.works(), step_.work_of_layers())
-                        : RegistrationOrder();
+                        : AllTensors();
     for (std::size_t i = 0; i < (overlap_ ? 2 : 1); ++i) {
       bucket_buffers_.push_back(
           operations_.AddRange({.first = builder_.AddNumbered("gradient bucket ", i)},
@@ -296,12 +277,6 @@ class DeepSpeed final : public ShardingStrategy {
     slot_.assign(tensors.size(), 0);
     slot_in_share_.assign(tensors.size(), 0);
     for (const DeepSpeedBucket& bucket : buckets_) AddSentBucket(bucket);
-  }
-
-  std::vector<int> RegistrationOrder() const {
-    std::vector<int> order(step_.model().tensors.size());
-    std::iota(order.begin(), order.end(), 0);
-    return order;
   }
 
   void AddSentBucket(const DeepSpeedBucket& bucket) {
@@ -463,9 +438,9 @@ class DeepSpeed final : public ShardingStrategy {
     operations_.Reads(collected);
     operations_.Writes(whole);
     operations_.Traffic(own, own);
-    WithOwnOf(TensorsOf(bucket, group), [&](int tensor, std::int64_t first) {
-      return std::pair(whole.At(slot_[tensor] + first),
-                       collected.At(slot_in_share_[tensor] + first));
+    WithOwnOf(TensorsOf(bucket, group), [&](const Piece& own) {
+      return std::pair(whole.At(slot_[own.tensor] + own.first),
+                       collected.At(slot_in_share_[own.tensor] + own.first));
     });
     operations_.Run(reduction_, "copy_own_gradients");
     operations_.Release(collected);
@@ -490,17 +465,16 @@ class DeepSpeed final : public ShardingStrategy {
     builder_.With(moves);
   }
 
-  // Moves what this rank owns of tensors: places(tensor, first element in it) are target and
-  // source.
+  // Moves what this rank owns of tensors: places(piece) are target and source.
   template <typename Places>
   void WithOwnOf(const std::vector<int>& tensors, const Places& places) {
     if (!builder_.describes_data_flow()) return;
     std::vector<program::Effect> moves;
     for (const int tensor : tensors) {
-      partitions_.VisitOwn(tensor, [&](int, std::int64_t first, std::int64_t elements) {
-        const auto [target, source] = places(tensor, first);
-        AppendJoined(moves, Move(target, source, elements));
-      });
+      const Piece* const own = partitions_.OwnOf(tensor);
+      if (own == nullptr) continue;
+      const auto [target, source] = places(*own);
+      AppendJoined(moves, Move(target, source, own->elements));
     }
     builder_.With(moves);
   }
@@ -511,14 +485,14 @@ class DeepSpeed final : public ShardingStrategy {
     const Bytes held = BytesOf(sent.held, type_);
     if (step_.micro_batch() > 0) {
       if (overlap_) builder_.WaitForStream(reduction_, step_.compute(), bucket_ready_);
-      offload_.ToDevice(reduction_, held, {Writes(transit_)});
+      builder_.ToDevice(reduction_, held, {Writes(transit_)});
       operations_.Reads(transit_);
       operations_.Writes(whole);
       operations_.Traffic(2 * held, held);
       operations_.Run(reduction_, "accumulate_gradient");
     }
     if (!step_.last_micro_batch()) {
-      offload_.ToHost(reduction_, held, {Reads(whole)});
+      builder_.ToHost(reduction_, held, {Reads(whole)});
       return;
     }
     operations_.Reads(whole);
@@ -529,7 +503,7 @@ class DeepSpeed final : public ShardingStrategy {
     operations_.Writes(sent.widened);
     operations_.Traffic(BytesOf(sent.own, type_), sent.widened.size());
     operations_.Run(reduction_, "cast_gradients");
-    offload_.ToHost(reduction_, sent.widened.size(), {Reads(sent.widened)});
+    builder_.ToHost(reduction_, sent.widened.size(), {Reads(sent.widened)});
     operations_.Release(sent.widened);
   }
 
@@ -551,9 +525,9 @@ class DeepSpeed final : public ShardingStrategy {
     operations_.Reads(whole);
     operations_.Writes(kept);
     operations_.Traffic(BytesOf(sent.held, type_), BytesOf(sent.held, kept.type()));
-    WithOwnOf(bucket.tensors, [&](int tensor, std::int64_t first) {
-      return std::pair(kept.At(partitions_.KeptOffset(tensor, first)),
-                       whole.At(slot_[tensor] + first));
+    WithOwnOf(bucket.tensors, [&](const Piece& own) {
+      return std::pair(kept.At(partitions_.KeptOffset(own)),
+                       whole.At(slot_[own.tensor] + own.first));
     });
     operations_.Run(reduction_, "copy_grads_in_partition");
   }
@@ -563,9 +537,6 @@ class DeepSpeed final : public ShardingStrategy {
     if (overlap_) builder_.WaitForStream(reduction_, step_.compute(), bucket_ready_);
   }
 
-  TrainingStep& step_;
-  ProgramBuilder& builder_;
-  const plan::Plan& plan_;
   const plan::DeepSpeed& settings_;
   const int stage_;
   const bool overlap_;
@@ -579,7 +550,6 @@ class DeepSpeed final : public ShardingStrategy {
   HostOffload offload_;
   Range transit_;  // where gradients come back from the host
 
-  Operations operations_;
   LocalGradients gradients_;
   ChunkedReduction chunks_;  // stage 0
   TiedGradients tied_;
@@ -604,9 +574,7 @@ class DeepSpeed final : public ShardingStrategy {
 }  // namespace
 
 program::Program LowerDeepSpeed(const scenario::Scenario& scenario, const LowerOptions& options) {
-  TrainingStep step(scenario, options);
-  DeepSpeed strategy(step);
-  return step.Write(strategy);
+  return LowerWith<DeepSpeed>(scenario, options);
 }
 
 }  // namespace stepcast::lowering

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 #include <vector>
@@ -22,32 +23,45 @@ model::Model ModelOf(const std::vector<std::int64_t>& sizes) {
   return model::Build("list", list);
 }
 
+FlatLayout LayoutOf(const std::vector<std::int64_t>& sizes, std::int64_t ranks, bool round_robin) {
+  std::vector<int> all(sizes.size());
+  std::iota(all.begin(), all.end(), 0);
+  return DeepSpeedLayout(ModelOf(sizes), all, ranks, round_robin);
+}
+
 // All parameters are divided among the same ranks.
 FlatGroups Dense(const model::Model& model, std::int64_t ranks) {
   return {model, {ranks, 1}, false, false};
 }
 
 // 10 elements for 3 ranks: padded to 2 x 3 = 6, that is 12; 4 a rank.
-TEST(FlatOrder, IsPaddedToTwoElementsARank) {
-  const FlatOrder flat(ModelOf({5, 3, 2}), 3, false);
+TEST(DeepSpeedLayout, IsPaddedToTwoElementsARank) {
+  const FlatLayout flat = LayoutOf({5, 3, 2}, 3, false);
   EXPECT_EQ(flat.padded(), 12);
-  EXPECT_EQ(flat.part(), 4);
-  EXPECT_EQ(flat.offsets, (std::vector<std::int64_t>{0, 5, 8}));
+  EXPECT_EQ(flat.shard, 4);
+  ASSERT_EQ(flat.tensors.size(), 3U);
+  EXPECT_EQ(flat.tensors[1].offset, 5);
+  EXPECT_EQ(flat.tensors[2].offset, 8);
 }
 
 // Parts [0, 4), [4, 8), [8, 12). Tensor 0 overlaps the first part; tensors 0 and 1, together 8
 // elements, the second; tensor 2 the third.
-TEST(FlatOrder, ARankHoldsTensorsThatReachIntoItsPart) {
-  const Holding holding = FlatOrder(ModelOf({5, 3, 2}), 3, false).LargestHolding();
+TEST(DeepSpeedLayout, ARankHoldsTensorsThatReachIntoItsPart) {
+  const Holding holding = LargestHolding(LayoutOf({5, 3, 2}, 3, false));
   EXPECT_EQ(holding.tensors, 2);
   EXPECT_EQ(holding.elements, 8);
 }
 
 // Tensors 0 and 2, then 1 and 3.
-TEST(FlatOrder, RoundRobinDealsTensorsOut) {
-  const FlatOrder flat(ModelOf({1, 2, 3, 4}), 2, true);
-  EXPECT_EQ(flat.tensors, (std::vector<int>{0, 2, 1, 3}));
-  EXPECT_EQ(flat.offsets, (std::vector<std::int64_t>{0, 4, 1, 6}));
+TEST(DeepSpeedLayout, RoundRobinDealsTensorsOut) {
+  std::vector<int> order;
+  std::vector<std::int64_t> offsets;
+  for (const Piece& piece : LayoutOf({1, 2, 3, 4}, 2, true).tensors) {
+    order.push_back(piece.tensor);
+    offsets.push_back(piece.offset);
+  }
+  EXPECT_EQ(order, (std::vector<int>{0, 2, 1, 3}));
+  EXPECT_EQ(offsets, (std::vector<std::int64_t>{0, 1, 4, 6}));
 }
 
 // In the order 2, 1, 0 with 6 elements per bucket: 2 + 3 fit, 5 more do not. Parts have 4 elements:
@@ -72,8 +86,10 @@ TEST(DeepSpeedBuckets, ExpertsAreReducedByTheirOwnRanks) {
   model.tensors[1].group = model.tensors[3].group = model::ParameterGroup::kExperts;
   const FlatGroups groups(model, {4, 2}, true, false);
   ASSERT_EQ(groups.all().size(), 2U);
-  EXPECT_EQ(groups.all()[1].flat.tensors, (std::vector<int>{1, 3}));
-  EXPECT_EQ(groups.all()[1].flat.part(), 4);
+  ASSERT_EQ(groups.all()[1].flat.tensors.size(), 2U);
+  EXPECT_EQ(groups.all()[1].flat.tensors[0].tensor, 1);
+  EXPECT_EQ(groups.all()[1].flat.tensors[1].tensor, 3);
+  EXPECT_EQ(groups.all()[1].flat.shard, 4);
   EXPECT_EQ(groups.group_of(3), 1U);
   const auto buckets = BucketsOf(model, std::vector<int>{0, 1, 2, 3}, groups, 100);
   ASSERT_EQ(buckets.size(), 1U);
@@ -96,10 +112,10 @@ TEST(DeepSpeedBuckets, GroupsOfExpertsHaveALargestSize) {
   }
   const FlatGroups groups(model, {8, 1}, true, false);
   ASSERT_EQ(groups.all().size(), 4U);
-  EXPECT_EQ(groups.all()[0].flat.tensors, std::vector<int>{4});
-  EXPECT_EQ(groups.all()[1].flat.elements(), 170 * kMillion);
-  EXPECT_EQ(groups.all()[2].flat.elements(), 200 * kMillion);
-  EXPECT_EQ(groups.all()[3].flat.elements(), 60 * kMillion);
+  EXPECT_EQ(groups.all()[0].flat.tensors.front().tensor, 4);
+  EXPECT_EQ(groups.all()[1].flat.exact, 170 * kMillion);
+  EXPECT_EQ(groups.all()[2].flat.exact, 200 * kMillion);
+  EXPECT_EQ(groups.all()[3].flat.exact, 60 * kMillion);
   EXPECT_EQ(FlatGroups(model, {8, 8}, false, false).all().size(), 1U);
 }
 
@@ -121,7 +137,7 @@ RC_GTEST_PROP(DeepSpeedBucketLaws, EveryTensorOnceAndNoBucketBeyondItsLimit, ())
   const std::int64_t ranks = *rc::gen::inRange(1, 9);
   const std::int64_t limit = *rc::gen::inRange(0, 200);
   const FlatGroups groups(model, {ranks, 1}, false, *rc::gen::arbitrary<bool>());
-  const FlatOrder& flat = groups.all().front().flat;
+  const FlatLayout& flat = groups.all().front().flat;
   std::vector<int> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   std::set<int> seen;
@@ -137,7 +153,7 @@ RC_GTEST_PROP(DeepSpeedBucketLaws, EveryTensorOnceAndNoBucketBeyondItsLimit, ())
   const std::int64_t all = model.parameter_count();
   RC_ASSERT(flat.padded() >= all);
   RC_ASSERT(flat.padded() < all + 2 * ranks);
-  RC_ASSERT(flat.LargestHolding().elements >= std::min(all, flat.part()));
+  RC_ASSERT(LargestHolding(flat).elements >= std::min(all, flat.shard));
 }
 
 }  // namespace

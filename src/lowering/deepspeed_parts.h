@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -28,36 +27,18 @@ struct Holding {
   std::int64_t elements = 0;
 };
 
-// Parameters in one flat tensor, divided into one equal part per rank.
-struct FlatOrder {
-  FlatOrder() = default;
-  // Registration order or, with `round_robin`, tensors 0, ranks, 2 x ranks, ..., then 1, ranks + 1,
-  // ..., and so on. Padded to a multiple of 2 x ranks elements, so that parts start at multiples of
-  // 4 bytes. `of`: the tensors to include. The other constructor includes all tensors.
-  FlatOrder(const model::Model& model, std::span<const int> of, std::int64_t ranks,
-            bool round_robin);
-  FlatOrder(const model::Model& model, std::int64_t ranks, bool round_robin);
-
-  std::int64_t padded() const { return part_ * ranks; }
-  std::int64_t part() const { return part_; }
-  std::int64_t elements() const { return elements_; }  // without padding
-  // See Holding.
-  Holding LargestHolding() const;
-
-  std::int64_t ranks = 1;
-  std::vector<int> tensors;           // in flat order
-  std::vector<std::int64_t> offsets;  // by tensor of the model: its offset in the flat tensor
-  std::vector<std::int64_t> sizes;    // by tensor of the model
-
- private:
-  std::int64_t part_ = 0, elements_ = 0;
-};
+// Parameters in one flat tensor, divided into one equal part per rank, in registration order or,
+// with `round_robin`, tensors 0, ranks, 2 x ranks, ..., then 1, ranks + 1, ..., and so on. Padded
+// to a multiple of 2 x ranks elements, so that parts start at multiples of 4 bytes.
+FlatLayout DeepSpeedLayout(const model::Model& model, std::span<const int> tensors,
+                           std::int64_t ranks, bool round_robin);
+Holding LargestHolding(const FlatLayout& flat);
 
 // The parameters that one call of DeepSpeed's optimizer updates, stored in their own flat buffer.
 struct FlatGroup {
   model::ParameterGroup ranks_of = model::ParameterGroup::kDense;  // the ranks that divide the
                                                                    // group
-  FlatOrder flat;
+  FlatLayout flat;
 };
 
 // One value per model::ParameterGroup.
@@ -76,6 +57,8 @@ class FlatGroups {
   std::span<const FlatGroup> all() const { return groups_; }
   std::size_t group_of(int tensor) const { return of_tensors_[static_cast<std::size_t>(tensor)]; }
   const FlatGroup& of(int tensor) const { return groups_[group_of(tensor)]; }
+  // The offset of a tensor in its group's flat tensor.
+  std::int64_t offset_of(int tensor) const { return offsets_[static_cast<std::size_t>(tensor)]; }
 
  private:
   void Add(const model::Model& model, model::ParameterGroup ranks_of, std::span<const int> tensors,
@@ -83,6 +66,7 @@ class FlatGroups {
 
   std::vector<FlatGroup> groups_;
   std::vector<std::size_t> of_tensors_;
+  std::vector<std::int64_t> offsets_;  // by tensor
 };
 
 struct DeepSpeedBucket {
@@ -147,7 +131,7 @@ class DeepSpeedPartitions {
 
   std::size_t size() const { return states_.size(); }  // number of groups, dense parameters first
   const FlatGroups& groups() const { return flats_; }
-  const FlatOrder& flat(std::size_t g) const { return flats_.all()[g].flat; }
+  const FlatLayout& flat(std::size_t g) const { return flats_.all()[g].flat; }
   // Prefix of the group's buffer names: "", "expert ", "expert group 2 ".
   static std::string PrefixOf(std::size_t g);
   // The tensors that a rank handles in a group, and in all groups.
@@ -164,25 +148,14 @@ class DeepSpeedPartitions {
 
   Range Parameter(int tensor) const;
   program::BufferUse OwnParameters(std::size_t g) const;
-  // Offset of an element of the rank's part of a tensor: within the rank's part of the group, and
-  // within the rank's parts of all groups, where each group takes held(g).elements.
-  std::int64_t OwnOffset(int tensor, std::int64_t first) const;
-  std::int64_t KeptOffset(int tensor, std::int64_t first) const {
-    return states_[flats_.group_of(tensor)].kept_first + OwnOffset(tensor, first);
-  }
-  // Calls visit(tensor, first element in the tensor, elements) for each run that the rank owns.
-  template <typename Visit>
-  void ForEachOwn(std::size_t g, Visit visit) const {
-    if (!step_.builder().describes_data_flow()) return;
-    for (const int tensor : flat(g).tensors) VisitOwn(tensor, visit);
-  }
-  template <typename Visit>
-  void VisitOwn(int tensor, Visit visit) const {
-    const std::size_t g = flats_.group_of(tensor);
-    const std::int64_t begin = states_[g].own_first - flat(g).offsets[tensor];
-    const std::int64_t first = std::max<std::int64_t>(0, begin);
-    const std::int64_t last = std::min(flat(g).sizes[tensor], begin + flat(g).part());
-    if (first < last) visit(tensor, first, last - first);
+  // What the rank owns of a group, if the program describes its data flow, and of a tensor. Offsets
+  // are within the rank's part of the group.
+  std::span<const Piece> Own(std::size_t g) const { return states_[g].own; }
+  const Piece* OwnOf(int tensor) const;
+  // The offset of a piece within the rank's parts of all groups, where each group takes
+  // held(g).elements.
+  std::int64_t KeptOffset(const Piece& own) const {
+    return states_[flats_.group_of(own.tensor)].kept_first + own.offset;
   }
 
   // After the update, on the compute stream: gathers all ranks' parts, group by group.
@@ -192,6 +165,7 @@ class DeepSpeedPartitions {
   // The rank's share of a group.
   struct State {
     Range parameters;
+    Pieces own;                   // see Own
     std::int64_t own_first = 0;   // offset of the rank's part in the flat tensor
     std::int64_t kept_first = 0;  // see KeptOffset
     Holding held;

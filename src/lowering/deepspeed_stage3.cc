@@ -50,18 +50,15 @@ namespace {
 using program::BufferUse;
 using program::Category;
 
-class Stage3 final : public ShardingStrategy {
+class Stage3 final : public FrameworkStrategy {
  public:
   explicit Stage3(TrainingStep& step)
-      : step_(step),
-        builder_(step.builder()),
-        settings_(step.plan().data_parallel.deepspeed),
-        overlap_(step.plan().data_parallel.overlap),
-        groups_(ProcessGroupsOf(step.plan(), step.rank())),
-        parts_(step.model(), groups_.data.size(), groups_.rank),
-        type_(step.plan().training.parameter_dtype),
-        kept_in_(step.plan().training.gradient_dtype),
-        operations_(builder_),
+      : FrameworkStrategy(step),
+        overlap_(plan_.data_parallel.overlap),
+        groups_(ProcessGroupsOf(step.grids(), step.rank())),
+        parts_(step.model(), groups_.data.size()),
+        type_(plan_.training.parameter_dtype),
+        kept_in_(plan_.training.gradient_dtype),
         offload_(step),
         parameters_(step, operations_, offload_, groups_, parts_),
         gradients_(step, operations_, offload_, groups_, parts_) {}
@@ -92,10 +89,6 @@ class Stage3 final : public ShardingStrategy {
   }
 
   void BeginForward() override { parameters_.BeginMicroBatch(); }
-  void BeforeForward(int) override {}
-  void AfterForward(int) override {}
-  void BeforeBackward(int) override {}
-  void AfterBackward(int) override {}
 
   void AppendParameterReads(int, std::vector<BufferUse>&) override {}
 
@@ -198,36 +191,35 @@ class Stage3 final : public ShardingStrategy {
         open.update = update_->AddGroup("sub-group " + std::to_string(sub_groups_.size()) + "/",
                                         elements, padding);
         for (const int t : open.tensors) {
-          const PartitionedTensor& tensor = parts_.tensors[t];
-          update_->AddState(open.update, tensor.offset - open.first,
-                            step_.first_element(t) + tensor.first, tensor.own);
+          const Piece own = parameters_.Own(t);
+          update_->AddState(open.update, own.offset - open.first,
+                            step_.first_element(t) + own.first, own.elements);
         }
       }
       sub_groups_.push_back(std::exchange(open, {}));
       elements = padding = 0;
     };
-    for (std::size_t t = 0; t < parts_.tensors.size(); ++t) {
-      const PartitionedTensor& tensor = parts_.tensors[t];
-      if (tensor.shard.length() == 0) continue;
-      if (open.tensors.empty()) open.first = tensor.offset;
-      open.tensors.push_back(static_cast<int>(t));
-      elements += tensor.shard.length();
-      padding += tensor.shard.PaddingOfShard(1);
-      if (elements >= settings_.sub_group_size) close();
+    for (const BlockLayout::Block& block : parts_.blocks()) {
+      if (block.length == 0) continue;
+      if (open.tensors.empty()) open.first = block.offset;
+      open.tensors.push_back(block.tensor);
+      elements += block.length;
+      padding += block.length - block.elements / parts_.ranks();
+      if (elements >= plan_.data_parallel.deepspeed.sub_group_size) close();
     }
     close();
   }
 
   void UpdateOnDevice() {
     const Range& flat = gradients_.partition();
-    update_->CheckOverflow(reduce_stream_, 1, parts_.elements, {Reads(flat)});
+    update_->CheckOverflow(reduce_stream_, 1, parts_.shard(), {Reads(flat)});
     bool first = true;
     for (const SubGroup& group : sub_groups_) {
       std::vector<program::Effect> squares;
       for (const int t : group.tensors) {
-        const PartitionedTensor& tensor = parts_.tensors[t];
-        if (!builder_.describes_data_flow() || tensor.own == 0) continue;
-        squares.push_back(update_->SquaresOf(flat.At(tensor.offset), tensor.own, 1));
+        const Piece own = parameters_.Own(t);
+        if (!builder_.describes_data_flow() || own.elements == 0) continue;
+        squares.push_back(update_->SquaresOf(flat.At(own.offset), own.elements, 1));
       }
       update_->TakeNorm(static_cast<std::int64_t>(group.tensors.size()), group.update.elements,
                         {Reads(Part(group, flat))}, squares, std::exchange(first, false));
@@ -240,13 +232,12 @@ class Stage3 final : public ShardingStrategy {
     const Range& flat = gradients_.partition();
     std::vector<program::Effect> moves, updates;
     for (const int t : group.tensors) {
-      const PartitionedTensor& tensor = parts_.tensors[t];
-      const std::int64_t offset = tensor.offset - group.first;
+      const Piece own = parameters_.Own(t);
+      const std::int64_t offset = own.offset - group.first;
       AppendJoined(
-          moves, Move(At(group.update.flat, offset, kept_in_), flat.At(tensor.offset), tensor.own));
-      AppendJoined(updates,
-                   update_->UpdateOf(group.update, parameters_.partition().At(tensor.offset),
-                                     offset, tensor.own));
+          moves, Move(At(group.update.flat, offset, kept_in_), flat.At(own.offset), own.elements));
+      AppendJoined(updates, update_->UpdateOf(group.update, parameters_.partition().At(own.offset),
+                                              offset, own.elements));
     }
     update_->Flatten(group.update, {Reads(Part(group, flat))}, moves);
     if (!offload_.parameters()) {
@@ -259,7 +250,7 @@ class Stage3 final : public ShardingStrategy {
                              group.update.elements, type_, Category::kCommunication);
     operations_.Allocate(compute, updated);
     update_->Apply(group.update, {Writes(updated)}, updates);
-    offload_.ToHost(compute, updated.size(), {Reads(updated)});
+    builder_.ToHost(compute, updated.size(), {Reads(updated)});
     offload_.ParametersOnward(updated.size());
     operations_.Release(updated);
   }
@@ -274,20 +265,16 @@ class Stage3 final : public ShardingStrategy {
       offload_.Update(group.update.elements);
       offload_.ParametersOnward(part.size());
       if (offload_.parameters()) continue;
-      offload_.ToDevice(step_.compute(), part.size(), {Writes(part)});
+      builder_.ToDevice(step_.compute(), part.size(), {Writes(part)});
     }
   }
 
-  TrainingStep& step_;
-  ProgramBuilder& builder_;
-  const plan::DeepSpeed& settings_;
   const bool overlap_;
   const ProcessGroups groups_;
-  const PartitionedTensors parts_;
+  const BlockLayout parts_;
   const DataType type_, kept_in_;
   StreamId gather_stream_ = 0, reduce_stream_ = 0;
   Index updated_ = program::kNone;  // event
-  Operations operations_;
   HostOffload offload_;
   PartitionedParameters parameters_;
   PartitionedGradients gradients_;
@@ -300,9 +287,7 @@ class Stage3 final : public ShardingStrategy {
 
 program::Program LowerDeepSpeedStage3(const scenario::Scenario& scenario,
                                       const LowerOptions& options) {
-  TrainingStep step(scenario, options);
-  Stage3 strategy(step);
-  return step.Write(strategy);
+  return LowerWith<Stage3>(scenario, options);
 }
 
 }  // namespace stepcast::lowering

@@ -25,11 +25,7 @@ DeepSpeedUpdate::DeepSpeedUpdate(TrainingStep& step, Index communicator, Index e
   builder_.Allocate(step.compute(), scalar_);
   reduced_ = builder_.AddEvent("overflow known");
   const auto all_reduce = [&](Index over, bool average) {
-    return builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                   .communicator = over,
-                                   .bytes = Bytes(4),
-                                   .data_type = DataType::kFp32,
-                                   .average = average});
+    return builder_.AddAllReduce(over, Bytes(4), DataType::kFp32, average);
   };
   const auto add = [&](Index over) {
     if (over != kNone) all_reduces_.push_back(all_reduce(over, false));
@@ -38,7 +34,7 @@ DeepSpeedUpdate::DeepSpeedUpdate(TrainingStep& step, Index communicator, Index e
   if (experts != kNone) average_ = all_reduce(experts, true);
   const parallel::AxisSet parts =
       parallel::AxisSet(parallel::Axis::kTensor) | parallel::Axis::kPipeline;
-  add(builder_.AddCommunicator("model", plan::GridsOf(step.plan()).Layout(parts)));
+  add(builder_.AddCommunicator("model", step.grids().Layout(parts)));
 }
 
 Index DeepSpeedUpdate::MemoryKernel(const char* name, std::int64_t elements,

@@ -1,10 +1,78 @@
 #pragma once
 
-#include "src/lowering/lower_options.h"
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "src/lowering/operations.h"
+#include "src/lowering/training_step.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
 namespace stepcast::lowering {
+
+// A sharding strategy with what all frameworks need: the step, its builder, its plan and its
+// operations. The step must outlive the strategy.
+class FrameworkStrategy : public ShardingStrategy {
+ public:
+  // The ranges of the layer's parameters, tensor by tensor.
+  void AppendParameterReads(int layer, std::vector<program::BufferUse>& uses) override {
+    for (const int tensor : step_.model().layers[layer].tensors) {
+      uses.push_back(Reads(Parameter(tensor)));
+    }
+  }
+
+ protected:
+  explicit FrameworkStrategy(TrainingStep& step)
+      : step_(step), builder_(step.builder()), plan_(step.plan()), operations_(builder_) {}
+
+  // The place from which kernels read a whole parameter. Strategies that gather parameters declare
+  // their reads themselves.
+  virtual Range Parameter(int /*tensor*/) const { return {}; }
+
+  int Tensors() const { return static_cast<int>(step_.model().tensors.size()); }
+  std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
+  // All tensors of the model, in registration order.
+  std::vector<int> AllTensors() const {
+    std::vector<int> all(step_.model().tensors.size());
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+
+  TrainingStep& step_;
+  ProgramBuilder& builder_;
+  const plan::Plan& plan_;
+  Operations operations_;
+};
+
+template <typename Strategy>
+program::Program LowerWith(const scenario::Scenario& scenario, const LowerOptions& options) {
+  TrainingStep step(scenario, options);
+  Strategy strategy(step);
+  return step.Write(strategy);
+}
+
+// PyTorch's DistributedDataParallel after warm-up, with buckets rebuilt from the observed ready
+// order (torch/csrc/distributed/c10d/reducer.cpp, torch/nn/parallel/distributed.py, read at PyTorch
+// 2.6.0 and 2.14.1). The first iteration, which has one bucket for everything, is not modeled.
+//
+//  * In the last micro-batch, a hook per parameter copies its gradient into the bucket's slot,
+//    scaled by 1 / ranks. A full bucket is all-reduced on the process group's own stream. Buckets
+//    are launched strictly in order, and one communicator runs them one after the other.
+//  * Earlier micro-batches run under no_sync: gradients accumulate where they are. Without no_sync
+//    every backward reduces. A bucket then holds the mean of the earlier micro-batches, equal on all
+//    ranks, and the latest gradients; the mean of that over ranks is the sum of the means.
+//  * FP32 parameters with 16-bit precision run under autocast: every layer's matrices are cast
+//    before its forward, autograd keeps the copies for backward, and each gradient is cast up.
+//  * After the backward, the compute stream waits for each bucket in turn and copies its slots back
+//    into the gradients, unless gradient_as_bucket_view makes the gradients views of the slots. The
+//    update starts after the last one.
+//  * Gradients are None at the start of a step (zero_grad(set_to_none=True)). Each backward
+//    therefore writes them to new memory, and the copy into the slot takes place with views too.
+//  * find_unused_parameters: buckets are never rebuilt. Limits apply in definition order and the
+//    list is reversed, so the small first bucket is reduced last. An int32 per parameter is
+//    all-reduced as well.
+program::Program LowerDdp(const scenario::Scenario& scenario, const LowerOptions& options);
 
 // DeepSpeed at stages 0 to 2 (deepspeed/runtime/zero/stage_1_and_2.py @ 02aa38c3; stage 0:
 // runtime/engine.py and fp16/fused_optimizer.py).

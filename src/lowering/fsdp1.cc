@@ -10,9 +10,9 @@
 #include "src/lowering/gradients.h"
 #include "src/lowering/host_offload.h"
 #include "src/lowering/layouts.h"
+#include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
 #include "src/lowering/rate_limiter.h"
-#include "src/lowering/sharded_state.h"
 #include "src/lowering/step_parts.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
@@ -66,17 +66,14 @@ struct Channel {
   Index issued = kNone, done = kNone;  // events
 };
 
-class Fsdp1 final : public ShardingStrategy {
+class Fsdp1 final : public FrameworkStrategy {
  public:
   explicit Fsdp1(TrainingStep& step)
-      : step_(step),
-        builder_(step.builder()),
-        plan_(step.plan()),
-        groups_(ProcessGroupsOf(plan_, step.rank())),
+      : FrameworkStrategy(step),
+        groups_(ProcessGroupsOf(step.grids(), step.rank())),
         wrapping_(WrappedUnitsOf(step.model(), plan_.data_parallel)),
         gathered_type_(plan_.training.autocast ? plan_.training.parameter_dtype
                                                : plan::ComputeType(plan_.training.precision)),
-        operations_(builder_),
         autocast_(step, operations_),
         gradients_(step, operations_, gathered_type_),
         clipping_(step),
@@ -372,7 +369,7 @@ class Fsdp1 final : public ShardingStrategy {
     const bool from_host = offload_.parameters() && !u.unsharded && u.trains();
     if (from_host) {
       operations_.Allocate(pre_unshard_stream_, u.state.parameters);
-      offload_.ToDevice(pre_unshard_stream_, u.state.parameters.size(),
+      builder_.ToDevice(pre_unshard_stream_, u.state.parameters.size(),
                         {Writes(u.state.parameters)});
     }
     if (casts) {
@@ -537,7 +534,7 @@ class Fsdp1 final : public ShardingStrategy {
     u.state.has_gradient = true;
     if (!offload_.parameters()) return;
     // _runtime_utils.py, _offload_grad.
-    offload_.ToHost(stream, u.state.gradient.size(), {Reads(u.state.gradient)});
+    builder_.ToHost(stream, u.state.gradient.size(), {Reads(u.state.gradient)});
     if (stream != post_backward_stream_) {
       builder_.RecordStream(stream, u.state.gradient.buffer());
     }
@@ -545,9 +542,6 @@ class Fsdp1 final : public ShardingStrategy {
     u.state.has_gradient = false;
   }
 
-  TrainingStep& step_;
-  ProgramBuilder& builder_;
-  const plan::Plan& plan_;
   const ProcessGroups groups_;
   const Units wrapping_;
   const DataType gathered_type_;  // what kernels read, unless autocast copies it first
@@ -558,7 +552,6 @@ class Fsdp1 final : public ShardingStrategy {
   Index compute_issued_ = kNone, shard_cast_ = kNone, gradients_joined_ = kNone;
   Index reduce_scattered_ = kNone, reduced_ = kNone, updated_ = kNone;
   std::vector<FlatUnit> units_;  // as wrapping_.units
-  Operations operations_;
   Autocast autocast_;
   LocalGradients gradients_;
   GradientClipping clipping_;
@@ -577,9 +570,7 @@ std::int64_t GradientPredivideFactor(std::int64_t ranks) {
 }
 
 program::Program LowerFsdp1(const scenario::Scenario& scenario, const LowerOptions& options) {
-  TrainingStep step(scenario, options);
-  Fsdp1 strategy(step);
-  return step.Write(strategy);
+  return LowerWith<Fsdp1>(scenario, options);
 }
 
 }  // namespace stepcast::lowering

@@ -11,9 +11,9 @@
 #include "src/lowering/gradients.h"
 #include "src/lowering/host_offload.h"
 #include "src/lowering/layouts.h"
+#include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
 #include "src/lowering/pipeline_stage.h"
-#include "src/lowering/sharded_state.h"
 #include "src/lowering/step_parts.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
@@ -26,18 +26,15 @@ namespace {
 using program::BufferUse;
 using program::kNone;
 
-class Fsdp2 final : public ShardingStrategy {
+class Fsdp2 final : public FrameworkStrategy {
  public:
   explicit Fsdp2(TrainingStep& step)
-      : step_(step),
-        builder_(step.builder()),
-        plan_(step.plan()),
-        groups_{ProcessGroupsOf(plan_, step.rank(), model::ParameterGroup::kDense),
-                ProcessGroupsOf(plan_, step.rank(), model::ParameterGroup::kExperts)},
+      : FrameworkStrategy(step),
+        groups_{ProcessGroupsOf(step.grids(), step.rank(), model::ParameterGroup::kDense),
+                ProcessGroupsOf(step.grids(), step.rank(), model::ParameterGroup::kExperts)},
         has_experts_apart_(plan::HasExpertGroup(plan_)),
         wrapping_(WrappedUnitsOf(step.model(), plan_.data_parallel, step.stage().ChunkBegins())),
         compute_type_(plan::ComputeType(plan_.training.precision)),
-        operations_(builder_),
         gradients_(step, operations_, compute_type_),
         clipping_(step),
         offload_(step) {}
@@ -63,7 +60,8 @@ class Fsdp2 final : public ShardingStrategy {
       post_reduce_stream_ = builder_.AddStream("all-reduce");
     }
     if (const auto* ranks = std::get_if<std::int64_t>(&reshard())) {
-      kept_communicator_ = builder_.AddCommunicator("reshard", groups_.front().Near(*ranks));
+      keepers_ = groups_.front().shard.Runs(static_cast<int>(*ranks));
+      kept_communicator_ = builder_.AddCommunicator("reshard", keepers_);
     }
     AllocateFrameworkWorkspaces(step_);
     offload_.WritePrologue();
@@ -77,7 +75,7 @@ class Fsdp2 final : public ShardingStrategy {
         step_, operations_, wrapping_,
         {.meshes = {MeshOf(model::ParameterGroup::kDense), MeshOf(model::ParameterGroup::kExperts)},
          .has_experts_apart = has_experts_apart_,
-         .kept_ranks = kept_communicator_ != kNone ? KeptRanks() : 0,
+         .kept_ranks = kept_communicator_ != kNone ? keepers_.size() : 0,
          .accumulates = AccumulatesInReduceType()});
     for (std::size_t unit = 0; unit < wrapping_.units.size(); ++unit) {
       has_parameters.push_back(!units_[unit].empty);
@@ -258,8 +256,7 @@ class Fsdp2 final : public ShardingStrategy {
   bool in_pipeline() const { return step_.stage().stages() > 1; }
   int root() const { return chunk_->order.root; }
 
-  std::int64_t KeptRanks() const { return std::get<std::int64_t>(reshard()); }
-  std::int64_t KeptIndex() const { return groups_.front().rank % KeptRanks(); }
+  std::int64_t KeptIndex() const { return keepers_.Index(step_.rank()); }
   const ProcessGroups& GroupsOf(const ShardedUnit& u) const {
     return groups_[static_cast<std::size_t>(u.group)];
   }
@@ -293,7 +290,7 @@ class Fsdp2 final : public ShardingStrategy {
     if (!from_kept) {
       return u.gathered.Share(GroupsOf(u).shard_index(), u.shard_elements + u.frozen.elements);
     }
-    return u.gathered.Share(KeptIndex(), u.gathered_elements / KeptRanks());
+    return u.gathered.Share(KeptIndex(), u.gathered_elements / keepers_.size());
   }
 
   // prefetch 0: no gather overlaps compute.
@@ -325,7 +322,7 @@ class Fsdp2 final : public ShardingStrategy {
     const bool from_host = offload_.parameters() && !from_kept;
     if (from_host) {
       operations_.Allocate(copy_in, source);
-      offload_.ToDevice(copy_in, source.size(), {Writes(source)});
+      builder_.ToDevice(copy_in, source.size(), {Writes(source)});
     }
     if (from_kept) {
       builder_.Wait(copy_in, u.kept_written);
@@ -536,7 +533,7 @@ class Fsdp2 final : public ShardingStrategy {
     if (!direct) KeepReduced(u, output, first || to_host);
     if (to_host) {
       const Range& gradient = u.state.gradient;
-      offload_.ToHost(post_reduce_stream_, gradient.size(), {Reads(gradient)});
+      builder_.ToHost(post_reduce_stream_, gradient.size(), {Reads(gradient)});
       if (!first) offload_.AccumulateOnHost(post_reduce_stream_, u.state.elements);
       if (direct && post_reduce_stream_ != reduce_stream_) {
         held_outputs_.push_back(gradient);
@@ -592,9 +589,6 @@ class Fsdp2 final : public ShardingStrategy {
     in_flight_ = nullptr;
   }
 
-  TrainingStep& step_;
-  ProgramBuilder& builder_;
-  const plan::Plan& plan_;
   const std::array<ProcessGroups, 2> groups_;  // by model::ParameterGroup
   const bool has_experts_apart_;
   const Units wrapping_;
@@ -605,11 +599,11 @@ class Fsdp2 final : public ShardingStrategy {
     Index shard = kNone, replica = kNone;
   };
   std::array<Communicators, 2> communicators_{};  // by model::ParameterGroup
+  parallel::GroupLayout keepers_;  // reshard_after_forward: k: the ranks that keep a copy
   Index kept_communicator_ = kNone;
   Index compute_issued_ = kNone, copy_in_done_ = kNone, gradients_copied_ = kNone;
   Index updated_ = kNone;
   std::vector<ShardedUnit> units_;  // as wrapping_.units, and behind them those of experts
-  Operations operations_;
   LocalGradients gradients_;
   GradientClipping clipping_;
   HostOffload offload_;
@@ -632,9 +626,7 @@ class Fsdp2 final : public ShardingStrategy {
 }  // namespace
 
 program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptions& options) {
-  TrainingStep step(scenario, options);
-  Fsdp2 strategy(step);
-  return step.Write(strategy);
+  return LowerWith<Fsdp2>(scenario, options);
 }
 
 }  // namespace stepcast::lowering

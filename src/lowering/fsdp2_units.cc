@@ -17,7 +17,7 @@ std::int64_t ShardElements(const model::Tensor& tensor, std::int64_t ranks) {
   std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
   if (tensor.group == model::ParameterGroup::kExperts && ranks > rows) rows = tensor.shape[1];
   const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
-  return Shard(rows, ranks).length() * row;
+  return ShardLength(rows, ranks) * row;
 }
 
 // This rank's elements of each tensor of a unit, padded rows included: the local parts of DTensors,
@@ -111,8 +111,8 @@ ShardedUnit AddUnit(TrainingStep& step, Operations& operations, const Unit& unit
   u.full = gathered("/parameters");
   if (shards.kept_ranks > 0 && !u.root) {
     u.kept = operations.AddRange(builder.Named(name, "/kept shard"),
-                                 Shard(u.gathered_elements, shards.kept_ranks).length(),
-                                 compute_type, Category::kCommunication);
+                                 ShardLength(u.gathered_elements, shards.kept_ranks), compute_type,
+                                 Category::kCommunication);
   }
   u.gather_done = builder.AddEvent(builder.Named(name, " gathered"));
   u.copy_out_done = builder.AddEvent(builder.Named(name, " copied out"));

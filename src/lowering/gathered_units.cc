@@ -25,24 +25,25 @@ void GatheredUnits::WritePrologue(StreamId stream, Index communicator) {
   units_ = UnitPerLayer(step_.model());
   const auto* kept_ranks = std::get_if<std::int64_t>(&plan_.reshard_after_forward);
   if (kept_ranks != nullptr) {
-    kept_communicator_ = builder_.AddCommunicator("reshard", groups_.Near(*kept_ranks));
+    keepers_ = groups_.shard.Runs(static_cast<int>(*kept_ranks));
+    kept_communicator_ = builder_.AddCommunicator("reshard", keepers_);
   }
   const DataType stored = step_.plan().training.parameter_dtype;
   states_.reserve(units_.units.size());
   for (const Unit& unit : units_.units) {
     const Index name = builder_.AddText(unit.name);
     State& state = states_.emplace_back();
-    state.shard = Shard(unit.elements, plan::ShardRanks(step_.plan()));
+    state.layout = Packed(unit.elements, plan::ShardRanks(step_.plan()));
     state.full =
-        operations_.AddRange(builder_.Named(name, "/gathered parameters"), state.shard.padded(),
+        operations_.AddRange(builder_.Named(name, "/gathered parameters"), state.layout.padded(),
                              type_, Category::kCommunication, unit.elements);
     state.own =
-        operations_.AddShard(builder_.Named(name, "/parameter shard"), state.shard.length(), stored,
-                             Category::kParameter, unit.elements, state.shard.ranks());
+        operations_.AddShard(builder_.Named(name, "/parameter shard"), state.layout.shard, stored,
+                             Category::kParameter, unit.elements, state.layout.ranks);
     operations_.Allocate(step_.compute(), state.own);
     if (kept_ranks != nullptr) {
       state.kept = operations_.AddRange(builder_.Named(name, "/kept shard"),
-                                        Shard(state.shard.padded(), *kept_ranks).length(), type_,
+                                        ShardLength(state.layout.padded(), *kept_ranks), type_,
                                         Category::kCommunication);
     }
     state.gathered = builder_.AddEvent(builder_.Named(name, " gathered"));
@@ -88,9 +89,8 @@ void GatheredUnits::Free(State& state) {
 // for it.
 void GatheredUnits::Keep(int unit) {
   State& state = states_[unit];
-  const std::int64_t ranks = std::get<std::int64_t>(plan_.reshard_after_forward);
-  const std::int64_t length = state.shard.padded() / ranks;
-  const std::int64_t begin = groups_.rank % ranks * length;
+  const std::int64_t length = state.layout.padded() / keepers_.size();
+  const std::int64_t begin = keepers_.Index(groups_.rank) * length;
   operations_.Allocate(step_.compute(), state.kept);
   operations_.Reads(state.full);
   operations_.Writes(state.kept);
@@ -137,7 +137,7 @@ void GatheredUnits::IssueGather(int unit) {
     if (source.type() != type_) {
       // A shard of another type is cast into its place among the gathered parameters, as part of
       // the gather. The textbook does not count casts.
-      const std::int64_t length = state.shard.length();
+      const std::int64_t length = state.layout.shard;
       builder_.Use(Reads(state.own));
       source = state.full.Share(groups_.shard_index(), length);
       MovesOf(unit, groups_.shard_index() * length, length, source.place, state.own.place);

@@ -10,33 +10,29 @@
 #include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
+using plan::ClippingKernels;
 using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-bool LossScaling::scales() const { return plan::ScalesLoss(step_.plan()); }
+bool GradientClipping::ScalesLoss() const { return plan::ScalesLoss(step_.plan()); }
 
-plan::LossScaler LossScaling::scaler() const {
-  return plan::StyleOf(step_.plan().data_parallel.framework).loss_scaler;
-}
-
-void LossScaling::WritePrologue(Index communicator) {
-  if (!scales()) return;
+void GradientClipping::AddLossScaling(Index communicator) {
+  if (!ScalesLoss()) return;
   found_ = builder_.AddBuffer("found infinity", Bytes(4), Category::kWorkspace);
   builder_.Allocate(step_.compute(), found_);
   const bool fused =
       step_.plan().training.optimizer_implementation == plan::OptimizerImplementation::kFused;
-  if (scaler() == plan::LossScaler::kMegatron || !fused) {
-    known_ = builder_.AddEvent("found infinity known");
+  const plan::LossScaler scaler = plan::StyleOf(step_.plan().data_parallel.framework).loss_scaler;
+  if (scaler == plan::LossScaler::kMegatron || !fused) {
+    found_known_ = builder_.AddEvent("found infinity known");
   }
   if (communicator == kNone) return;
-  all_reduce_ = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                        .communicator = communicator,
-                                        .bytes = Bytes(4),
-                                        .data_type = DataType::kFp32});
+  all_reduce_found_ = builder_.AddAllReduce(communicator, Bytes(4), DataType::kFp32);
 }
 
-void LossScaling::Undo(std::int64_t elements, DataType type, std::span<const BufferUse> gradients) {
+void GradientClipping::UndoLossScale(std::int64_t elements, DataType type,
+                                     std::span<const BufferUse> gradients) {
   if (found_ == kNone) return;
   const StreamId compute = step_.compute();
   const Bytes all = BytesOf(elements, type);
@@ -47,20 +43,15 @@ void LossScaling::Undo(std::int64_t elements, DataType type, std::span<const Buf
   builder_.With(Squares(flag, flag, 0, false));  // 0: all are finite
   builder_.Run(compute, builder_.AddKernel(MemoryKernel("unscale_gradients", type, all, all)),
                uses);
-  if (all_reduce_ != kNone) {
+  if (all_reduce_found_ != kNone) {
     builder_.With(Collected(flag, flag, 1));
-    builder_.Communicate(compute, all_reduce_, {builder_.WritesAll(found_)});
+    builder_.Communicate(compute, all_reduce_found_, {builder_.WritesAll(found_)});
   }
-  if (known_ != kNone) {
-    builder_.Record(compute, known_);
-    builder_.HostWait(known_);
+  if (found_known_ != kNone) {
+    builder_.Record(compute, found_known_);
+    builder_.HostWait(found_known_);
   }
 }
-
-using plan::ClippingKernels;
-using program::BufferUse;
-using program::Category;
-using program::kNone;
 
 bool GradientClipping::TensorByTensor() const {
   const bool old = step_.plan().software.torch < Version{2, 0};
@@ -83,10 +74,10 @@ parallel::AxisSet GradientClipping::AxesOfNorm(model::ParameterGroup group, bool
 }
 
 void GradientClipping::WritePrologue(Index communicator) {
-  if (!clips() && !scaling_.scales()) return;
+  if (!clips() && !ScalesLoss()) return;
   const plan::Parallelism& axes = step_.plan().parallelism;
   const bool shared_out = communicator != kNone;
-  const parallel::Grids grids = plan::GridsOf(step_.plan());
+  const parallel::Grids& grids = step_.grids();
   std::vector<Index> communicators{communicator};
   if (step_.stage().stages() > 1 || axes.tensor > 1) {
     const auto dense = AxesOfNorm(model::ParameterGroup::kDense, shared_out);
@@ -99,19 +90,15 @@ void GradientClipping::WritePrologue(Index communicator) {
       communicators.push_back(builder_.AddCommunicator("gradient norm of experts", experts));
     }
   }
-  scaling_.WritePrologue(communicators.front());
+  AddLossScaling(communicators.front());
   if (!clips()) return;
   const auto sums = static_cast<std::int64_t>(communicators.size());
   squares_ = builder_.AddBuffer("gradient norm", Bytes(4 * sums), Category::kWorkspace);
   builder_.Allocate(step_.compute(), squares_);
   if (HostReadsNorm()) known_ = builder_.AddEvent("gradient norm known");
   for (const Index over : communicators) {
-    all_reduces_.push_back(over == kNone
-                               ? kNone
-                               : builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                                         .communicator = over,
-                                                         .bytes = Bytes(4),
-                                                         .data_type = DataType::kFp32}));
+    all_reduces_.push_back(over == kNone ? kNone
+                                         : builder_.AddAllReduce(over, Bytes(4), DataType::kFp32));
   }
 }
 
@@ -123,7 +110,7 @@ program::Elements GradientClipping::SumOf(model::ParameterGroup group) const {
 void GradientClipping::Write(std::int64_t tensors, std::int64_t elements, DataType type,
                              std::span<const BufferUse> gradients,
                              std::span<const ClippedRange> ranges) {
-  scaling_.Undo(elements, type, gradients);
+  UndoLossScale(elements, type, gradients);
   const bool sums_up = std::any_of(all_reduces_.begin(), all_reduces_.end(),
                                    [](Index all_reduce) { return all_reduce != kNone; });
   if (!clips() || (tensors == 0 && !sums_up)) return;

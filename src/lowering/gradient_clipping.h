@@ -25,11 +25,9 @@
 //  * nanotron (nanotron/optim/clip_grads.py): tensor by tensor, whole gradients on every rank.
 //
 // DeepSpeed always takes the norm and multiplies while it unscales (deepspeed_parts.h). `reference`
-// has one pass for the norm and one for the product. In FP16 the loss scale is undone first
-// (LossScaling), even without clipping.
-namespace stepcast::lowering {
-
-// FP16 loss scaling. The loss is multiplied so that gradients do not underflow. Before the update,
+// has one pass for the norm and one for the product.
+//
+// FP16 loss scaling, which is undone first, even without clipping: the loss is multiplied so that gradients do not underflow. Before the update,
 // the gradients are divided again, and if any is not finite the step is skipped.
 //  * Megatron-LM (megatron/core/optimizer/optimizer.py, _unscale_main_grads_and_check_for_nan): one
 //    multi-tensor kernel reads and writes this rank's main gradients. A flag (some gradient on some
@@ -41,32 +39,7 @@ namespace stepcast::lowering {
 //
 // For DeepSpeed, see deepspeed_parts.h. NVIDIA's FusedLAMB with mixed precision checks in its own
 // kernels.
-
-class LossScaling {
- public:
-  explicit LossScaling(TrainingStep& step) : step_(step), builder_(step.builder()) {}
-
-  // Whether the plan's framework scales the loss as described above. If not, all other calls do
-  // nothing.
-  bool scales() const;
-
-  // Prologue. `communicator`: the ranks that divide the gradients. kNone: every rank has all
-  // gradients.
-  void WritePrologue(Index communicator);
-
-  // Call before clipping, on the compute stream. `gradients` are this rank's gradients: `elements`
-  // elements in all, of `type`.
-  void Undo(std::int64_t elements, DataType type, std::span<const program::BufferUse> gradients);
-
- private:
-  plan::LossScaler scaler() const;
-
-  TrainingStep& step_;
-  ProgramBuilder& builder_;
-  Index found_ = program::kNone;       // buffer: an FP32 flag
-  Index all_reduce_ = program::kNone;  // collective
-  Index known_ = program::kNone;       // event: the host reads the flag
-};
+namespace stepcast::lowering {
 
 // A range of gradients. Each of its elements stands for the same number of the model's elements.
 struct ClippedRange {
@@ -81,8 +54,7 @@ class GradientClipping {
   explicit GradientClipping(TrainingStep& step)
       : step_(step),
         builder_(step.builder()),
-        kernels_(plan::TraitsOf(step.plan().data_parallel.framework).clipping),
-        scaling_(step) {}
+        kernels_(plan::TraitsOf(step.plan().data_parallel.framework).clipping) {}
 
   // Whether the plan clips. If not, the calls below only undo the loss scale.
   bool clips() const { return step_.plan().training.gradient_clipping.has_value(); }
@@ -100,13 +72,18 @@ class GradientClipping {
              std::span<const program::BufferUse> gradients, std::span<const ClippedRange> ranges);
 
  private:
+  // Whether the plan's framework scales the loss as described above.
+  bool ScalesLoss() const;
+  // `communicator`: the ranks that divide the gradients. kNone: every rank has all gradients.
+  void AddLossScaling(Index communicator);
+  void UndoLossScale(std::int64_t elements, DataType type,
+                     std::span<const program::BufferUse> gradients);
   bool TensorByTensor() const;
   bool HostReadsNorm() const;
 
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::ClippingKernels kernels_;
-  LossScaling scaling_;
   // The axes over which the group's norm is summed: those that divide the model and, with
   // `shared_out`, those that shard its states.
   parallel::AxisSet AxesOfNorm(model::ParameterGroup group, bool shared_out) const;
@@ -116,6 +93,8 @@ class GradientClipping {
   // One sum over ranks per group, or one for all groups if the same ranks share them.
   std::vector<Index> all_reduces_;  // collectives
   Index known_ = program::kNone;    // event
+  // Loss scaling: a flag, its all-reduce, and the event that the host waits for to read it.
+  Index found_ = program::kNone, all_reduce_found_ = program::kNone, found_known_ = program::kNone;
 };
 
 }  // namespace stepcast::lowering

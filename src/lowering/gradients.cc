@@ -103,6 +103,16 @@ bool GradientBuckets::Fill(int tensor) {
   return true;
 }
 
+void GradientBuckets::Zero() {
+  Bytes written;
+  for (const GradientBucket& bucket : buckets_) {
+    operations_.Writes(bucket.gradients);
+    written += bucket.gradients.size();
+  }
+  operations_.Traffic(Bytes(), written);
+  operations_.Run(step_.compute(), "zero_gradients");
+}
+
 void GradientBuckets::Reduce(std::size_t index, bool average) {
   const GradientBucket& bucket = buckets_[index];
   const Channel& channel = channels_[bucket.channel];
@@ -237,8 +247,7 @@ bool TiedGradients::Counts(int tensor) const {
                                   ? parallel::Axis::kExpertTensor
                                   : parallel::Axis::kTensor;
   const bool first_of_group =
-      own.IsSplitAlong(axis) ||
-      plan::GridsOf(step_.plan()).At(step_.rank())[static_cast<std::size_t>(axis)] == 0;
+      own.IsSplitAlong(axis) || step_.grids().At(step_.rank())[static_cast<std::size_t>(axis)] == 0;
   return first_of_group &&
          (!Has(tensor) || step_.stage().stage() == step_.stage().tied_stages().front());
 }
@@ -255,14 +264,14 @@ void TiedGradients::WritePrologue() {
       flat_ = builder_.AddBuffer("gradients of parts of the tokens",
                                  BytesOf(elements, step_.plan().training.gradient_dtype),
                                  program::Category::kCommunication);
-      tensor_communicator_ = builder_.AddCommunicator(
-          "tensor", plan::GridsOf(step_.plan()).Layout(parallel::Axis::kTensor));
+      tensor_communicator_ =
+          builder_.AddCommunicator("tensor", step_.grids().Layout(parallel::Axis::kTensor));
     }
   }
   if (step_.stage().tied_across().empty()) return;
-  communicator_ = builder_.AddCommunicator("embedding", plan::GridsOf(step_.plan())
-                                                            .Layout(parallel::Axis::kPipeline)
-                                                            .Only(step_.stage().tied_stages()));
+  communicator_ = builder_.AddCommunicator(
+      "embedding",
+      step_.grids().Layout(parallel::Axis::kPipeline).Only(step_.stage().tied_stages()));
   ready_ = builder_.AddEvent("tied gradients ready");
 }
 
@@ -287,11 +296,7 @@ void TiedGradients::AddUpParts(const std::vector<Part>& parts) {
   builder_.Run(compute, builder_.AddKernel(MemoryKernel("flatten", type, bytes, bytes)), reads);
   const program::Elements whole = At(flat_, 0, type);
   builder_.With(Collected(whole, whole, elements));
-  builder_.Communicate(compute,
-                       builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                               .communicator = tensor_communicator_,
-                                               .bytes = bytes,
-                                               .data_type = type}),
+  builder_.Communicate(compute, builder_.AddAllReduce(tensor_communicator_, bytes, type),
                        {builder_.WritesAll(flat_)});
   builder_.With(back);
   builder_.Run(compute, builder_.AddKernel(MemoryKernel("unflatten", type, bytes, bytes)), writes);
@@ -301,10 +306,7 @@ void TiedGradients::AddUpParts(const std::vector<Part>& parts) {
 void TiedGradients::AddUpOne(StreamId stream, int tensor, const program::Elements& place) {
   const std::int64_t elements = step_.model().tensors[static_cast<std::size_t>(tensor)].elements;
   const Bytes bytes = BytesOf(elements, place.type);
-  const Index all_reduce = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                                   .communicator = communicator_,
-                                                   .bytes = bytes,
-                                                   .data_type = place.type});
+  const Index all_reduce = builder_.AddAllReduce(communicator_, bytes, place.type);
   if (stream != step_.compute()) builder_.WaitForStream(stream, step_.compute(), ready_);
   builder_.With(Collected(place, place, elements));
   builder_.Communicate(stream, all_reduce, {Writes(place.buffer, place.offset, bytes)});

@@ -52,8 +52,8 @@ struct GradientBucket {
   Range own;  // the part of the reduced bucket that this rank keeps: its shard, or everything
   std::size_t channel = 0;
   Index ready = program::kNone, reduced = program::kNone;  // events
-  int missing = 0;                                         // number of gradients that are not yet
-                                                           // in the bucket
+  int missing = 0;    // number of gradients that are not yet in the bucket
+  bool full = false;  // see GradientBuckets::LaunchInOrder
 };
 
 class GradientBuckets {
@@ -106,12 +106,26 @@ class GradientBuckets {
   // Counts one more gradient in its bucket. If the bucket is now full, resets the count and returns
   // true.
   bool Fill(int tensor);
+  // Calls launch(bucket) for each bucket that is full and whose predecessors are full. `full`: the
+  // bucket that has just been filled. EndLaunches: all buckets are launched; the next ones are
+  // empty.
+  template <typename Launch>
+  void LaunchInOrder(std::size_t full, const Launch& launch) {
+    buckets_[full].full = true;
+    for (; launched_ < size() && buckets_[launched_].full; ++launched_) launch(launched_);
+  }
+  void EndLaunches() {
+    launched_ = 0;
+    for (GradientBucket& bucket : buckets_) bucket.full = false;
+  }
   // Marks the bucket's present contents as ready to reduce.
   void Ready(std::size_t bucket) {
     if (!channels_[buckets_[bucket].channel].reduces()) return;
     builder_.Record(step_.compute(), buckets_[bucket].ready);
   }
   void Reduce(std::size_t bucket, bool average = false);
+  // One kernel clears all buckets.
+  void Zero();
   // Makes the compute stream wait until the bucket is reduced.
   void Await(std::size_t bucket) {
     if (!channels_[buckets_[bucket].channel].reduces()) return;
@@ -129,6 +143,7 @@ class GradientBuckets {
   Operations& operations_;
   std::vector<Channel> channels_;
   std::vector<GradientBucket> buckets_;
+  std::size_t launched_ = 0;   // see LaunchInOrder
   std::vector<Place> places_;  // by tensor
 };
 

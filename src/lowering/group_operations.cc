@@ -5,14 +5,13 @@
 
 #include "src/lowering/step_parts.h"
 #include "src/parallel/axis.h"
-#include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
 const GroupOperations::Group& GroupOperations::GroupOf(parallel::AxisSet axes) {
   const auto known = std::find_if(groups_.begin(), groups_.end(),
                                   [&](const Group& group) { return group.axes == axes; });
   if (known != groups_.end()) return *known;
-  const parallel::GroupLayout layout = plan::GridsOf(plan_).Layout(axes);
+  const parallel::GroupLayout layout = grids_.Layout(axes);
   const std::string name = parallel::NameOf(axes);
   return groups_.emplace_back(Group{.axes = axes,
                                     .stream = builder_.AddStream(name),

@@ -4,7 +4,7 @@
 
 #include "src/lowering/program_builder.h"
 #include "src/model/operation.h"
-#include "src/plan/plan.h"
+#include "src/parallel/rank_grid.h"
 
 namespace stepcast::lowering {
 
@@ -13,8 +13,8 @@ namespace stepcast::lowering {
 // issued before it on the compute stream; an operation that uses the result waits for its end.
 class GroupOperations {
  public:
-  GroupOperations(const plan::Plan& plan, StreamId compute, ProgramBuilder& builder)
-      : plan_(plan), compute_(compute), builder_(builder) {}
+  GroupOperations(const parallel::Grids& grids, StreamId compute, ProgramBuilder& builder)
+      : grids_(grids), compute_(compute), builder_(builder) {}
 
   // The program entries of a group operation.
   struct Entry {
@@ -40,7 +40,7 @@ class GroupOperations {
   };
   const Group& GroupOf(parallel::AxisSet axes);
 
-  const plan::Plan& plan_;
+  const parallel::Grids& grids_;
   const StreamId compute_;
   ProgramBuilder& builder_;
   std::vector<Group> groups_;

@@ -1,6 +1,7 @@
 #include "src/lowering/host_offload.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "src/lowering/data_loading_and_saving.h"
@@ -62,6 +63,12 @@ std::int64_t StateBytes(const plan::Training& training) {
   return 4 * (1 + plan::MomentsOf(training.optimizer));
 }
 
+// The ranks of a node, which share its memory and its drives.
+std::int64_t RanksOfNode(const scenario::Scenario& scenario) {
+  return std::min<std::int64_t>(scenario.cluster->gpus_per_node(),
+                                plan::GradientRanks(scenario.plan));
+}
+
 }  // namespace
 
 StatePlaces StatePlacesOf(const plan::DataParallel& data_parallel) {
@@ -71,10 +78,11 @@ StatePlaces StatePlacesOf(const plan::DataParallel& data_parallel) {
 }
 
 HostOffload::HostOffload(TrainingStep& step)
-    : step_(step), builder_(step.builder()), places_(StatePlacesOf(step.plan().data_parallel)) {
+    : step_(step),
+      builder_(step.builder()),
+      places_(StatePlacesOf(step.plan().data_parallel)),
+      ranks_of_node_(RanksOfNode(step.scenario())) {
   const topology::Cluster& cluster = *step.scenario().cluster;
-  ranks_of_node_ =
-      std::min<std::int64_t>(cluster.gpus_per_node(), plan::GradientRanks(step.plan()));
   if (cluster.node_type() != nullptr && cluster.node_type()->host) {
     host_ = *cluster.node_type()->host;
   }
@@ -94,21 +102,6 @@ void HostOffload::WritePrologue() {
   read_ = builder_.AddEvent("read from nvme");
 }
 
-void HostOffload::ToHost(StreamId stream, Bytes bytes,
-                         const std::vector<program::BufferUse>& uses) {
-  builder_.Copy(stream, {.direction = program::CopyDirection::kDeviceToHost, .bytes = bytes}, uses);
-}
-
-void HostOffload::ToDevice(StreamId stream, Bytes bytes,
-                           const std::vector<program::BufferUse>& uses) {
-  builder_.Copy(stream, {.direction = program::CopyDirection::kHostToDevice, .bytes = bytes}, uses);
-}
-
-Index HostOffload::GivenKernel(const char* name, Time time) {
-  return builder_.AddKernel(
-      {.name = name, .kind = KernelKind::kGiven, .given = time, .on_host = true});
-}
-
 Time HostOffload::AtRate(Bytes bytes, Bandwidth of_node) const {
   if (bytes == Bytes() || of_node == Bandwidth()) return Time();
   // Rounded up: rounding never makes anything faster than its bound.
@@ -120,7 +113,7 @@ Time HostOffload::AtRate(Bytes bytes, Bandwidth of_node) const {
 
 void HostOffload::RunOnDrive(StreamId before, const char* name, Time time) {
   builder_.WaitForStream(drive_, before, reached_);
-  builder_.Run(drive_, GivenKernel(name, time), {});
+  builder_.Run(drive_, builder_.AddHostKernel(name, time), {});
 }
 
 void HostOffload::Update(std::int64_t elements) {
@@ -130,13 +123,15 @@ void HostOffload::Update(std::int64_t elements) {
   const Bytes states(elements * StateBytes(training));
   if (drives) {
     // States and gradients.
-    builder_.Run(
-        compute,
-        GivenKernel("nvme_read_states", AtRate(states + Bytes(elements * 4), host_.nvme_read)), {});
+    builder_.Run(compute,
+                 builder_.AddHostKernel("nvme_read_states",
+                                        AtRate(states + Bytes(elements * 4), host_.nvme_read)),
+                 {});
   }
-  builder_.Run(compute, GivenKernel("cpu_adam", UpdateTime(elements)), {});
+  builder_.Run(compute, builder_.AddHostKernel("cpu_adam", UpdateTime(elements)), {});
   if (drives) {
-    builder_.Run(compute, GivenKernel("nvme_write_states", AtRate(states, host_.nvme_write)), {});
+    builder_.Run(compute,
+                 builder_.AddHostKernel("nvme_write_states", AtRate(states, host_.nvme_write)), {});
   }
   builder_.Record(compute, updated_);
   builder_.HostWait(updated_);
@@ -157,7 +152,7 @@ Bandwidth HostOffload::Achieved() const {
 
 void HostOffload::AccumulateOnHost(StreamId stream, std::int64_t elements) {
   const Bytes moved = BytesOf(3 * elements, step_.plan().training.parameter_dtype);
-  builder_.Run(stream, GivenKernel("cpu_accumulate", AtRate(moved, Achieved())), {});
+  builder_.Run(stream, builder_.AddHostKernel("cpu_accumulate", AtRate(moved, Achieved())), {});
   builder_.Record(stream, updated_);
   builder_.HostWait(updated_);
 }
@@ -169,7 +164,8 @@ void HostOffload::GradientsOnward(StreamId stream, std::int64_t elements) {
 
 void HostOffload::ParametersInto(StreamId stream, Bytes bytes) {
   if (places_.parameters != OffloadDevice::kNvme) return;
-  builder_.Run(drive_, GivenKernel("nvme_read_parameters", AtRate(bytes, host_.nvme_read)), {});
+  builder_.Run(drive_,
+               builder_.AddHostKernel("nvme_read_parameters", AtRate(bytes, host_.nvme_read)), {});
   builder_.Record(drive_, read_);
   builder_.Wait(stream, read_);
 }
@@ -177,7 +173,8 @@ void HostOffload::ParametersInto(StreamId stream, Bytes bytes) {
 void HostOffload::ParametersOnward(Bytes bytes) {
   if (places_.parameters != OffloadDevice::kNvme) return;
   builder_.Run(step_.compute(),
-               GivenKernel("nvme_write_parameters", AtRate(bytes, host_.nvme_write)), {});
+               builder_.AddHostKernel("nvme_write_parameters", AtRate(bytes, host_.nvme_write)),
+               {});
 }
 
 namespace {
@@ -201,25 +198,22 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   const plan::DeepSpeed& settings = data_parallel.deepspeed;
   const plan::Training& training = scenario.plan.training;
+  const std::int64_t ranks = RanksOfNode(scenario);
   if (data_parallel.cpu_offload) {
     // Shards of parameters, gradients and the optimizer's states.
     std::int64_t part = 0;
     const std::int64_t shards = plan::ShardRanks(scenario.plan);
     for (const model::Tensor& tensor : scenario.model->tensors) {
-      part += (tensor.elements + shards - 1) / shards;
+      part += ShardLength(tensor.elements, shards);
     }
     const std::int64_t each = 2 * std::int64_t{SizeOf(training.parameter_dtype)} +
                               plan::OptimizerBytesPerParameter(training);
-    const std::int64_t ranks = std::min<std::int64_t>(scenario.cluster->gpus_per_node(),
-                                                      plan::GradientRanks(scenario.plan));
     return {.memory = Bytes(ranks * part * each), .drives = {}};
   }
   if (data_parallel.optimizer_cpu_offload) {
     // FP32 values, moments and gradients (HybridDeviceOptimizer).
     const std::int64_t shards = plan::ShardRanks(scenario.plan);
-    const std::int64_t part = (scenario.model->parameter_count() + shards - 1) / shards;
-    const std::int64_t ranks = std::min<std::int64_t>(scenario.cluster->gpus_per_node(),
-                                                      plan::GradientRanks(scenario.plan));
+    const std::int64_t part = ShardLength(scenario.model->parameter_count(), shards);
     return {.memory = Bytes(ranks * part * (StateBytes(training) + 4)), .drives = {}};
   }
   if (!settings.offloads()) return {};
@@ -229,12 +223,14 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
   // Elements of a rank's part: stage 3 cuts every tensor, the others all of them at once.
   std::int64_t part = 0, held = 0;
   if (stage3) {
-    for (const model::Tensor& tensor : model.tensors) part += (tensor.elements + data - 1) / data;
+    for (const model::Tensor& tensor : model.tensors) part += ShardLength(tensor.elements, data);
     held = part;
   } else {
-    const FlatOrder flat(model, data, settings.round_robin_gradients);
-    part = flat.part();
-    held = flat.LargestHolding().elements;
+    std::vector<int> all(model.tensors.size());
+    std::iota(all.begin(), all.end(), 0);
+    const FlatLayout flat = DeepSpeedLayout(model, all, data, settings.round_robin_gradients);
+    part = flat.shard;
+    held = LargestHolding(flat).elements;
   }
   const std::int64_t kept = SizeOf(training.gradient_dtype);
   std::int64_t memory = 0, drives = 0;
@@ -259,7 +255,6 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
     drives += parameters;
     memory += 5 * 100'000'000 * std::int64_t{SizeOf(training.parameter_dtype)};
   }
-  const std::int64_t ranks = std::min<std::int64_t>(scenario.cluster->gpus_per_node(), data);
   return {.memory = Bytes(ranks * memory), .drives = Bytes(ranks * drives)};
 }
 
@@ -267,9 +262,7 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
 
 HostBytes HostBytesOfNode(const scenario::Scenario& scenario) {
   HostBytes bytes = OffloadedBytesOfNode(scenario);
-  const std::int64_t ranks =
-      std::min<std::int64_t>(scenario.cluster->gpus_per_node(), plan::GradientRanks(scenario.plan));
-  bytes.memory += Bytes(ranks * OffloadedActivations(scenario));
+  bytes.memory += Bytes(RanksOfNode(scenario) * OffloadedActivations(scenario));
   const auto& saving = scenario.plan.training.checkpoint_saving;
   if (saving && saving->mode == plan::CheckpointMode::kAsync) {
     bytes.memory += CheckpointBytesOf(scenario, *scenario.model).of_node;

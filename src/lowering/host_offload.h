@@ -36,10 +36,6 @@ class HostOffload {
   // Adds streams and events to the program. Call before the first step.
   void WritePrologue();
 
-  // Copies `bytes`, in the device ranges `uses`, over the host link.
-  void ToHost(StreamId stream, Bytes bytes, const std::vector<program::BufferUse>& uses);
-  void ToDevice(StreamId stream, Bytes bytes, const std::vector<program::BufferUse>& uses);
-
   // The CPUs update `elements` parameters. If the states are on NVMe, they are read from there and
   // written back. The host is busy meanwhile.
   void Update(std::int64_t elements);
@@ -59,7 +55,6 @@ class HostOffload {
   void ParametersOnward(Bytes bytes);
 
  private:
-  Index GivenKernel(const char* name, Time time);
   Time AtRate(Bytes bytes, Bandwidth of_node) const;
   // The host memory bandwidth that CPU kernels reach.
   Bandwidth Achieved() const;
@@ -69,7 +64,7 @@ class HostOffload {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const StatePlaces places_;
-  std::int64_t ranks_of_node_ = 1;
+  const std::int64_t ranks_of_node_;
   topology::Host host_{};
   StreamId drive_ = 0;
   Index reached_ = program::kNone, read_ = program::kNone, updated_ = program::kNone;  // events

@@ -38,7 +38,7 @@ std::int64_t FlatLayout::Append(int tensor, std::int64_t count, std::int64_t ali
 void FlatLayout::Cut(std::int64_t into, std::int64_t alignment) {
   elements = RoundedUp(elements, alignment);
   ranks = into;
-  shard = Shard(elements, ranks).length();
+  shard = ShardLength(elements, ranks);
 }
 
 FlatLayout Flatten(const model::Model& model, std::span<const int> tensors, std::int64_t ranks,
@@ -100,19 +100,28 @@ std::vector<std::int64_t> FullestRanks(std::span<const FlatLayout* const> parame
 BlockLayout::BlockLayout(const model::Model& model, std::span<const int> tensors,
                          std::span<const std::int64_t> lengths, std::int64_t ranks)
     : ranks_(ranks) {
-  std::int64_t exact = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::int64_t elements = model.tensors[tensors[i]].elements;
-    if (elements == 0) continue;
-    blocks_.push_back({.tensor = tensors[i],
-                       .elements = elements,
-                       .length = lengths[i],
-                       .offset = shard_,
-                       .full_offset = shard_ * ranks,
-                       .exact_offset = exact});
-    shard_ += lengths[i];
-    exact += elements;
+    if (elements > 0) Add(tensors[i], elements, lengths[i]);
   }
+}
+
+BlockLayout::BlockLayout(const model::Model& model, std::int64_t ranks) : ranks_(ranks) {
+  blocks_.reserve(model.tensors.size());
+  for (const model::Tensor& tensor : model.tensors) {
+    Add(static_cast<int>(blocks_.size()), tensor.elements, ShardLength(tensor.elements, ranks));
+  }
+}
+
+void BlockLayout::Add(int tensor, std::int64_t elements, std::int64_t length) {
+  blocks_.push_back({.tensor = tensor,
+                     .elements = elements,
+                     .length = length,
+                     .offset = shard_,
+                     .full_offset = shard_ * ranks_,
+                     .exact_offset = exact_});
+  shard_ += length;
+  exact_ += elements;
 }
 
 BlockLayout BlockLayout::Before(std::int64_t elements) const {
@@ -138,22 +147,6 @@ Piece BlockLayout::Own(const Block& block, std::int64_t index) const {
           .first = first,
           .elements = std::clamp<std::int64_t>(block.elements - first, 0, block.length),
           .offset = block.offset};
-}
-
-PartitionedTensors::PartitionedTensors(const model::Model& model, std::int64_t ranks,
-                                       std::int64_t rank)
-    : ranks(ranks), rank(rank) {
-  tensors.reserve(model.tensors.size());
-  for (const model::Tensor& whole : model.tensors) {
-    PartitionedTensor& tensor = tensors.emplace_back();
-    tensor.shard = Shard(whole.elements, ranks);
-    const std::int64_t part = tensor.shard.length();
-    tensor.offset = elements;
-    tensor.first = rank * part;
-    tensor.own = std::clamp<std::int64_t>(whole.elements - tensor.first, 0, part);
-    elements += part;
-    padding += tensor.shard.PaddingOfShard(1);
-  }
 }
 
 }  // namespace stepcast::lowering

@@ -12,31 +12,10 @@
 
 namespace stepcast::lowering {
 
-// Elements divided evenly over `ranks`. Every shard is padded to the length of the longest.
-class Shard {
- public:
-  Shard() = default;
-  Shard(std::int64_t elements, std::int64_t ranks)
-      : elements_(elements),
-        ranks_(ranks),
-        length_((elements + ranks - 1) / ranks),
-        padded_(length_ * ranks) {}
-
-  std::int64_t elements() const { return elements_; }  // of all shards, without padding
-  std::int64_t ranks() const { return ranks_; }
-  std::int64_t length() const { return length_; }
-  std::int64_t padded() const { return padded_; }
-
-  // Padding in bytes: of all shards, and of one. In one shard, padding is the excess over elements
-  // / ranks.
-  std::int64_t PaddingOfWhole(std::int64_t bytes) const { return (padded_ - elements_) * bytes; }
-  std::int64_t PaddingOfShard(std::int64_t bytes) const {
-    return length_ * bytes - elements_ * bytes / ranks_;
-  }
-
- private:
-  std::int64_t elements_ = 0, ranks_ = 1, length_ = 0, padded_ = 0;
-};
+// The length of each of `ranks` equal shards of `elements` elements. The last shards are padded.
+constexpr std::int64_t ShardLength(std::int64_t elements, std::int64_t ranks) {
+  return (elements + ranks - 1) / ranks;
+}
 
 // The memory that data-parallel operations work on, and the model's elements stored in it.
 
@@ -86,8 +65,8 @@ std::vector<program::Effect> MovesOf(const Pieces& pieces, const program::Elemen
 
 // Tensors packed one after another and divided into equal shards, regardless of tensor boundaries:
 // FSDP1's flat parameters (torch/distributed/fsdp/_flat_param.py, read at
-// pytorch/pytorch@01caf79e047f) and the buckets of a distributed optimizer.
-
+// pytorch/pytorch@01caf79e047f), the buckets of a distributed optimizer, and the flat tensors of
+// DeepSpeed's stages 1 and 2.
 struct FlatLayout {
   Pieces tensors{};           // in order, without empty tensors
   std::int64_t exact = 0;     // sum of the tensors' elements
@@ -106,9 +85,12 @@ struct FlatLayout {
   void Cut(std::int64_t into, std::int64_t alignment = 1);
 };
 
-// A layout of `elements` contiguous elements on one rank, without tensors.
-inline FlatLayout Packed(std::int64_t elements) {
-  return {.exact = elements, .elements = elements, .shard = elements};
+// A layout of `elements` contiguous elements, whose tensors are not listed.
+inline FlatLayout Packed(std::int64_t elements, std::int64_t ranks = 1) {
+  return {.exact = elements,
+          .elements = elements,
+          .shard = ShardLength(elements, ranks),
+          .ranks = ranks};
 }
 
 // `alignment`: every tensor starts at a multiple of `alignment` elements, and the end is padded to
@@ -126,11 +108,11 @@ std::int64_t FullestRank(std::span<const FlatLayout* const> parameters);
 // fewer ranks than dense parameters.
 std::vector<std::int64_t> FullestRanks(std::span<const FlatLayout* const> parameters);
 
-// Tensors sharded one by one (PyTorch's fully_shard, which divides between rows). Each rank stores
-// one block of every tensor, padded to the longest block, and a rank's blocks are contiguous.
-// Buffers of full tensors, and of the gathered shards of all ranks, are large enough for all
-// blocks.
-
+// Tensors sharded one by one: each rank stores one block of every tensor, padded to the longest
+// block, and a rank's blocks are contiguous. PyTorch's fully_shard divides between rows;
+// DeepSpeed's stage 3 (deepspeed/runtime/zero/partition_parameters.py) and nanotron divide
+// anywhere. Buffers of full tensors, and of the gathered shards of all ranks, are large enough for
+// all blocks.
 class BlockLayout {
  public:
   struct Block {
@@ -143,24 +125,30 @@ class BlockLayout {
   };
 
   BlockLayout() = default;
-  // `lengths`: the block length of each tensor over `ranks` ranks.
+  // `lengths`: the block length of each tensor over `ranks` ranks. Empty tensors have no block.
   BlockLayout(const model::Model& model, std::span<const int> tensors,
               std::span<const std::int64_t> lengths, std::int64_t ranks);
+  // All tensors of the model, which are divided evenly. Every tensor has a block.
+  BlockLayout(const model::Model& model, std::int64_t ranks);
   // The same layout with `elements` more elements after each rank's blocks.
   BlockLayout Before(std::int64_t elements) const;
   // The same full tensors, with their padding, divided over `ranks`, which must divide them evenly.
   BlockLayout Over(std::int64_t ranks) const;
 
-  // Blocks of non-empty tensors, in order.
   std::span<const Block> blocks() const { return blocks_; }
+  std::int64_t ranks() const { return ranks_; }
   // Elements of a rank's shard, which is also the distance between ranks' shards when gathered.
   std::int64_t shard() const { return shard_; }
+  // Elements of the tensors, without padding.
+  std::int64_t exact() const { return exact_; }
   // The part of a block that rank `index` stores, without padding, and its offset in the shard.
   Piece Own(const Block& block, std::int64_t index) const;
 
  private:
+  void Add(int tensor, std::int64_t elements, std::int64_t length);
+
   std::vector<Block> blocks_;
-  std::int64_t shard_ = 0, ranks_ = 1;
+  std::int64_t shard_ = 0, exact_ = 0, ranks_ = 1;
 };
 
 // Layout of tensors in textbook data parallelism. Gradients are reduced in buckets, and parameters
@@ -239,31 +227,6 @@ class TensorPieces {
   std::vector<TensorPiece> pieces_;            // tensor by tensor
   std::vector<std::size_t> first_piece_;       // by tensor, plus the end of the last tensor's
   std::vector<std::vector<std::pair<int, TensorPiece>>> in_bucket_;
-};
-
-// Partitioning of DeepSpeed's stage 3 (deepspeed/runtime/zero/partition_parameters.py). Every
-// tensor is divided among all ranks. A rank's parts are contiguous in the rank's flat tensors, in
-// registration order.
-
-struct PartitionedTensor {
-  Shard shard;
-  std::int64_t offset = 0;  // offset of the part in the rank's flat tensors
-  std::int64_t first = 0;   // first element of the tensor in the rank's part
-  std::int64_t own = 0;     // elements in the part, without padding
-};
-
-struct PartitionedTensors {
-  PartitionedTensors(const model::Model& model, std::int64_t ranks, std::int64_t rank);
-
-  // The rank's part of a tensor, as a range of the rank's flat tensors.
-  Range PartOf(int tensor, const Range& flat) const {
-    return flat.Part(tensors[tensor].offset, tensors[tensor].shard.length());
-  }
-
-  std::vector<PartitionedTensor> tensors;  // by tensor of the model
-  std::int64_t ranks, rank;
-  std::int64_t elements = 0;  // in all parts of one rank
-  std::int64_t padding = 0;   // included in `elements`
 };
 
 }  // namespace stepcast::lowering

@@ -13,9 +13,9 @@
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/gradients.h"
 #include "src/lowering/host_offload.h"
-#include "src/lowering/megatron_alignment.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
+#include "src/lowering/pipeline_stage.h"
 #include "src/lowering/step_parts.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/update.h"
@@ -52,14 +52,12 @@ struct MadeGradient {
   bool exists = false;  // this micro-batch has contributed to it
 };
 
-class Megatron final : public ShardingStrategy {
+class Megatron final : public FrameworkStrategy {
  public:
   explicit Megatron(TrainingStep& step)
-      : step_(step),
-        builder_(step.builder()),
-        plan_(step.plan()),
-        groups_{ProcessGroupsOf(plan_, step.rank(), model::ParameterGroup::kDense),
-                ProcessGroupsOf(plan_, step.rank(), model::ParameterGroup::kExperts)},
+      : FrameworkStrategy(step),
+        groups_{ProcessGroupsOf(step.grids(), step.rank(), model::ParameterGroup::kDense),
+                ProcessGroupsOf(step.grids(), step.rank(), model::ParameterGroup::kExperts)},
         has_expert_group_(plan::HasExpertGroup(plan_)),
         distributed_(plan_.data_parallel.zero_stage == 1),
         reduces_each_(!plan_.data_parallel.no_sync && plan_.training.gradient_accumulation > 1),
@@ -69,7 +67,6 @@ class Megatron final : public ShardingStrategy {
         alignment_(MegatronAlignmentOf(step.stage())),
         updates_apart_(plan_.data_parallel.overlap_param_gather_with_optimizer_step &&
                        groups_.front().shard.size() > 1),
-        operations_(builder_),
         buckets_(step, operations_),
         clipping_(step),
         offload_(step),
@@ -100,7 +97,7 @@ class Megatron final : public ShardingStrategy {
       state.gather_sent = GathersInUpdate(state.chunk);
       state.gather_awaited = state.reduced = false;
     }
-    ZeroGradients();
+    buckets_.Zero();
   }
 
   void BeginPass() override {
@@ -132,15 +129,6 @@ class Megatron final : public ShardingStrategy {
       if (next.chunk == states_[bucket].chunk && next.group == states_[bucket].group) {
         SendGather(bucket - 1);
       }
-    }
-  }
-  void AfterForward(int) override {}
-  void BeforeBackward(int) override {}
-  void AfterBackward(int) override {}
-
-  void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
-    for (const int tensor : step_.model().layers[layer].tensors) {
-      uses.push_back(Reads(Parameter(tensor)));
     }
   }
 
@@ -222,16 +210,6 @@ class Megatron final : public ShardingStrategy {
            (step_.stage().stage() == 0 || step_.stage().chunks().size() > 1 ||
             !plan_.data_parallel.align_grad_reduce);
   }
-  // All buckets are cleared by one memset.
-  void ZeroGradients() {
-    Bytes written;
-    for (const GradientBucket& bucket : buckets_.all()) {
-      operations_.Writes(bucket.gradients);
-      written += bucket.gradients.size();
-    }
-    operations_.Traffic(Bytes(), written);
-    operations_.Run(step_.compute(), "zero_gradients");
-  }
 
   // After the reductions of one of several micro-batches. All-reduced gradients add up where they
   // are: they hold the mean of the earlier micro-batches, equal on all ranks, and the mean over
@@ -251,7 +229,7 @@ class Megatron final : public ShardingStrategy {
       }
     }
     if (last || !distributed_) return;
-    ZeroGradients();
+    buckets_.Zero();
     reached_.assign(reached_.size(), false);
   }
 
@@ -260,7 +238,6 @@ class Megatron final : public ShardingStrategy {
 
   DataType GradientType() const { return plan_.training.gradient_dtype; }
   DataType ParameterType() const { return plan_.training.parameter_dtype; }
-  std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
   // Experts have their own buffers, buckets and optimizer
   // (core/distributed/distributed_data_parallel.py, core/optimizer/__init__.py), unless they are
   // held by the same ranks as all other parameters.
@@ -310,7 +287,7 @@ class Megatron final : public ShardingStrategy {
     return whole.Share(OwnIndex(states_[bucket].group), buckets_[bucket].layout.shard);
   }
 
-  Range Parameter(int tensor) const {
+  Range Parameter(int tensor) const override {
     return states_[buckets_.bucket_of(tensor)].parameters.Part(buckets_.offset_of(tensor),
                                                                Elements(tensor));
   }
@@ -411,7 +388,9 @@ class Megatron final : public ShardingStrategy {
     state.parameters =
         operations_.AddRange(builder_.Named(bucket.name, "/parameters"), laid.padded(),
                              ParameterType(), Category::kParameter, laid.exact);
-    state.optimizer = OptimizerStates(bucket, state.own);
+    state.optimizer =
+        AddOptimizerStates(step_, operations_, builder_.Named(bucket.name, "/optimizer"),
+                           {laid.shard, laid.exact, laid.ranks}, UpdatedOf(state.own));
     operations_.Allocate(step_.compute(), state.parameters);
     operations_.Allocate(step_.compute(), bucket.gradients);
     if (!offload_.optimizer()) operations_.Allocate(step_.compute(), state.optimizer);
@@ -426,19 +405,12 @@ class Megatron final : public ShardingStrategy {
     state.gathered = builder_.AddEvent(builder_.Named(bucket.name, " gathered"));
   }
 
-  Range OptimizerStates(const GradientBucket& bucket, const Pieces& own) {
-    const program::NameParts name = builder_.Named(bucket.name, "/optimizer");
-    if (!plan::HasEqualMoments(plan_.training.optimizer)) {
-      std::vector<UpdatedTensor> tensors;
-      for (const Piece& piece : own) {
-        tensors.push_back({.tensor = piece.tensor, .elements = piece.elements});
-      }
-      return AddOptimizerStates(step_, operations_, name, tensors);
+  static std::vector<UpdatedTensor> UpdatedOf(const Pieces& pieces) {
+    std::vector<UpdatedTensor> tensors;
+    for (const Piece& piece : pieces) {
+      tensors.push_back({.tensor = piece.tensor, .elements = piece.elements});
     }
-    const plan::OptimizerArrays arrays = plan::OptimizerArraysOf(plan_.training);
-    const FlatLayout& laid = bucket.layout;
-    return operations_.AddShard(name, laid.shard * arrays.count, arrays.type, Category::kOptimizer,
-                                laid.exact * arrays.count, laid.ranks);
+    return tensors;
   }
 
   // The unit of an update on the host: this rank's part of a bucket, or of one tensor in it.
@@ -478,7 +450,7 @@ class Megatron final : public ShardingStrategy {
     std::int64_t elements = 0;
     for (const HostUpdate& update : host_updates_) {
       elements += update.elements;
-      offload_.ToHost(to_host_, BytesOf(update.elements, DataType::kFp32),
+      builder_.ToHost(to_host_, BytesOf(update.elements, DataType::kFp32),
                       {Reads(buckets_[update.bucket].own)});
       builder_.Record(to_host_, update.arrived);
     }
@@ -492,7 +464,7 @@ class Megatron final : public ShardingStrategy {
         offload_.UpdateOnHost(update.elements);
       }
       const Range own = OwnPart(update.bucket, states_[update.bucket].parameters);
-      offload_.ToDevice(to_device_, BytesOf(update.elements, ParameterType()), {Writes(own)});
+      builder_.ToDevice(to_device_, BytesOf(update.elements, ParameterType()), {Writes(own)});
     }
     if (overlap) builder_.WaitForStream(step_.compute(), to_device_, returned_);
   }
@@ -572,9 +544,8 @@ class Megatron final : public ShardingStrategy {
     }
     const std::vector<std::int64_t> fullest = FullestRanks(layouts);
     for (std::size_t i = 0; i < layouts.size(); ++i) {
-      for (const Piece& piece : PartsOf(*layouts[i], fullest[i])) {
-        updated.tensors.push_back({.tensor = piece.tensor, .elements = piece.elements});
-      }
+      const std::vector<UpdatedTensor> own = UpdatedOf(PartsOf(*layouts[i], fullest[i]));
+      updated.tensors.insert(updated.tensors.end(), own.begin(), own.end());
     }
     std::sort(updated.tensors.begin(), updated.tensors.end(),
               [](const UpdatedTensor& a, const UpdatedTensor& b) { return a.tensor < b.tensor; });
@@ -605,9 +576,6 @@ class Megatron final : public ShardingStrategy {
     }
   }
 
-  TrainingStep& step_;
-  ProgramBuilder& builder_;
-  const plan::Plan& plan_;
   const std::array<ProcessGroups, 2> groups_;  // by model::ParameterGroup
   const bool has_expert_group_;
   const bool distributed_;
@@ -618,12 +586,11 @@ class Megatron final : public ShardingStrategy {
   // Whether the optimizer updates the first chunk separately from the others.
   const bool updates_apart_;
   std::vector<GradientBuckets::Channel> channels_;  // of dense tensors, and of experts
-  Operations operations_;
-  std::vector<int> order_;           // of the tensors in buckets
-  GradientBuckets buckets_;          // in launch order
-  std::vector<BucketState> states_;  // by bucket
-  std::vector<MadeGradient> made_;   // by tensor
-  std::vector<bool> reached_;        // by tensor: something of this step is in the main gradient
+  std::vector<int> order_;                          // of the tensors in buckets
+  GradientBuckets buckets_;                         // in launch order
+  std::vector<BucketState> states_;                 // by bucket
+  std::vector<MadeGradient> made_;                  // by tensor
+  std::vector<bool> reached_;  // by tensor: something of this step is in the main gradient
   GradientClipping clipping_;
   HostOffload offload_;
   StreamId to_host_ = 0, to_device_ = 0;
@@ -637,9 +604,7 @@ class Megatron final : public ShardingStrategy {
 }  // namespace
 
 program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOptions& options) {
-  TrainingStep step(scenario, options);
-  Megatron strategy(step);
-  return step.Write(strategy);
+  return LowerWith<Megatron>(scenario, options);
 }
 
 }  // namespace stepcast::lowering

@@ -1,10 +1,9 @@
-#include "src/lowering/megatron_alignment.h"
-
 #include <string>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "src/base/diagnostic.h"
+#include "src/lowering/pipeline_stage.h"
 #include "src/plan/pipeline.h"
 #include "src/scenario/load.h"
 

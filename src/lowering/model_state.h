@@ -2,15 +2,18 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "src/lowering/layouts.h"
 #include "src/lowering/operations.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/update.h"
 
-// Declares where the rank stores parameters from step to step: model elements [first, first +
-// elements) are at `place`.
+// The state that a rank keeps from step to step: parameters and the optimizer's arrays.
 namespace stepcast::lowering {
 
+// Declares where the rank stores parameters: model elements [first, first + elements) are at
+// `place`.
 void AddParameterState(TrainingStep& step, const program::Elements& place, std::int64_t first,
                        std::int64_t elements);
 
@@ -19,13 +22,57 @@ void AddParameterState(TrainingStep& step, const program::Elements& place, std::
 void AddOptimizerState(TrainingStep& step, const program::Elements& states, std::int64_t stride,
                        std::int64_t first, std::int64_t elements);
 
-// Bytes of the optimizer's states for these tensors. Only for optimizers whose moments depend on a
-// tensor's shape (not plan::HasEqualMoments).
-Bytes OptimizerStateBytes(const TrainingStep& step, std::span<const UpdatedTensor> tensors);
+// What a rank has of the optimizer's states: arrays of `elements` elements each, which on all
+// `ranks` ranks together have `exact` elements of the model. The excess over exact / ranks is
+// padding.
+struct StateExtent {
+  std::int64_t elements = 0, exact = 0, ranks = 1;
+};
 
-// Describes a rank's buffer for these optimizer states. It has no data flow, and its elements are
-// bytes.
+// Describes a rank's buffer for the optimizer's states: arrays of equal length or, if an
+// optimizer's moments depend on a tensor's shape (not plan::HasEqualMoments), bytes for these
+// `tensors` without a data flow.
 Range AddOptimizerStates(const TrainingStep& step, Operations& operations,
-                         const program::NameParts& name, std::span<const UpdatedTensor> tensors);
+                         const program::NameParts& name, const StateExtent& extent,
+                         std::span<const UpdatedTensor> tensors);
+
+// A rank's persistent state of a sharded unit: its part of the parameters, of the optimizer's
+// arrays and, from backward to the update, of the reduced gradients. All three have the same
+// layout.
+struct ShardedState {
+  std::int64_t elements = 0;  // with padding
+  Range parameters{}, optimizer{}, gradient{};
+  model::ParameterGroup group = model::ParameterGroup::kDense;
+  bool has_gradient = false;  // the gradient exists; WriteShardedUpdate uses and releases it
+  Pieces parts{};
+  std::vector<UpdatedTensor> updated{};  // the optimizer's tensors
+};
+
+// Describes the three buffers, whose names start with the text `name`, and allocates all but the
+// gradient on the compute stream. With cpu_offload, the optimizer's arrays are on the host; the
+// other two are on the device only during copies. The shard has `elements` elements, and all
+// `ranks` shards together contain `exact` elements of the model; the excess over exact / ranks is
+// padding. `parts` may be empty without data flow. Gradients are stored in the parameters' type.
+// `updated`: the optimizer's tensors.
+ShardedState AddShardedState(TrainingStep& step, Operations& operations, Index name,
+                             std::int64_t elements, std::int64_t exact, std::int64_t ranks,
+                             Pieces parts, std::vector<UpdatedTensor> updated);
+
+// The framework's update of all shards, in the order of the model's tensors, after gradient
+// clipping. `gradient_tensors`: the number of tensors in which the framework stores the gradients.
+// `exchange`: how Muon assembles matrices. The `gradient_streams`, on which the gradients were
+// computed, wait for the update through the event `updated`. Then the gradients are released
+// (zero_grad(set_to_none=True)).
+void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> states,
+                        std::span<const StreamId> gradient_streams, Index updated,
+                        GradientClipping& clipping, std::int64_t gradient_tensors,
+                        const MatrixExchange& exchange = {});
+
+// Updates a shard on `stream` as soon as its gradient is ready, in backward
+// (training.optimizer_in_backward). Each parameter has its own optimizer, run by a hook of the
+// parameter (torchtitan/components/optimizer.py, OptimizersInBackwardContainer;
+// torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce). The gradient is not
+// released.
+void WriteUpdateInBackward(TrainingStep& step, const ShardedState& state, StreamId stream);
 
 }  // namespace stepcast::lowering

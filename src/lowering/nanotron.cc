@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -23,17 +22,15 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-class Nanotron final : public ShardingStrategy {
+class Nanotron final : public FrameworkStrategy {
  public:
   explicit Nanotron(TrainingStep& step)
-      : step_(step),
-        builder_(step.builder()),
-        groups_(ProcessGroupsOf(step.plan(), step.rank())),
-        sharded_(step.plan().data_parallel.zero_stage == 1 && groups_.data.size() > 1),
-        ddp_(step.plan().data_parallel.zero_stage == 0 && groups_.data.size() > 1),
-        type_(step.plan().training.parameter_dtype),
-        fp32_(step.plan().training),
-        operations_(builder_),
+      : FrameworkStrategy(step),
+        groups_(ProcessGroupsOf(step.grids(), step.rank())),
+        sharded_(plan_.data_parallel.zero_stage == 1 && groups_.data.size() > 1),
+        ddp_(plan_.data_parallel.zero_stage == 0 && groups_.data.size() > 1),
+        type_(plan_.training.parameter_dtype),
+        fp32_(plan_.training),
         gradients_(step, operations_, type_),
         halves_(step, operations_),
         sums_(step, operations_),
@@ -52,19 +49,7 @@ class Nanotron final : public ShardingStrategy {
     AddStates();
     updated_ = builder_.AddEvent("updated");
     gathered_ = builder_.AddEvent("parameters gathered");
-    reached_.assign(Tensors(), false);
-    full_.assign(halves_.size(), false);
-  }
-
-  void BeforeForward(int) override {}
-  void AfterForward(int) override {}
-  void BeforeBackward(int) override {}
-  void AfterBackward(int) override {}
-
-  void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
-    for (const int tensor : step_.model().layers[layer].tensors) {
-      uses.push_back(Reads(Parameter(tensor)));
-    }
+    reached_.assign(step_.model().tensors.size(), false);
   }
 
   void WriteGradient(int /*layer*/, int tensor) override {
@@ -76,12 +61,11 @@ class Nanotron final : public ShardingStrategy {
     operations_.Copy(step_.compute(), "copy_to_bucket", halves_.Slot(tensor),
                      gradients_.range(tensor));
     if (!halves_.Fill(tensor)) return;
-    full_[halves_.bucket_of(tensor)] = true;
-    for (; next_ < halves_.size() && full_[next_]; ++next_) {
-      for (const int own : halves_[next_].tensors) Accumulate(own, halves_.Slot(own));
-      sums_.Ready(next_);
-      sums_.Reduce(next_, true);
-    }
+    halves_.LaunchInOrder(halves_.bucket_of(tensor), [this](std::size_t bucket) {
+      for (const int own : halves_[bucket].tensors) Accumulate(own, halves_.Slot(own));
+      sums_.Ready(bucket);
+      sums_.Reduce(bucket, true);
+    });
   }
 
   void EndBackward() override {
@@ -91,7 +75,7 @@ class Nanotron final : public ShardingStrategy {
                          halves_.Slot(tensor));
       }
     }
-    for (int tensor = 0; tensor < static_cast<int>(Tensors()); ++tensor) {
+    for (int tensor = 0; tensor < Tensors(); ++tensor) {
       if (!HasHook()) Accumulate(tensor, gradients_.range(tensor));
       gradients_.Release(tensor);
     }
@@ -102,8 +86,7 @@ class Nanotron final : public ShardingStrategy {
         sums_.Reduce(0, true);
       }
       sums_.Await(sums_.size() - 1);
-      next_ = 0;
-      full_.assign(halves_.size(), false);
+      halves_.EndLaunches();
     }
     tied_.AddUp(step_.compute(), [this](int tensor) { return sums_.Slot(tensor).place; });
   }
@@ -113,16 +96,16 @@ class Nanotron final : public ShardingStrategy {
     if (Tensors() == 0) return;  // a stage without parameters
     Update();
     if (sharded_) GatherParameters();
-    ZeroGradients();
-    reached_.assign(Tensors(), false);
+    sums_.Zero();
+    reached_.assign(reached_.size(), false);
   }
 
  private:
-  std::size_t Tensors() const { return step_.model().tensors.size(); }
-  std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
   // Whether DDP reduces gradients in this backward.
   bool HasHook() const { return ddp_ && step_.last_pass(); }
-  Range Parameter(int tensor) const { return parameters_.Part(offsets_[tensor], Elements(tensor)); }
+  Range Parameter(int tensor) const override {
+    return parameters_.Part(offsets_[tensor], Elements(tensor));
+  }
   // The part of a whole tensor, or of its gradient, that this rank updates.
   Range Own(const Range& whole, const BlockLayout::Block& block) const {
     const Piece own = slices_.Own(block, OwnIndex());
@@ -141,19 +124,18 @@ class Nanotron final : public ShardingStrategy {
 
   // DDP's buckets, and the same tensors in FP32; without DDP all tensors share one bucket.
   void AddBuckets() {
-    const plan::DataParallel& plan = step_.plan().data_parallel;
     sums_.SetGroup(communication_, communicator_);
     halves_.SetGroup(communication_, kNone);
     if (ddp_) {
       order_ = GradientReadyOrder(step_.model(), step_.works(), step_.work_of_layers());
       for (const Bucket& bucket : AssignBuckets(step_.model(), order_, SizeOf(type_),
-                                                *plan.first_bucket_size, *plan.bucket_size)) {
+                                                *plan_.data_parallel.first_bucket_size,
+                                                *plan_.data_parallel.bucket_size)) {
         AddBucket(bucket.tensors, bucket.elements);
       }
       return;
     }
-    order_.resize(Tensors());
-    std::iota(order_.begin(), order_.end(), 0);
+    order_ = AllTensors();
     if (!order_.empty()) AddBucket(order_, step_.model().parameter_count());
   }
 
@@ -169,25 +151,23 @@ class Nanotron final : public ShardingStrategy {
   void AddStates() {
     const model::Model& model = step_.model();
     const std::int64_t count = model.parameter_count();
-    const plan::OptimizerArrays arrays = plan::OptimizerArraysOf(step_.plan().training);
     std::vector<std::int64_t> lengths;
     std::int64_t offset = 0;
     for (const model::Tensor& tensor : model.tensors) {
       offsets_.push_back(offset);
       offset += tensor.elements;
-      lengths.push_back(Shard(tensor.elements, Ranks()).length());
+      lengths.push_back(ShardLength(tensor.elements, Ranks()));
     }
-    std::vector<int> all(Tensors());
-    std::iota(all.begin(), all.end(), 0);
+    const std::vector<int> all = AllTensors();
     slices_ = BlockLayout(model, all, lengths, Ranks());
     parameters_ = Kept("parameters", count, type_, Category::kParameter, count);
     for (const int tensor : all) {
       AddParameterState(step_, Parameter(tensor).place, step_.first_element(tensor),
                         Elements(tensor));
     }
-    states_ = operations_.AddShard({.first = builder_.AddText("optimizer states")},
-                                   slices_.shard() * arrays.count, arrays.type,
-                                   Category::kOptimizer, count * arrays.count, Ranks());
+    states_ =
+        AddOptimizerStates(step_, operations_, {.first = builder_.AddText("optimizer states")},
+                           {slices_.shard(), count, Ranks()}, {});
     operations_.Allocate(step_.compute(), states_);
     for (const BlockLayout::Block& block : slices_.blocks()) {
       const Piece own = slices_.Own(block, OwnIndex());
@@ -213,8 +193,7 @@ class Nanotron final : public ShardingStrategy {
         ranges.push_back({sums_.Slot(tensor).place, Elements(tensor), tied_.Counts(tensor)});
       }
     }
-    clipping_.Write(static_cast<std::int64_t>(Tensors()), step_.model().parameter_count(),
-                    DataType::kFp32, uses, ranges);
+    clipping_.Write(Tensors(), step_.model().parameter_count(), DataType::kFp32, uses, ranges);
   }
 
   // AdamW on FP32 values, then a copy of each tensor. The effect of the update is stated of the
@@ -287,25 +266,12 @@ class Nanotron final : public ShardingStrategy {
     operations_.Run(step_.compute(), "flatten");
   }
 
-  void ZeroGradients() {
-    Bytes written;
-    for (const GradientBucket& bucket : sums_.all()) {
-      operations_.Writes(bucket.gradients);
-      written += bucket.gradients.size();
-    }
-    operations_.Traffic(Bytes(), written);
-    operations_.Run(step_.compute(), "zero_gradients");
-  }
-
-  TrainingStep& step_;
-  ProgramBuilder& builder_;
   const ProcessGroups groups_;
   const bool sharded_, ddp_;
   const DataType type_;  // of parameters and of the gradients that backward makes
   plan::Training fp32_;  // as the optimizer sees it
   StreamId communication_ = 0;
   Index communicator_ = kNone;
-  Operations operations_;
   LocalGradients gradients_;
   std::vector<int> order_;         // of the tensors in buckets
   GradientBuckets halves_, sums_;  // DDP's, in 16 bits; the FP32 gradients
@@ -315,17 +281,13 @@ class Nanotron final : public ShardingStrategy {
   Range parameters_, states_;
   std::vector<std::int64_t> offsets_;         // of parameters, by tensor
   std::vector<bool> reached_;                 // by tensor: this step has added to its FP32 gradient
-  std::vector<bool> full_;                    // of DDP's buckets
-  std::size_t next_ = 0;                      // of them, to be reduced
   Index updated_ = kNone, gathered_ = kNone;  // events
 };
 
 }  // namespace
 
 program::Program LowerNanotron(const scenario::Scenario& scenario, const LowerOptions& options) {
-  TrainingStep step(scenario, options);
-  Nanotron strategy(step);
-  return step.Write(strategy);
+  return LowerWith<Nanotron>(scenario, options);
 }
 
 }  // namespace stepcast::lowering

@@ -10,43 +10,35 @@ using program::kNone;
 
 PartitionedGradients::PartitionedGradients(TrainingStep& step, Operations& operations,
                                            HostOffload& offload, const ProcessGroups& groups,
-                                           const PartitionedTensors& parts)
-    : step_(step),
-      builder_(step.builder()),
-      operations_(operations),
-      offload_(offload),
-      groups_(groups),
-      parts_(parts),
-      settings_(step.plan().data_parallel.deepspeed),
-      overlap_(step.plan().data_parallel.overlap),
+                                           const BlockLayout& parts)
+    : PartitionedState(step, operations, offload, groups, parts),
       reduced_in_(step.plan().training.reduce_dtype),
       kept_in_(step.plan().training.gradient_dtype),
       gradients_(step, operations, step.plan().training.parameter_dtype) {}
 
 std::int64_t PartitionedGradients::RanksOfNode() const {
-  return std::min<std::int64_t>(step_.scenario().cluster->gpus_per_node(), parts_.ranks);
+  return std::min<std::int64_t>(step_.scenario().cluster->gpus_per_node(), parts_.ranks());
 }
 
 // DeepSpeed uses this exchange only between several full nodes.
 bool PartitionedGradients::ExchangesQuantised() const {
-  return settings_.quantized_gradients && parts_.ranks > RanksOfNode() &&
-         parts_.ranks % RanksOfNode() == 0;
+  return settings_.quantized_gradients && parts_.ranks() > RanksOfNode() &&
+         parts_.ranks() % RanksOfNode() == 0;
 }
 
 // Only matrices whose elements divide evenly.
 bool PartitionedGradients::CanBeExchanged(int tensor) const {
   return step_.model().tensors[tensor].shape.size() > 1 &&
-         Elements(tensor) % (2 * parts_.ranks) == 0;
+         Elements(tensor) % (2 * parts_.ranks()) == 0;
 }
 
 void PartitionedGradients::SetStreams(StreamId reduce_stream, Index communicator) {
   reduce_stream_ = reduce_stream;
   communicator_ = communicator;
   if (!ExchangesQuantised()) return;
-  if (RanksOfNode() > 1) {
-    node_communicator_ = builder_.AddCommunicator("node", groups_.Near(RanksOfNode()));
-  }
-  rail_communicator_ = builder_.AddCommunicator("rail", groups_.Far(RanksOfNode()));
+  const int of_node = static_cast<int>(RanksOfNode());
+  node_communicator_ = builder_.AddCommunicator("node", groups_.shard.Runs(of_node));
+  rail_communicator_ = builder_.AddCommunicator("rail", groups_.shard.AcrossRuns(of_node));
 }
 
 void PartitionedGradients::AddEvents() {
@@ -57,23 +49,15 @@ void PartitionedGradients::AddEvents() {
 
 void PartitionedGradients::AddPartition() {
   const StreamId compute = step_.compute();
-  const auto add = [&](const char* name, std::int64_t elements, DataType type, std::int64_t exact) {
-    return operations_.AddRange({.first = builder_.AddText(name)}, elements, type,
-                                Category::kGradient, exact);
-  };
-  partition_ =
-      add("gradient partition", parts_.elements, kept_in_, parts_.elements - parts_.padding);
-  bucket_ = add("gradient bucket", settings_.reduce_bucket_size, reduced_in_,
-                settings_.reduce_bucket_size);
-  if (!offload_.optimizer()) operations_.Allocate(compute, partition_);
+  PartitionedState::AddPartition("gradient partition", kept_in_, Category::kGradient,
+                                 offload_.optimizer());
+  bucket_ = Add("gradient bucket", settings_.reduce_bucket_size, reduced_in_, Category::kGradient);
   operations_.Allocate(compute, bucket_);
   if (!offload_.optimizer()) return;
   std::int64_t largest = 0;
-  for (const PartitionedTensor& tensor : parts_.tensors) {
-    largest = std::max(largest, tensor.shard.length());
-  }
-  transit_ = add("gradient from the host", largest, kept_in_, largest);
-  widened_ = add("FP32 gradient", largest, DataType::kFp32, largest);
+  for (const BlockLayout::Block& block : parts_.blocks()) largest = std::max(largest, block.length);
+  transit_ = Add("gradient from the host", largest, kept_in_, Category::kGradient);
+  widened_ = Add("FP32 gradient", largest, DataType::kFp32, Category::kGradient);
   operations_.Allocate(compute, transit_);
   operations_.Allocate(compute, widened_);
 }
@@ -87,7 +71,7 @@ void PartitionedGradients::Ready(int tensor) {
   if (bucket_elements_ + elements <= settings_.reduce_bucket_size) {
     entry = {.tensor = tensor, .place = bucket_.Part(bucket_elements_, elements)};
     operations_.Copy(reduce_stream_, "copy_to_bucket", entry.place, gradients_.range(tensor),
-                     1.0 / static_cast<double>(parts_.ranks));
+                     1.0 / static_cast<double>(parts_.ranks()));
     Free(tensor);
   }
   entries_.push_back(entry);
@@ -152,13 +136,13 @@ void PartitionedGradients::ReduceScatter(std::span<const Entry> entries) {
   // A single tensor that divides evenly is reduced in place.
   const Entry& first = entries.front();
   const bool in_place =
-      entries.size() == 1 && elements == part * parts_.ranks && first.place.type() == reduced_in_;
+      entries.size() == 1 && elements == part * parts_.ranks() && first.place.type() == reduced_in_;
   const Range whole = in_place ? first.place : Interleave(entries, part, elements);
   operations_.Updates(whole);
   operations_.Run(reduce_stream_, "divide");
   program::Elements own = whole.place;
   if (communicator_ != kNone) {
-    const Range share = whole.Part(parts_.rank * part, part);
+    const Range share = whole.Part(groups_.shard_index() * part, part);
     operations_.ReduceScatter(reduce_stream_, communicator_, share, whole, in_place && first.alone);
     own = share.place;
   }
@@ -177,7 +161,7 @@ Range PartitionedGradients::Interleave(std::span<const Entry> entries, std::int6
   if (!whole) {
     whole = operations_.AddRange(
         {.first = builder_.AddNumbered("interleaved gradients ", interleaved_.size() - 1)},
-        part * parts_.ranks, reduced_in_, Category::kCommunication, elements);
+        part * parts_.ranks(), reduced_in_, Category::kCommunication, elements);
   }
   operations_.Allocate(reduce_stream_, whole);
   operations_.Writes(whole);
@@ -186,7 +170,7 @@ Range PartitionedGradients::Interleave(std::span<const Entry> entries, std::int6
     operations_.Reads(entry.place);
     const std::int64_t length = PartLength(entry.tensor);
     // Gradients copied into the bucket were already divided there.
-    const double scale = entry.alone ? 1.0 / static_cast<double>(parts_.ranks) : 1.0;
+    const double scale = entry.alone ? 1.0 / static_cast<double>(parts_.ranks()) : 1.0;
     builder_.With(
         InBlocks(Scaled(scale, Move(whole.At(offset), entry.place.place, entry.place.elements)),
                  length, part, length));
@@ -204,8 +188,7 @@ void PartitionedGradients::AllReduceBucket() {
   if (communicator_ != kNone) operations_.AllReduce(reduce_stream_, communicator_, whole);
   for (const Entry& entry : entries_) {
     // A rank beyond the tensor's last element has nothing to copy.
-    Keep(entry.tensor,
-         entry.place.At(std::min(parts_.tensors[entry.tensor].first, Elements(entry.tensor))));
+    Keep(entry.tensor, entry.place.At(std::min(Own(entry.tensor).first, Elements(entry.tensor))));
   }
 }
 
@@ -241,7 +224,7 @@ void PartitionedGradients::Exchange(const Entry& entry) {
   operations_.Run(reduce_stream_, "dequantise");
   operations_.Writes(exchange.result);
   operations_.Traffic(exchange.result.size(),
-                      BytesOf(Elements(entry.tensor) / parts_.ranks, reduced_in_));
+                      BytesOf(Elements(entry.tensor) / parts_.ranks(), reduced_in_));
   operations_.Run(reduce_stream_, "sum_nodes");
   Keep(entry.tensor, exchange.result.place);
   for (const Range* range : ranges) operations_.Release(*range);
@@ -252,7 +235,7 @@ const PartitionedGradients::QuantisedExchange& PartitionedGradients::ExchangeOf(
   if (exchange.packed) return exchange;
   const model::Tensor& tensor = step_.model().tensors[index];
   const std::int64_t node = RanksOfNode();
-  const std::int64_t groups = std::max({tensor.shape[0], tensor.shape[1], parts_.ranks});
+  const std::int64_t groups = std::max({tensor.shape[0], tensor.shape[1], parts_.ranks()});
   const std::int64_t half = tensor.elements / 2, half_part = half / node;
   const std::int64_t scales = 4 * groups, scales_part = 4 * (groups / node);
   const Index name = builder_.AddText(tensor.name);
@@ -279,16 +262,15 @@ const PartitionedGradients::QuantisedExchange& PartitionedGradients::ExchangeOf(
 
 // Copies or adds to the rank's flat gradients.
 void PartitionedGradients::Keep(int index, const program::Elements& source) {
-  const PartitionedTensor& tensor = parts_.tensors[index];
-  if (tensor.shard.length() == 0) return;
-  const Range reduced{source, tensor.own};
+  if (PartLength(index) == 0) return;
+  const Range reduced{source, Own(index).elements};
   if (offload_.optimizer()) {
     KeepOnHost(index, reduced);
     return;
   }
   const bool first = step_.micro_batch() == 0;
-  const Range part = parts_.PartOf(index, partition_);
-  const program::Effect move = Move(part.place, source, tensor.own);
+  const Range part = PartOf(index);
+  const program::Effect move = Move(part.place, source, reduced.elements);
   const Bytes full = BytesOf(part.elements, source.type);
   operations_.Reads(reduced);
   operations_.Writes(part);
@@ -304,15 +286,15 @@ void PartitionedGradients::KeepOnHost(int index, const Range& reduced) {
   const std::int64_t part = PartLength(index);
   const Range transit = transit_.Part(0, part);
   if (step_.micro_batch() == 0) {
-    offload_.ToHost(reduce_stream_, transit.size(), {Reads(reduced)});
-    offload_.ToDevice(reduce_stream_, transit.size(), {Writes(transit)});
+    builder_.ToHost(reduce_stream_, transit.size(), {Reads(reduced)});
+    builder_.ToDevice(reduce_stream_, transit.size(), {Writes(transit)});
   } else {
-    offload_.ToDevice(reduce_stream_, transit.size(), {Writes(transit)});
+    builder_.ToDevice(reduce_stream_, transit.size(), {Writes(transit)});
     operations_.Reads(reduced);
     operations_.Writes(transit);
     operations_.Traffic(BytesOf(part, reduced_in_) + transit.size(), transit.size());
     operations_.Run(reduce_stream_, "accumulate_gradient");
-    offload_.ToHost(reduce_stream_, transit.size(), {Reads(transit)});
+    builder_.ToHost(reduce_stream_, transit.size(), {Reads(transit)});
   }
   if (!step_.last_micro_batch()) return;
   const Range wide = widened_.Part(0, part);
@@ -322,7 +304,7 @@ void PartitionedGradients::KeepOnHost(int index, const Range& reduced) {
   operations_.Traffic(transit.size() + twice, twice);
   operations_.Run(reduce_stream_, "norm");
   operations_.Copy(reduce_stream_, "cast_gradients", wide, transit);
-  offload_.ToHost(reduce_stream_, wide.size(), {Reads(wide)});
+  builder_.ToHost(reduce_stream_, wide.size(), {Reads(wide)});
   offload_.GradientsOnward(reduce_stream_, part);
 }
 

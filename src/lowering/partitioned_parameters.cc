@@ -116,24 +116,26 @@ using program::kNone;
 
 PartitionedParameters::PartitionedParameters(TrainingStep& step, Operations& operations,
                                              HostOffload& offload, const ProcessGroups& groups,
-                                             const PartitionedTensors& parts)
-    : step_(step),
-      builder_(step.builder()),
-      operations_(operations),
-      offload_(offload),
-      groups_(groups),
-      parts_(parts),
-      settings_(step.plan().data_parallel.deepspeed),
-      overlap_(step.plan().data_parallel.overlap),
+                                             const BlockLayout& parts)
+    : PartitionedState(step, operations, offload, groups, parts),
       type_(step.plan().training.parameter_dtype) {}
+
+void PartitionedState::AddPartition(const char* name, DataType type, Category category,
+                                    bool on_host) {
+  std::int64_t exact = 0;  // shares of the tensors' elements
+  for (const BlockLayout::Block& block : parts_.blocks()) exact += block.elements / parts_.ranks();
+  partition_ = operations_.AddRange({.first = builder_.AddText(name)}, parts_.shard(), type,
+                                    category, exact);
+  if (!on_host) operations_.Allocate(step_.compute(), partition_);
+}
 
 // If all ranks share one copy, it is the primary one.
 bool PartitionedParameters::HasSecondary() const {
-  return settings_.hpz_partition_size > 1 && settings_.hpz_partition_size < parts_.ranks;
+  return settings_.hpz_partition_size > 1 && settings_.hpz_partition_size < parts_.ranks();
 }
 
 std::int64_t PartitionedParameters::OwnLength(int tensor, const Gather& gather) const {
-  const std::int64_t length = PartLength(tensor, gather);
+  const std::int64_t length = LengthIn(gather, tensor);
   return std::clamp<std::int64_t>(Elements(tensor) - gather.index * length, 0, length);
 }
 
@@ -143,8 +145,8 @@ void PartitionedParameters::SetStreams(StreamId gather_stream, StreamId nccl_str
   nccl_stream_ = nccl_stream;
   communicator_ = communicator;
   if (!HasSecondary()) return;
-  secondary_communicator_ =
-      builder_.AddCommunicator("hpz", groups_.Near(settings_.hpz_partition_size));
+  sharers_ = groups_.shard.Runs(static_cast<int>(settings_.hpz_partition_size));
+  secondary_communicator_ = builder_.AddCommunicator("hpz", sharers_);
   kept_ = builder_.AddEvent("secondary part kept");
 }
 
@@ -156,20 +158,18 @@ void PartitionedParameters::AddEvents() {
 }
 
 void PartitionedParameters::AddPartition() {
-  partition_ =
-      operations_.AddRange({.first = builder_.AddText("parameter partition")}, parts_.elements,
-                           type_, Category::kParameter, parts_.elements - parts_.padding);
-  if (!offload_.parameters()) operations_.Allocate(step_.compute(), partition_);
+  PartitionedState::AddPartition("parameter partition", type_, Category::kParameter,
+                                 offload_.parameters());
 }
 
 void PartitionedParameters::AddTensors() {
-  for (std::size_t t = 0; t < parts_.tensors.size(); ++t) {
-    const int index = static_cast<int>(t);
-    const PartitionedTensor& part = parts_.tensors[t];
-    const Index name = builder_.AddText(step_.model().tensors[t].name);
-    const std::int64_t elements = Elements(index), whole = part.shard.padded();
-    AddParameterState(step_, partition_.At(part.offset), step_.first_element(index) + part.first,
-                      part.own);
+  for (const BlockLayout::Block& block : parts_.blocks()) {
+    const int index = block.tensor;
+    const Piece own = Own(index);
+    const Index name = builder_.AddText(step_.model().tensors[index].name);
+    const std::int64_t elements = block.elements, whole = block.length * parts_.ranks();
+    AddParameterState(step_, partition_.At(own.offset), step_.first_element(index) + own.first,
+                      own.elements);
     Tensor& tensor = tensors_.emplace_back();
     tensor.persistent = elements <= settings_.param_persistence_threshold;
     if (ReadInPlace()) continue;
@@ -233,7 +233,7 @@ void PartitionedParameters::StartGather(Gather& gather) {
   for (const int t : gather.parameters) in_flight_[t] = &gather;
   gather.waiting = static_cast<int>(gather.parameters.size());
   gather.complete = false;
-  if (parts_.ranks == 1) {
+  if (parts_.ranks() == 1) {
     for (const int t : gather.parameters) Stage(gather_stream_, tensors_[t].full);
     builder_.Record(gather_stream_, gather.gathered);
     return;
@@ -274,7 +274,7 @@ void PartitionedParameters::StartGather(Gather& gather) {
     for (const int t : gather.parameters) {
       const std::int64_t length = OwnLength(t, gather);
       operations_.Moves(own.Part(offset, length), SourceOf(t, gather));
-      offset += PartLength(t, gather);
+      offset += LengthIn(gather, t);
     }
     operations_.Run(gather_stream_, "copy_to_gathered");
     builder_.WaitForStream(nccl_stream_, gather_stream_, launched_);
@@ -288,7 +288,7 @@ void PartitionedParameters::StartGather(Gather& gather) {
 void PartitionedParameters::Stage(StreamId stream, const Range& staged) {
   operations_.Allocate(stream, staged);
   offload_.ParametersInto(stream, staged.size());
-  offload_.ToDevice(stream, staged.size(), {Writes(staged)});
+  builder_.ToDevice(stream, staged.size(), {Writes(staged)});
 }
 
 PartitionedParameters::Gather& PartitionedParameters::GatherOf(const Parameters& parameters,
@@ -298,12 +298,13 @@ PartitionedParameters::Gather& PartitionedParameters::GatherOf(const Parameters&
   gather.parameters = parameters;
   gather.secondary = secondary;
   gather.communicator = secondary ? secondary_communicator_ : communicator_;
-  gather.ranks = secondary ? settings_.hpz_partition_size : parts_.ranks;
-  gather.index = groups_.rank % gather.ranks;
-  for (const int t : parameters) gather.part += PartLength(t, gather);
+  const parallel::GroupLayout& among = secondary ? sharers_ : groups_.shard;
+  gather.ranks = among.size();
+  gather.index = among.Index(groups_.rank);
+  for (const int t : parameters) gather.part += LengthIn(gather, t);
   const Index name = builder_.AddNumbered("gathered parameters ", gathers_.size() - 1);
   gather.gathered = builder_.AddEvent({.first = name});
-  if (parts_.ranks == 1) return gather;
+  if (parts_.ranks() == 1) return gather;
   const auto add = [&](const char* what, std::int64_t elements, DataType type) {
     return operations_.AddRange(builder_.Named(name, what), elements, type,
                                 Category::kCommunication);
@@ -340,7 +341,7 @@ void PartitionedParameters::WaitFor(int tensor) {
 // the host, the host waits.
 void PartitionedParameters::Complete(Gather& gather) {
   gather.complete = true;
-  if (parts_.ranks == 1) {
+  if (parts_.ranks() == 1) {
     builder_.HostWait(gather.gathered);
     return;
   }
@@ -364,7 +365,7 @@ void PartitionedParameters::Complete(Gather& gather) {
   for (const int t : gather.parameters) {
     const Range& full = tensors_[t].full;
     const Bytes size = BytesOf(Elements(t), type_);
-    const std::int64_t length = PartLength(t, gather);
+    const std::int64_t length = LengthIn(gather, t);
     operations_.Allocate(gather_stream_, full);
     operations_.Reads(gather.flat);
     operations_.Writes(full);
@@ -386,7 +387,7 @@ void PartitionedParameters::Free(int index) {
     if (!tensor.has_secondary) operations_.Allocate(compute, tensor.secondary);
     tensor.has_secondary = true;
     const std::int64_t length = tensor.secondary.elements;
-    const std::int64_t first = groups_.rank % settings_.hpz_partition_size * length;
+    const std::int64_t first = sharers_.Index(groups_.rank) * length;
     builder_.Use(Reads(tensor.full));
     operations_.Writes(tensor.secondary);
     operations_.Traffic(tensor.secondary.size(), tensor.secondary.size());
@@ -435,7 +436,7 @@ void PartitionedParameters::Renew() {
 void PartitionedParameters::GatherPersistent() {
   if (persistent_.empty()) return;
   const StreamId compute = step_.compute();
-  if (parts_.ranks == 1) {
+  if (parts_.ranks() == 1) {
     for (const int tensor : persistent_) Stage(compute, tensors_[tensor].full);
     builder_.Record(compute, gathered_);
     builder_.HostWait(gathered_);
@@ -444,16 +445,15 @@ void PartitionedParameters::GatherPersistent() {
   Range staged;
   if (offload_.parameters()) {
     std::int64_t elements = 0;
-    for (const int tensor : persistent_) elements += parts_.tensors[tensor].shard.length();
-    staged = operations_.AddRange({.first = builder_.AddText("small parameters from the host")},
-                                  elements, type_, Category::kCommunication);
+    for (const int tensor : persistent_) elements += PartLength(tensor);
+    staged = Add("small parameters from the host", elements, type_, Category::kCommunication);
     Stage(compute, staged);
   }
   for (const int tensor : persistent_) operations_.Allocate(compute, tensors_[tensor].full);
   builder_.WaitForStream(nccl_stream_, compute, launched_);
   for (const int tensor : persistent_) {
     operations_.AllGather(nccl_stream_, communicator_, tensors_[tensor].full,
-                          staged ? staged : parts_.PartOf(tensor, partition_));
+                          staged ? staged : PartOf(tensor));
   }
   builder_.WaitForStream(compute, nccl_stream_, gathered_);
   builder_.HostWait(gathered_);

@@ -43,6 +43,56 @@ class Backpressure {
   std::size_t count_ = 0;
 };
 
+// Parameters or gradients at DeepSpeed's stage 3: every tensor is divided among all ranks, and a
+// rank's parts are contiguous in its partition, in registration order.
+class PartitionedState {
+ public:
+  // The part of a tensor that this rank has, and where it is in the partition.
+  Piece Own(int tensor) const { return parts_.Own(BlockOf(tensor), groups_.shard_index()); }
+  // All parts of this rank.
+  const Range& partition() const { return partition_; }
+
+ protected:
+  PartitionedState(TrainingStep& step, Operations& operations, HostOffload& offload,
+                   const ProcessGroups& groups, const BlockLayout& parts)
+      : step_(step),
+        builder_(step.builder()),
+        operations_(operations),
+        offload_(offload),
+        groups_(groups),
+        parts_(parts),
+        settings_(step.plan().data_parallel.deepspeed),
+        overlap_(step.plan().data_parallel.overlap) {}
+
+  // Describes the partition; allocates it unless `on_host`.
+  void AddPartition(const char* name, DataType type, program::Category category, bool on_host);
+
+  std::int64_t Elements(int tensor) const { return BlockOf(tensor).elements; }
+  // Elements of one rank's part of a tensor, with padding.
+  std::int64_t PartLength(int tensor) const { return BlockOf(tensor).length; }
+  Range PartOf(int tensor) const {
+    return partition_.Part(BlockOf(tensor).offset, PartLength(tensor));
+  }
+  Range Add(const char* name, std::int64_t elements, DataType type, program::Category category) {
+    return operations_.AddRange({.first = builder_.AddText(name)}, elements, type, category);
+  }
+
+  TrainingStep& step_;
+  ProgramBuilder& builder_;
+  Operations& operations_;
+  HostOffload& offload_;
+  const ProcessGroups& groups_;
+  const BlockLayout& parts_;  // by tensor of the model
+  const plan::DeepSpeed& settings_;
+  const bool overlap_;
+  Range partition_;
+
+ private:
+  const BlockLayout::Block& BlockOf(int tensor) const {
+    return parts_.blocks()[static_cast<std::size_t>(tensor)];
+  }
+};
+
 // Parameters at DeepSpeed's stage 3: this rank's parts, and the gathers and frees around modules
 // that the coordinator decides on (deepspeed/runtime/zero/partition_parameters.py,
 // partitioned_param_coordinator.py; framework_steps.h names the versions). With
@@ -108,12 +158,12 @@ class ParameterCoordinator {
   std::int64_t next_ = 0;  // visit
 };
 
-class PartitionedParameters {
+class PartitionedParameters : public PartitionedState {
  public:
   using Parameters = ParameterCoordinator::Parameters;
 
   PartitionedParameters(TrainingStep& step, Operations& operations, HostOffload& offload,
-                        const ProcessGroups& groups, const PartitionedTensors& parts);
+                        const ProcessGroups& groups, const BlockLayout& parts);
 
   // Prologue; call in this order.
   void SetStreams(StreamId gather_stream, StreamId nccl_stream, Index communicator);
@@ -134,13 +184,8 @@ class PartitionedParameters {
 
   // The place from which kernels read a parameter.
   Range Place(int tensor) const {
-    const Range& whole = ReadInPlace()
-                             ? partition_.Part(parts_.tensors[tensor].offset, Elements(tensor))
-                             : tensors_[tensor].full;
-    return whole.Part(0, Elements(tensor));
+    return (ReadInPlace() ? PartOf(tensor) : tensors_[tensor].full).Part(0, Elements(tensor));
   }
-  // All parts of this rank.
-  const Range& partition() const { return partition_; }
 
  private:
   struct Tensor {
@@ -166,16 +211,16 @@ class PartitionedParameters {
   };
 
   // With a single rank, kernels read the part in place, unless it is on the host.
-  bool ReadInPlace() const { return parts_.ranks == 1 && !offload_.parameters(); }
+  bool ReadInPlace() const { return parts_.ranks() == 1 && !offload_.parameters(); }
   bool HasSecondary() const;
-  std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
-  std::int64_t PartLength(int tensor, const Gather& gather) const {
-    return parts_.tensors[tensor].shard.padded() / gather.ranks;
+  // The length of each rank's part of a tensor, as divided among the gather's ranks.
+  std::int64_t LengthIn(const Gather& gather, int tensor) const {
+    return PartLength(tensor) * parts_.ranks() / gather.ranks;
   }
   // Elements of this rank's part of a tensor, as divided among the gather's ranks, without padding.
   std::int64_t OwnLength(int tensor, const Gather& gather) const;
   Range SourceOf(int tensor, const Gather& gather) const {
-    return gather.secondary ? tensors_[tensor].secondary : parts_.PartOf(tensor, partition_);
+    return gather.secondary ? tensors_[tensor].secondary : PartOf(tensor);
   }
 
   void StartGather(const Parameters& asked);
@@ -191,22 +236,14 @@ class PartitionedParameters {
   void StayBehind(std::int64_t elements);
   void GatherPersistent();
 
-  TrainingStep& step_;
-  ProgramBuilder& builder_;
-  Operations& operations_;
-  HostOffload& offload_;
-  const ProcessGroups& groups_;
-  const PartitionedTensors& parts_;
-  const plan::DeepSpeed& settings_;
-  const bool overlap_;
   const DataType type_;
   StreamId gather_stream_ = 0, nccl_stream_ = 0;
   Index communicator_ = program::kNone, secondary_communicator_ = program::kNone;
   Index launched_ = program::kNone, fetched_ = program::kNone;  // events
   Index kept_ = program::kNone, gathered_ = program::kNone;
   Backpressure fetches_;
-  Range partition_;
-  std::vector<Tensor> tensors_;  // indexed like the model's tensors
+  parallel::GroupLayout sharers_;  // the ranks that share a secondary copy
+  std::vector<Tensor> tensors_;    // indexed like the model's tensors
   std::vector<int> persistent_;
   std::optional<ParameterCoordinator> coordinator_;
   // by parameters; second: gathered from secondary copies
@@ -223,10 +260,10 @@ class PartitionedParameters {
 // __add_grad_to_ipg_bucket, __reduce_and_partition_ipg_grads, partition_grads; with
 // zero_quantized_gradients, runtime/comm/coalesced_collectives.py: all_to_all_quant_reduce).
 
-class PartitionedGradients {
+class PartitionedGradients : public PartitionedState {
  public:
   PartitionedGradients(TrainingStep& step, Operations& operations, HostOffload& offload,
-                       const ProcessGroups& groups, const PartitionedTensors& parts);
+                       const ProcessGroups& groups, const BlockLayout& parts);
 
   // Prologue; call in this order.
   void SetStreams(StreamId reduce_stream, Index communicator);
@@ -241,9 +278,6 @@ class PartitionedGradients {
   // Makes the host wait for the kernels that compute the gradients.
   void AwaitCompute();
 
-  // This rank's parts of the reduced gradients.
-  const Range& partition() const { return partition_; }
-
  private:
   // A gradient in the bucket, or outside the bucket if it is larger than the bucket.
   struct Entry {
@@ -257,8 +291,6 @@ class PartitionedGradients {
     program::Collective inside, inside_scales, across, across_scales;
   };
 
-  std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
-  std::int64_t PartLength(int tensor) const { return parts_.tensors[tensor].shard.length(); }
   std::int64_t RanksOfNode() const;
   bool ExchangesQuantised() const;
   bool CanBeExchanged(int tensor) const;
@@ -275,14 +307,6 @@ class PartitionedGradients {
   void Keep(int tensor, const program::Elements& source);
   void KeepOnHost(int tensor, const Range& reduced);
 
-  TrainingStep& step_;
-  ProgramBuilder& builder_;
-  Operations& operations_;
-  HostOffload& offload_;
-  const ProcessGroups& groups_;
-  const PartitionedTensors& parts_;
-  const plan::DeepSpeed& settings_;
-  const bool overlap_;
   const DataType reduced_in_, kept_in_;
   StreamId reduce_stream_ = 0;
   Index communicator_ = program::kNone;
@@ -290,7 +314,7 @@ class PartitionedGradients {
   Index made_ = program::kNone, reduced_ = program::kNone;  // events
   Backpressure reductions_;
   LocalGradients gradients_;
-  Range partition_, bucket_;
+  Range bucket_;
   Range transit_, widened_;  // between device and host
   std::vector<Entry> entries_;
   std::int64_t bucket_elements_ = 0;

@@ -6,7 +6,6 @@
 #include "src/plan/framework_style.h"
 #include "src/plan/pipeline.h"
 #include "src/plan/plan.h"
-#include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
 namespace {
@@ -153,17 +152,17 @@ MessageStyle StyleOf(const plan::Plan& plan) {
 
 }  // namespace
 
-StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const PipelineStage& stage,
+StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const parallel::Grids& grids,
+                                const PipelineStage& stage,
                                 const std::vector<model::LayerWork>& works, int rank) {
   const MessageStyle style = StyleOf(scenario.plan);
-  StageMessages::Stage messages{
-      .stage = stage.stage(),
-      .stages = stage.stages(),
-      .pipeline = plan::GridsOf(scenario.plan).Layout(parallel::Axis::kPipeline),
-      .style = style,
-      .type = plan::ComputeType(scenario.plan.training.precision),
-      .passes = stage.passes(),
-      .begins_pair = stage.begins_pair()};
+  StageMessages::Stage messages{.stage = stage.stage(),
+                                .stages = stage.stages(),
+                                .pipeline = grids.Layout(parallel::Axis::kPipeline),
+                                .style = style,
+                                .type = plan::ComputeType(scenario.plan.training.precision),
+                                .passes = stage.passes(),
+                                .begins_pair = stage.begins_pair()};
   for (const parallel::Action& pass : stage.passes()) {
     messages.chunk_of.push_back(stage.chunk_of(pass));
   }
@@ -182,7 +181,7 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
     messages.host_waits = MessageWaits::kNever;
   }
   if (deepspeed || scenario.plan.data_parallel.scatter_gather_tensors_in_pipeline) {
-    const parallel::RankGrid grid = plan::GridsOf(scenario.plan).dense();
+    const parallel::RankGrid& grid = grids.dense();
     messages.parts = grid.Degree(parallel::Axis::kTensor);
     messages.own_part = grid.At(rank)[static_cast<std::size_t>(parallel::Axis::kTensor)];
   }

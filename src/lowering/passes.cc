@@ -5,7 +5,6 @@
 
 #include "src/lowering/step_parts.h"
 #include "src/parallel/axis.h"
-#include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
 void ActivationOffload::AddBlock(int layer, Entries buffers) {
@@ -44,10 +43,7 @@ void ActivationOffload::AfterForward(int layer) {
   const Block& block = blocks_[at];
   builder_.WaitForStream(to_host_, kCompute, computed_);
   for (const Index buffer : block.buffers) {
-    builder_.Copy(
-        to_host_,
-        {.direction = program::CopyDirection::kDeviceToHost, .bytes = builder_.SizeOf(buffer)},
-        std::vector{builder_.ReadsAll(buffer)});
+    builder_.ToHost(to_host_, builder_.SizeOf(buffer), {builder_.ReadsAll(buffer)});
   }
   builder_.Record(to_host_, block.at_host);
 }
@@ -61,10 +57,7 @@ void ActivationOffload::BeforeBackward(int layer) {
   for (const Index buffer : next.buffers) builder_.Allocate(kCompute, buffer);
   builder_.WaitForStream(to_device_, kCompute, begun_);
   for (const Index buffer : next.buffers) {
-    builder_.Copy(
-        to_device_,
-        {.direction = program::CopyDirection::kHostToDevice, .bytes = builder_.SizeOf(buffer)},
-        std::vector{builder_.WritesAll(buffer)});
+    builder_.ToDevice(to_device_, builder_.SizeOf(buffer), {builder_.WritesAll(buffer)});
   }
   builder_.Record(to_device_, next.back);
 }
@@ -103,17 +96,20 @@ std::int64_t WeightsInFp8(const plan::Plan& plan, const model::Model& model) {
 
 }  // namespace
 
-ScaleUpdates::ScaleUpdates(const plan::Plan& plan, const model::Model& model,
-                           ProgramBuilder& builder)
-    : plan_(plan), model_(model), builder_(builder), weights_(WeightsInFp8(plan, model)) {}
+ScaleUpdates::ScaleUpdates(const plan::Plan& plan, const parallel::Grids& grids,
+                           const model::Model& model, ProgramBuilder& builder)
+    : plan_(plan),
+      grids_(grids),
+      model_(model),
+      builder_(builder),
+      weights_(WeightsInFp8(plan, model)) {}
 
 void ScaleUpdates::WritePrologue(StreamId compute) {
   if (weights_ == 0) return;
   const parallel::AxisSet all = parallel::kGradients | Axis::kTensor;
   const parallel::AxisSet of_sequence = parallel::kContext | Axis::kTensor;
   const Index communicator = builder_.AddCommunicator(
-      "fp8 scales",
-      plan::GridsOf(plan_).Layout(plan_.training.tp_only_amax_red ? of_sequence : all));
+      "fp8 scales", grids_.Layout(plan_.training.tp_only_amax_red ? of_sequence : all));
   largest_ = builder_.AddBuffer("largest numbers in FP8",
                                 BytesOf(kForwardTensors * weights_, DataType::kFp32),
                                 program::Category::kWorkspace);
@@ -127,10 +123,7 @@ void ScaleUpdates::WritePrologue(StreamId compute) {
                 .renew = kernel("update_scales", bytes + kHistory * bytes, kHistory * bytes),
                 .tensors = tensors};
     if (communicator != kNone) {
-      made.reduce = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                            .communicator = communicator,
-                                            .bytes = bytes,
-                                            .data_type = DataType::kFp32});
+      made.reduce = builder_.AddAllReduce(communicator, bytes, DataType::kFp32);
     }
     return made;
   };

@@ -11,6 +11,7 @@
 #include "src/model/model.h"
 #include "src/model/operation.h"
 #include "src/parallel/pipeline_schedule.h"
+#include "src/parallel/rank_grid.h"
 #include "src/plan/plan.h"
 #include "src/program/data_flow.h"
 #include "src/scenario/scenario.h"
@@ -21,7 +22,8 @@ namespace stepcast::lowering {
 // output within the stage, and the slots of activations and received gradients. Micro-batches in
 // flight at the same time have different slots. `works`: of the stage's layers. `rank`: any rank of
 // the stage.
-StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const PipelineStage& stage,
+StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const parallel::Grids& grids,
+                                const PipelineStage& stage,
                                 const std::vector<model::LayerWork>& works, int rank);
 
 // A check word in the data flow of passes. On each rank, the passes of a micro-batch carry a 32-bit
@@ -145,7 +147,8 @@ class ActivationOffload {
 class ScaleUpdates {
  public:
   // `model` is this rank's part of the model.
-  ScaleUpdates(const plan::Plan& plan, const model::Model& model, ProgramBuilder& builder);
+  ScaleUpdates(const plan::Plan& plan, const parallel::Grids& grids, const model::Model& model,
+               ProgramBuilder& builder);
 
   void WritePrologue(StreamId compute);
 
@@ -165,6 +168,7 @@ class ScaleUpdates {
   void Write(StreamId compute, const Update& update);
 
   const plan::Plan& plan_;
+  const parallel::Grids& grids_;
   const model::Model& model_;
   ProgramBuilder& builder_;
   std::int64_t weights_ = 0;  // number of linear layers in FP8; 0: there is no update

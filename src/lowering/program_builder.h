@@ -121,9 +121,20 @@ class ProgramBuilder {
     return AddBuffer({.first = AddText(name)}, size, category, padding);
   }
   Index AddKernel(Kernel kernel);
+  // Work of the host's CPUs or drives that a stream waits for.
+  Index AddHostKernel(const char* name, Time time) {
+    return AddKernel({.name = name, .kind = KernelKind::kGiven, .given = time, .on_host = true});
+  }
   void SetIssuer(Index kernel, Issuer issuer) { program_.kernels[kernel].issuer = issuer; }
   // Identical collectives or exchanges get the same index.
   Index AddCollective(const program::Collective& collective);
+  Index AddAllReduce(Index communicator, Bytes bytes, DataType type, bool average = false) {
+    return AddCollective({.kind = CollectiveKind::kAllReduce,
+                          .communicator = communicator,
+                          .bytes = bytes,
+                          .data_type = type,
+                          .average = average});
+  }
   Index AddExchange(const program::Exchange& exchange);
   const program::Collective& CollectiveAt(Index index) const { return program_.collectives[index]; }
   Index AddLabel(std::string_view label);
@@ -199,6 +210,15 @@ class ProgramBuilder {
   Index AddHostTask(std::string_view name, Time duration);
   void RunOnHost(Index task) { Operate(program::Opcode::kHostTask, 0, task); }
   void Copy(StreamId stream, const program::Copy& copy, std::span<const program::BufferUse> uses);
+  // Copies `bytes` over the host link, from or to the device ranges `uses`.
+  void ToHost(StreamId stream, Bytes bytes, std::initializer_list<program::BufferUse> uses) {
+    Copy(stream, {.direction = program::CopyDirection::kDeviceToHost, .bytes = bytes},
+         std::span(uses.begin(), uses.size()));
+  }
+  void ToDevice(StreamId stream, Bytes bytes, std::initializer_list<program::BufferUse> uses) {
+    Copy(stream, {.direction = program::CopyDirection::kHostToDevice, .bytes = bytes},
+         std::span(uses.begin(), uses.size()));
+  }
   void Communicate(StreamId stream, Index collective, std::span<const program::BufferUse> uses) {
     Use(uses);
     Operate(program::Opcode::kCollective, stream, collective);

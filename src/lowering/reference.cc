@@ -25,17 +25,17 @@ using program::Category;
 using program::kNone;
 
 // Tensors that are reduced in one collective.
-struct GradientBucket {
+struct ReducedBucket {
   Index name = kNone;  // a text
-  Shard shard;
+  FlatLayout layout;
   std::span<const int> tensors;      // of order_
   int missing = 0;                   // gradients of this micro-batch still to come
   bool allocated = false;            // full gradients exist
-  Index gradients = kNone;           // full, in the type in which backward writes them
-  Index gradient_shard = kNone;      // stages 2 and 3, unless they are reduced where they are
-  Index accumulators = kNone;        // in a larger type: of what is kept, full or the shard
+  Range gradients;                   // full, in the type in which backward writes them
+  Range gradient_shard;              // stages 2 and 3, unless they are reduced where they are
+  Range accumulators;                // in a larger type: of what is kept, full or the shard
   program::Elements reduced_values;  // this rank's part of the reduced gradients
-  Index optimizer = kNone;
+  Range optimizer;
   Index ready = kNone, reduced = kNone;  // events
   // Collectives, added when first needed.
   Index reduction = kNone, replica_reduction = kNone;
@@ -48,21 +48,18 @@ struct BucketParameters {
   Index gathered = kNone;  // event
 };
 
-class Reference final : public ShardingStrategy {
+class Reference final : public FrameworkStrategy {
  public:
   explicit Reference(TrainingStep& step)
-      : step_(step),
-        builder_(step.builder()),
-        plan_(step.plan()),
+      : FrameworkStrategy(step),
         data_parallel_(plan_.data_parallel),
-        groups_(ProcessGroupsOf(plan_, step.rank())),
+        groups_(ProcessGroupsOf(step.grids(), step.rank())),
         stage_(groups_.shard.size() == 1 ? 0 : data_parallel_.zero_stage),
         sharded_parameters_(stage_ == 3),
         keeps_full_gradients_(KeepsFullGradients()),
         reduces_in_place_(!keeps_full_gradients_ && !data_parallel_.overlap &&
                           plan_.training.gradient_accumulation == 1),
         written_type_(plan::WrittenGradientType(plan_.training)),
-        operations_(builder_),
         units_(step, operations_, groups_, pieces_),
         clipping_(step),
         tied_(step) {}
@@ -127,8 +124,8 @@ class Reference final : public ShardingStrategy {
   void EndBackward() override {
     if (step_.last_pass()) {
       tied_.AddUp(communication_, [this](int tensor) {
-        const GradientBucket& bucket = buckets_[pieces_.bucket_of(tensor)];
-        return Further(Accumulated(bucket, bucket.gradients), pieces_.gradient_offset(tensor));
+        const ReducedBucket& bucket = buckets_[pieces_.bucket_of(tensor)];
+        return Accumulated(bucket, bucket.gradients).At(pieces_.gradient_offset(tensor));
       });
       deferred_.insert(deferred_.end(), tied_buckets_.begin(), tied_buckets_.end());
       tied_buckets_.clear();
@@ -150,9 +147,9 @@ class Reference final : public ShardingStrategy {
   }
 
   void WriteGradient(int /*layer*/, int tensor) override {
-    GradientBucket& bucket = buckets_[pieces_.bucket_of(tensor)];
+    ReducedBucket& bucket = buckets_[pieces_.bucket_of(tensor)];
     if (!bucket.allocated) {
-      builder_.Allocate(step_.compute(), bucket.gradients);
+      Keep(bucket.gradients);
       bucket.allocated = true;
     }
     // Whether the bucket already holds a value to add to: this micro-batch's contribution to a tied
@@ -161,27 +158,25 @@ class Reference final : public ShardingStrategy {
     const bool of_step = latest >= 0;
     const bool of_micro_batch = latest == step_.micro_batch();
     latest_contribution_[tensor] = step_.micro_batch();
-    const bool accumulates_here = keeps_full_gradients_ && bucket.accumulators != kNone;
+    const bool accumulates_here = keeps_full_gradients_ && bucket.accumulators;
     const bool add = accumulates_here ? false : keeps_full_gradients_ ? of_step : of_micro_batch;
     for (const TensorPiece& piece : pieces_.Of(tensor)) {
-      const program::Elements place = At(bucket.gradients, piece.gradient, written_type_);
-      builder_.Use(Writes(place.buffer, place.offset, BytesOf(piece.elements, place.type)));
-      step_.WithGradient(tensor, piece.first, piece.elements, place, ParameterPlace(tensor, piece),
-                         add);
+      const Range written = bucket.gradients.Part(piece.gradient, piece.elements);
+      builder_.Use(Writes(written));
+      step_.WithGradient(tensor, piece.first, piece.elements, written.place,
+                         ParameterPlace(tensor, piece), add);
       if (!accumulates_here) continue;
       // The textbook's kernel adds to the accumulators what it has just written.
-      const auto accumulators =
-          At(bucket.accumulators, piece.gradient, plan_.training.gradient_dtype);
-      builder_.Use(Writes(accumulators.buffer, accumulators.offset,
-                          BytesOf(piece.elements, accumulators.type)));
-      const program::Effect move = Move(accumulators, place, piece.elements);
+      const Range sum = bucket.accumulators.Part(piece.gradient, piece.elements);
+      builder_.Use(Writes(sum));
+      const program::Effect move = Move(sum.place, written.place, piece.elements);
       builder_.With(of_step ? Added(move) : move);
     }
   }
 
   void GradientReady(int tensor) override {
     const int index = pieces_.bucket_of(tensor);
-    GradientBucket& bucket = buckets_[index];
+    ReducedBucket& bucket = buckets_[index];
     if (keeps_full_gradients_ && !step_.completes(tensor)) return;
     if (--bucket.missing > 0) return;
     bucket.missing = static_cast<int>(bucket.tensors.size());
@@ -219,7 +214,7 @@ class Reference final : public ShardingStrategy {
       }
     }
     if (reduces_in_place_) {
-      for (GradientBucket& bucket : buckets_) ReleaseGradients(bucket);
+      for (ReducedBucket& bucket : buckets_) ReleaseGradients(bucket);
     }
     builder_.Record(step_.compute(), update_done_);
     LayerDone();
@@ -245,22 +240,10 @@ class Reference final : public ShardingStrategy {
 
   std::int64_t ShardIndex() const { return stage_ == 0 ? 0 : groups_.shard_index(); }
 
-  // The first element of this rank's part of a sharded whole.
-  std::int64_t OwnFirst(const Shard& shard) const { return ShardIndex() * shard.length(); }
+  // The first element of this rank's part of a whole.
+  std::int64_t OwnFirst(const FlatLayout& layout) const { return ShardIndex() * layout.shard; }
 
   std::int64_t ShardRanks() const { return stage_ == 0 ? 1 : plan::ShardRanks(step_.plan()); }
-
-  // Adds a buffer for a whole that is sharded, and one for a rank's part; `bytes` per element.
-  Index AddWhole(const program::NameParts& name, const Shard& shard, std::int64_t bytes,
-                 Category category) {
-    return builder_.AddBuffer(name, Bytes(shard.padded() * bytes), category,
-                              Bytes(shard.PaddingOfWhole(bytes)));
-  }
-  Index AddPart(const program::NameParts& name, const Shard& shard, std::int64_t bytes,
-                Category category) {
-    return builder_.AddBuffer(name, Bytes(shard.length() * bytes), category,
-                              Bytes(shard.PaddingOfShard(bytes)));
-  }
 
   // Without a bucket size: one bucket per unit at stage 3, else everything in one.
   std::vector<Bucket> BucketsOfModel() {
@@ -278,47 +261,42 @@ class Reference final : public ShardingStrategy {
   }
 
   void AddBuckets() {
-    const plan::Training& training = plan_.training;
-    const bool apart = plan::AccumulatesApart(training);
-    const std::int64_t gradient_bytes = SizeOf(plan::WrittenGradientType(training));
-    const std::int64_t accumulator_bytes = apart ? SizeOf(training.gradient_dtype) : 0;
-    const std::int64_t optimizer_bytes = plan::OptimizerBytesPerParameter(training);
+    const bool apart = plan::AccumulatesApart(plan_.training);
+    const DataType summed = plan_.training.gradient_dtype;
     const std::vector<Bucket> all = BucketsOfModel();
     buckets_.reserve(all.size());
     for (const Bucket& tensors : all) {
       const Index name = builder_.AddNumbered("bucket ", buckets_.size());
-      GradientBucket& bucket = buckets_.emplace_back();
+      ReducedBucket& bucket = buckets_.emplace_back();
       bucket.name = name;
-      bucket.shard = Shard(tensors.elements, ShardRanks());
+      bucket.layout = Packed(tensors.elements, ShardRanks());
       bucket.tensors = tensors.tensors;
       bucket.missing = static_cast<int>(bucket.tensors.size());
-      const auto add_whole = [&](const char* what, std::int64_t bytes) {
-        return AddWhole(builder_.Named(name, what), bucket.shard, bytes, Category::kGradient);
+      const auto add_whole = [&](const char* what, DataType type) {
+        const Range whole = operations_.AddRange(builder_.Named(name, what), bucket.layout.padded(),
+                                                 type, Category::kGradient, bucket.layout.exact);
+        if (keeps_full_gradients_) Keep(whole);
+        return whole;
       };
-      const auto add_shard = [&](const char* what, std::int64_t bytes, Category category) {
-        return AddPart(builder_.Named(name, what), bucket.shard, bytes, category);
+      const auto add_shard = [&](const char* what, DataType type) {
+        const Range shard =
+            operations_.AddShard(builder_.Named(name, what), bucket.layout.shard, type,
+                                 Category::kGradient, bucket.layout.exact, bucket.layout.ranks);
+        Keep(shard);
+        return shard;
       };
-      bucket.gradients = add_whole("/gradients", gradient_bytes);
-      if (keeps_full_gradients_) {
-        Keep(bucket.gradients);
-        bucket.allocated = true;
-        if (apart) {
-          bucket.accumulators = add_whole("/gradient accumulators", accumulator_bytes);
-          Keep(bucket.accumulators);
-        }
+      bucket.gradients = add_whole("/gradients", written_type_);
+      bucket.allocated = keeps_full_gradients_;
+      if (!keeps_full_gradients_ && !reduces_in_place_) {
+        bucket.gradient_shard = add_shard("/gradient shard", written_type_);
       }
-      if (!keeps_full_gradients_) {
-        if (!reduces_in_place_) {
-          bucket.gradient_shard = add_shard("/gradient shard", gradient_bytes, Category::kGradient);
-          Keep(bucket.gradient_shard);
-        }
-        if (apart) {
-          bucket.accumulators =
-              add_shard("/gradient accumulators", accumulator_bytes, Category::kGradient);
-          Keep(bucket.accumulators);
-        }
+      if (apart) {
+        bucket.accumulators = keeps_full_gradients_ ? add_whole("/gradient accumulators", summed)
+                                                    : add_shard("/gradient accumulators", summed);
       }
-      bucket.optimizer = add_shard("/optimizer", optimizer_bytes, Category::kOptimizer);
+      bucket.optimizer =
+          AddOptimizerStates(step_, operations_, builder_.Named(name, "/optimizer"),
+                             {bucket.layout.shard, bucket.layout.exact, bucket.layout.ranks}, {});
       Keep(bucket.optimizer);
       bucket.ready = builder_.AddEvent(builder_.Named(name, " ready"));
       bucket.reduced = builder_.AddEvent(builder_.Named(name, " reduced"));
@@ -332,19 +310,19 @@ class Reference final : public ShardingStrategy {
     }
     // The same buckets as the gradients', so that a rank's parts of both belong together.
     parameters_.reserve(buckets_.size());
-    for (const GradientBucket& bucket : buckets_) {
+    for (const ReducedBucket& bucket : buckets_) {
       BucketParameters& parameters = parameters_.emplace_back();
       parameters.all = operations_.AddRange(builder_.Named(bucket.name, "/parameters"),
-                                            bucket.shard.padded(), plan_.training.parameter_dtype,
-                                            Category::kParameter, bucket.shard.elements());
-      operations_.Allocate(step_.compute(), parameters.all);
+                                            bucket.layout.padded(), plan_.training.parameter_dtype,
+                                            Category::kParameter, bucket.layout.exact);
+      Keep(parameters.all);
       parameters.updated = builder_.AddEvent(builder_.Named(bucket.name, " updated"));
       parameters.gathered = builder_.AddEvent(builder_.Named(bucket.name, " gathered"));
     }
     waited_.assign(parameters_.size(), false);
   }
 
-  void Keep(Index buffer) { builder_.Allocate(step_.compute(), buffer); }
+  void Keep(const Range& range) { operations_.Allocate(step_.compute(), range); }
 
   // Stages 1 and 2: waits until the step before has updated and gathered the layer's parameters.
   void WaitForBuckets(int layer) {
@@ -364,7 +342,7 @@ class Reference final : public ShardingStrategy {
   }
 
   void Reduce(int index) {
-    GradientBucket& bucket = buckets_[index];
+    ReducedBucket& bucket = buckets_[index];
     const DataType type = plan_.training.reduce_dtype;
     builder_.Record(step_.compute(), bucket.ready);
     if (communicator_ != kNone) {
@@ -373,15 +351,13 @@ class Reference final : public ShardingStrategy {
       if (bucket.reduction == kNone) {
         bucket.reduction = builder_.AddCollective({.kind = kind,
                                                    .communicator = communicator_,
-                                                   .bytes = BytesOf(bucket.shard.padded(), type),
+                                                   .bytes = BytesOf(bucket.layout.padded(), type),
                                                    .data_type = type,
                                                    .average = true});
       }
-      uses_ = {builder_.WritesAll(bucket.gradients)};
-      if (bucket.gradient_shard != kNone) {
-        uses_.push_back(builder_.WritesAll(bucket.gradient_shard));
-      }
-      if (bucket.accumulators != kNone) uses_.push_back(builder_.WritesAll(bucket.accumulators));
+      uses_ = {Writes(bucket.gradients)};
+      if (bucket.gradient_shard) uses_.push_back(Writes(bucket.gradient_shard));
+      if (bucket.accumulators) uses_.push_back(Writes(bucket.accumulators));
       if (keeps_full_gradients_) {
         WithReductionOfFull(bucket);
       } else {
@@ -390,22 +366,21 @@ class Reference final : public ShardingStrategy {
       builder_.Communicate(communication_, bucket.reduction, uses_);
     } else {
       // With one rank, its accumulated gradient is the sum.
-      bucket.reduced_values = Accumulated(bucket, bucket.gradients);
+      bucket.reduced_values = Accumulated(bucket, bucket.gradients).place;
     }
     // Shards add up over the micro-batches; the replicas' sum is taken once.
     const bool over_replicas =
         replica_communicator_ != kNone && (keeps_full_gradients_ || step_.last_micro_batch());
     if (over_replicas) {
       builder_.WaitForStream(replica_stream_, communication_, bucket.ready);
-      const Index shard = bucket.gradient_shard != kNone ? bucket.gradient_shard : bucket.gradients;
-      uses_ = {builder_.WritesAll(shard)};
-      if (bucket.accumulators != kNone) uses_.push_back(builder_.WritesAll(bucket.accumulators));
+      uses_ = {Writes(bucket.gradient_shard ? bucket.gradient_shard : bucket.gradients)};
+      if (bucket.accumulators) uses_.push_back(Writes(bucket.accumulators));
       WithReductionOverReplicas(bucket);
       if (bucket.replica_reduction == kNone) {
         bucket.replica_reduction =
             builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
                                     .communicator = replica_communicator_,
-                                    .bytes = BytesOf(bucket.shard.length(), type),
+                                    .bytes = BytesOf(bucket.layout.shard, type),
                                     .data_type = type,
                                     .average = true});
       }
@@ -413,32 +388,31 @@ class Reference final : public ShardingStrategy {
     }
     builder_.Record(over_replicas ? replica_stream_ : communication_, bucket.reduced);
     if (!keeps_full_gradients_ && !reduces_in_place_) {
-      builder_.RecordStream(communication_, bucket.gradients);
+      builder_.RecordStream(communication_, bucket.gradients.buffer());
       ReleaseGradients(bucket);
     }
   }
 
-  void ReleaseGradients(GradientBucket& bucket) {
-    builder_.Release(bucket.gradients);
+  void ReleaseGradients(ReducedBucket& bucket) {
+    operations_.Release(bucket.gradients);
     bucket.allocated = false;
   }
 
   // Stages 2 and 3: this rank's part of the gradients, in the type in which backward wrote them.
-  program::Elements WrittenShard(const GradientBucket& bucket) const {
-    return reduces_in_place_ ? At(bucket.gradients, OwnFirst(bucket.shard), written_type_)
-                             : At(bucket.gradient_shard, 0, written_type_);
+  program::Elements WrittenShard(const ReducedBucket& bucket) const {
+    return reduces_in_place_ ? bucket.gradients.At(OwnFirst(bucket.layout))
+                             : bucket.gradient_shard.place;
   }
 
   // The place where gradients of micro-batches add up: accumulators of a larger type if there are
   // some, else `gradients` (the bucket's full gradients or their shard).
-  program::Elements Accumulated(const GradientBucket& bucket, Index gradients) const {
-    return bucket.accumulators != kNone ? At(bucket.accumulators, 0, plan_.training.gradient_dtype)
-                                        : At(gradients, 0, written_type_);
+  static const Range& Accumulated(const ReducedBucket& bucket, const Range& gradients) {
+    return bucket.accumulators ? bucket.accumulators : gradients;
   }
 
   // Moves the bucket's gradients without padding. `own`: `target` and `source` hold only this
   // rank's part.
-  void WithMoves(const GradientBucket& bucket, bool own, bool add, const program::Elements& target,
+  void WithMoves(const ReducedBucket& bucket, bool own, bool add, const program::Elements& target,
                  const program::Elements& source) {
     if (!builder_.describes_data_flow()) return;
     std::vector<program::Effect> moves;
@@ -448,7 +422,7 @@ class Reference final : public ShardingStrategy {
     };
     if (own) {
       ForEachOwnPiece(bucket, [&](int, const TensorPiece& piece) {
-        append(piece.gradient - OwnFirst(bucket.shard), piece.elements);
+        append(piece.gradient - OwnFirst(bucket.layout), piece.elements);
       });
     } else {
       for (const auto& [tensor, piece] : PiecesIn(bucket)) append(piece.gradient, piece.elements);
@@ -459,7 +433,7 @@ class Reference final : public ShardingStrategy {
   // The place from which accumulated gradients are sent, and where the result arrives. If only the
   // written type equals the reduced type, they are cast back to where they were written, as part of
   // the next operation. The textbook does not count casts.
-  program::Elements WithCastToReduce(const GradientBucket& bucket, bool own,
+  program::Elements WithCastToReduce(const ReducedBucket& bucket, bool own,
                                      const program::Elements& accumulated,
                                      const program::Elements& written) {
     if (accumulated.type == plan_.training.reduce_dtype ||
@@ -471,61 +445,54 @@ class Reference final : public ShardingStrategy {
   }
 
   // All-reduce, or reduce-scatter in place, of what has accumulated over the step.
-  void WithReductionOfFull(GradientBucket& bucket) {
-    const program::Elements whole =
-        WithCastToReduce(bucket, false, Accumulated(bucket, bucket.gradients),
-                         At(bucket.gradients, 0, written_type_));
-    bucket.reduced_values = Further(whole, OwnFirst(bucket.shard));
-    builder_.With(Collected(bucket.reduced_values, whole, bucket.shard.padded()));
+  void WithReductionOfFull(ReducedBucket& bucket) {
+    const program::Elements whole = WithCastToReduce(
+        bucket, false, Accumulated(bucket, bucket.gradients).place, bucket.gradients.place);
+    bucket.reduced_values = Further(whole, OwnFirst(bucket.layout));
+    builder_.With(Collected(bucket.reduced_values, whole, bucket.layout.padded()));
   }
 
   // Reduce-scatter of one micro-batch's gradients; the shards add up over micro-batches.
-  void WithReductionToShard(GradientBucket& bucket) {
+  void WithReductionToShard(ReducedBucket& bucket) {
     const bool first = step_.micro_batch() == 0;
-    const program::Elements gradients = At(bucket.gradients, 0, written_type_);
+    const program::Elements gradients = bucket.gradients.place;
     const program::Elements kept = WrittenShard(bucket);
-    bucket.reduced_values =
-        bucket.accumulators != kNone ? Accumulated(bucket, bucket.accumulators) : kept;
-    const bool to_shard = first || bucket.accumulators != kNone;
-    const program::Elements received = to_shard ? kept : Further(gradients, OwnFirst(bucket.shard));
-    builder_.With(Collected(received, gradients, bucket.shard.padded()));
-    if (bucket.accumulators == kNone && first) return;
+    bucket.reduced_values = bucket.accumulators ? bucket.accumulators.place : kept;
+    const bool to_shard = first || bucket.accumulators;
+    const program::Elements received =
+        to_shard ? kept : Further(gradients, OwnFirst(bucket.layout));
+    builder_.With(Collected(received, gradients, bucket.layout.padded()));
+    if (!bucket.accumulators && first) return;
     WithMoves(bucket, true, !first, bucket.reduced_values, received);
   }
 
-  void WithReductionOverReplicas(GradientBucket& bucket) {
+  void WithReductionOverReplicas(ReducedBucket& bucket) {
     if (!keeps_full_gradients_) {
       bucket.reduced_values =
           WithCastToReduce(bucket, true, bucket.reduced_values, WrittenShard(bucket));
     }
-    builder_.With(Collected(bucket.reduced_values, bucket.reduced_values, bucket.shard.length()));
-  }
-
-  // The place of an element of this rank's part in the optimizer's arrays.
-  program::Elements OptimizerPlace(const GradientBucket& bucket, std::int64_t in_shard) const {
-    return At(bucket.optimizer, in_shard, plan::OptimizerArraysOf(plan_.training).type);
+    builder_.With(Collected(bucket.reduced_values, bucket.reduced_values, bucket.layout.shard));
   }
 
   // Appends the effects of updating this rank's part of the bucket.
-  void AppendUpdates(const GradientBucket& bucket, std::vector<program::Effect>& updates) const {
-    const std::int64_t length = bucket.shard.length();
+  void AppendUpdates(const ReducedBucket& bucket, std::vector<program::Effect>& updates) const {
+    const std::int64_t length = bucket.layout.shard;
     ForEachOwnPiece(bucket, [&](int tensor, const TensorPiece& own) {
-      const std::int64_t in_shard = own.gradient - OwnFirst(bucket.shard);
-      AppendJoined(
-          updates,
-          OptimizerUpdate(OwnParameterPlace(tensor, own), Further(bucket.reduced_values, in_shard),
-                          OptimizerPlace(bucket, in_shard), length, own.elements));
+      const std::int64_t in_shard = own.gradient - OwnFirst(bucket.layout);
+      AppendJoined(updates, OptimizerUpdate(OwnParameterPlace(tensor, own),
+                                            Further(bucket.reduced_values, in_shard),
+                                            bucket.optimizer.At(in_shard), length, own.elements));
     });
   }
 
-  std::span<const std::pair<int, TensorPiece>> PiecesIn(const GradientBucket& bucket) const {
+  std::span<const std::pair<int, TensorPiece>> PiecesIn(const ReducedBucket& bucket) const {
     return pieces_.InBucket(static_cast<std::size_t>(&bucket - buckets_.data()));
   }
 
   // Calls function(tensor, piece) for the parts of the bucket's tensors that this rank updates.
   template <typename Function>
-  void ForEachOwnPiece(const GradientBucket& bucket, Function function) const {
-    const std::int64_t begin = OwnFirst(bucket.shard), end = begin + bucket.shard.length();
+  void ForEachOwnPiece(const ReducedBucket& bucket, Function function) const {
+    const std::int64_t begin = OwnFirst(bucket.layout), end = begin + bucket.layout.shard;
     for (const auto& [tensor, piece] : PiecesIn(bucket)) {
       const std::int64_t skipped = std::max<std::int64_t>(begin - piece.gradient, 0);
       const std::int64_t last = std::min(end - piece.gradient, piece.elements);
@@ -541,17 +508,17 @@ class Reference final : public ShardingStrategy {
   program::Elements OwnParameterPlace(int tensor, const TensorPiece& own) const {
     if (!sharded_parameters_) return ParameterPlace(tensor, own);
     const int unit = pieces_.group_of(tensor);
-    return units_.own(unit).At(own.parameter - OwnFirst(units_.shard(unit)));
+    return units_.own(unit).At(own.parameter - OwnFirst(units_.layout(unit)));
   }
 
   void AddPieces() {
     std::vector<TensorPieces::Group> buckets, units;
-    for (const GradientBucket& bucket : buckets_) {
-      buckets.push_back({.tensors = bucket.tensors, .part = bucket.shard.length()});
+    for (const ReducedBucket& bucket : buckets_) {
+      buckets.push_back({.tensors = bucket.tensors, .part = bucket.layout.shard});
     }
     for (const Unit& unit : units_.units()) {
       units.push_back(
-          {.tensors = unit.tensors, .part = units_.shard(static_cast<int>(units.size())).length()});
+          {.tensors = unit.tensors, .part = units_.layout(static_cast<int>(units.size())).shard});
     }
     pieces_.LayOut(step_.model(), buckets, units, ShardRanks(), builder_.describes_data_flow());
     latest_contribution_.assign(step_.model().tensors.size(), -1);
@@ -565,14 +532,14 @@ class Reference final : public ShardingStrategy {
                           step_.first_element(tensor) + piece.first, piece.elements);
       }
     }
-    for (const GradientBucket& bucket : buckets_) {
+    for (const ReducedBucket& bucket : buckets_) {
       ForEachOwnPiece(bucket, [&](int tensor, const TensorPiece& own) {
         const std::int64_t first = step_.first_element(tensor) + own.first;
         if (sharded_parameters_) {
           AddParameterState(step_, OwnParameterPlace(tensor, own), first, own.elements);
         }
-        AddOptimizerState(step_, OptimizerPlace(bucket, own.gradient - OwnFirst(bucket.shard)),
-                          bucket.shard.length(), first, own.elements);
+        AddOptimizerState(step_, bucket.optimizer.At(own.gradient - OwnFirst(bucket.layout)),
+                          bucket.layout.shard, first, own.elements);
       });
     }
   }
@@ -583,13 +550,13 @@ class Reference final : public ShardingStrategy {
     std::int64_t elements = 0;
     std::vector<BufferUse> gradients;
     std::vector<ClippedRange> ranges;
-    for (const GradientBucket& bucket : buckets_) {
+    for (const ReducedBucket& bucket : buckets_) {
       builder_.Wait(step_.compute(), bucket.reduced);
-      elements += bucket.shard.length();
+      elements += bucket.layout.shard;
       gradients.push_back(builder_.ReadsAll(bucket.reduced_values.buffer));
       if (!builder_.describes_data_flow()) continue;
       ForEachOwnPiece(bucket, [&](int tensor, const TensorPiece& own) {
-        ranges.push_back({Further(bucket.reduced_values, own.gradient - OwnFirst(bucket.shard)),
+        ranges.push_back({Further(bucket.reduced_values, own.gradient - OwnFirst(bucket.layout)),
                           own.elements, tied_.Counts(tensor)});
       });
     }
@@ -603,12 +570,12 @@ class Reference final : public ShardingStrategy {
     uses.clear();
     std::vector<program::Effect> updates;
     for (const int index : buckets) {
-      const GradientBucket& bucket = buckets_[index];
+      const ReducedBucket& bucket = buckets_[index];
       builder_.Wait(step_.compute(), bucket.reduced);
-      elements += bucket.shard.length();
+      elements += bucket.layout.shard;
       uses.push_back(builder_.ReadsAll(bucket.reduced_values.buffer));
       if (builder_.describes_data_flow()) AppendUpdates(bucket, updates);
-      uses.push_back(builder_.WritesAll(bucket.optimizer));
+      uses.push_back(Writes(bucket.optimizer));
       if (!sharded_parameters_) uses.push_back(Writes(parameters_[index].all));
     }
     for (std::size_t unit = 0; unit < units_.units().size(); ++unit) {
@@ -616,7 +583,7 @@ class Reference final : public ShardingStrategy {
     }
     const std::vector<Index>& kernels =
         buckets.size() == 1
-            ? KernelsOfBucket(buckets_[buckets.front()].shard)
+            ? KernelsOfBucket(buckets_[buckets.front()].layout)
             : updates_.emplace_back(Updates{.kernels = AddUpdateKernels(elements)}).kernels;
     const UseRange all = builder_.AddUses(uses);
     for (std::size_t i = 0; i < kernels.size(); ++i) {
@@ -635,14 +602,14 @@ class Reference final : public ShardingStrategy {
   }
 
   // The kernels that update a bucket; buckets of equal size share them. Valid until the next call.
-  const std::vector<Index>& KernelsOfBucket(const Shard& shard) {
-    const std::int64_t elements = shard.elements();
+  const std::vector<Index>& KernelsOfBucket(const FlatLayout& layout) {
+    const std::int64_t elements = layout.exact;
     const auto known = std::find_if(updates_.begin(), updates_.end(), [&](const Updates& updates) {
       return updates.of_bucket == elements;
     });
     if (known != updates_.end()) return known->kernels;
     return updates_
-        .emplace_back(Updates{.of_bucket = elements, .kernels = AddUpdateKernels(shard.length())})
+        .emplace_back(Updates{.of_bucket = elements, .kernels = AddUpdateKernels(layout.shard)})
         .kernels;
   }
 
@@ -652,7 +619,7 @@ class Reference final : public ShardingStrategy {
     const BucketParameters& parameters = parameters_[index];
     builder_.WaitForStream(communication_, step_.compute(), parameters.updated);
     operations_.AllGather(communication_, communicator_, parameters.all,
-                          parameters.all.Share(ShardIndex(), buckets_[index].shard.length()));
+                          parameters.all.Share(ShardIndex(), buckets_[index].layout.shard));
     builder_.Record(communication_, parameters.gathered);
   }
 
@@ -662,9 +629,6 @@ class Reference final : public ShardingStrategy {
     std::vector<Index> kernels;
   };
 
-  TrainingStep& step_;
-  ProgramBuilder& builder_;
-  const plan::Plan& plan_;
   const plan::DataParallel& data_parallel_;
   const ProcessGroups groups_;
   const int stage_;  // 0 where the shard group is one rank: there is nothing to shard
@@ -675,7 +639,6 @@ class Reference final : public ShardingStrategy {
   // Separate buffers for shards would make these stages need more memory than stage 1.
   const bool reduces_in_place_;
   const DataType written_type_;  // of what backward writes
-  Operations operations_;
   TensorPieces pieces_;
   GatheredUnits units_;  // stage 3
   GradientClipping clipping_;
@@ -687,7 +650,7 @@ class Reference final : public ShardingStrategy {
   std::vector<Updates> updates_;
   std::vector<BufferUse> uses_;  // of the operation being written
   std::vector<int> order_;       // of the tensors in buckets
-  std::vector<GradientBucket> buckets_;
+  std::vector<ReducedBucket> buckets_;
   std::vector<BucketParameters> parameters_;       // by bucket, up to stage 2
   std::vector<std::int64_t> latest_contribution_;  // by tensor: the micro-batch; -1: none yet
   std::vector<bool> waited_;       // stages 1 and 2: this step waited for the bucket
@@ -698,9 +661,7 @@ class Reference final : public ShardingStrategy {
 }  // namespace
 
 program::Program LowerReference(const scenario::Scenario& scenario, const LowerOptions& options) {
-  TrainingStep step(scenario, options);
-  Reference strategy(step);
-  return step.Write(strategy);
+  return LowerWith<Reference>(scenario, options);
 }
 
 }  // namespace stepcast::lowering

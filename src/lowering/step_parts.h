@@ -11,7 +11,7 @@
 #include "src/lowering/training_step.h"
 #include "src/model/layer.h"
 #include "src/parallel/group_layout.h"
-#include "src/plan/plan.h"
+#include "src/parallel/rank_grid.h"
 #include "src/program/data_flow.h"
 
 namespace stepcast::lowering {
@@ -94,25 +94,14 @@ struct ProcessGroups {
   parallel::GroupLayout shard;    // ranks that share one copy of the states
   parallel::GroupLayout replica;  // ranks that hold the same shard
 
-  // Near: groups of `count` neighboring ranks that together include all ranks. Far: the ranks with
-  // the same position in each Near group. If `count` is the number of GPUs in a node, Far has one
-  // GPU of each node. Requires that `count` divides the ranks that share one copy of the states,
-  // and that those ranks are neighbors. With tensor parallelism they are not: a rank's neighbors
-  // have other parts of its layers.
-  parallel::GroupLayout Near(std::int64_t count) const;
-  parallel::GroupLayout Far(std::int64_t count) const;
-
   // The shard group's name: "data" if it contains all ranks.
   const char* shard_name() const { return replica.size() == 1 ? "data" : "shard"; }
   // The rank's position in its shard group, which is also the index of its shard.
   std::int64_t shard_index() const { return shard.Index(rank); }
-
- private:
-  void CheckNeighboursShareStates() const;
 };
 
 // The groups for the tensors of parameter group `group`.
-ProcessGroups ProcessGroupsOf(const plan::Plan& plan, int rank,
+ProcessGroups ProcessGroupsOf(const parallel::Grids& grids, int rank,
                               model::ParameterGroup group = model::ParameterGroup::kDense);
 
 }  // namespace stepcast::lowering

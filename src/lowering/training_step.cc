@@ -40,6 +40,7 @@ PipelineStage StageOfRank(const scenario::Scenario& scenario, const LowerOptions
 TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOptions& options)
     : scenario_(scenario),
       options_(options),
+      grids_(plan::GridsOf(scenario.plan)),
       stage_(StageOfRank(scenario, options)),
       builder_(options),
       loading_and_saving_(scenario, stage_, builder_),
@@ -49,13 +50,13 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
       works_(options.works != nullptr ? *options.works : own_works_),
       work_of_layer_(stage_.WorkOfLayers(plan::WorkOptionsOf(scenario.plan))),
       offload_(builder_),
-      groups_(scenario.plan, program::Program::kComputeStream, builder_),
-      messages_(MessagesOf(scenario, stage_, works_, options.rank), groups_, builder_),
+      groups_(grids_, program::Program::kComputeStream, builder_),
+      messages_(MessagesOf(scenario, grids_, stage_, works_, options.rank), groups_, builder_),
       values_({.chunks = stage_.chunks_of_all(),
                .batch_part = plan::BatchPartOf(scenario.plan, options.rank),
                .one_word = !plan::AddsUpPartsOfTokens(scenario.plan)},
               builder_),
-      scales_(scenario.plan, stage_.model(), builder_) {
+      scales_(scenario.plan, grids_, stage_.model(), builder_) {
   missing_.assign(model().tensors.size(), 0);
   contributed_.assign(model().tensors.size(), false);
   slot_of_pass_ = messages_.stage().slots;

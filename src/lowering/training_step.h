@@ -14,6 +14,7 @@
 #include "src/lowering/program_builder.h"
 #include "src/lowering/stage_messages.h"
 #include "src/model/model.h"
+#include "src/parallel/rank_grid.h"
 #include "src/plan/plan.h"
 #include "src/scenario/scenario.h"
 
@@ -37,10 +38,10 @@ class ShardingStrategy {
   virtual bool keeps_frozen() const { return false; }
   virtual void BeginStep() {}
   virtual void BeginForward() {}
-  virtual void BeforeForward(int layer) = 0;
-  virtual void AfterForward(int layer) = 0;
-  virtual void BeforeBackward(int layer) = 0;
-  virtual void AfterBackward(int layer) = 0;
+  virtual void BeforeForward(int /*layer*/) {}
+  virtual void AfterForward(int /*layer*/) {}
+  virtual void BeforeBackward(int /*layer*/) {}
+  virtual void AfterBackward(int /*layer*/) {}
   // Called around a pass of the stage (TrainingStep::pass), between the pass's messages.
   virtual void BeginPass() {}
   virtual void EndPass() {}
@@ -86,6 +87,8 @@ class TrainingStep {
   int work_of(int layer) const { return work_of_layer_[layer]; }  // index into works()
   std::span<const int> work_of_layers() const { return work_of_layer_; }
   int rank() const { return options_.rank; }
+  // The plan's ranks.
+  const parallel::Grids& grids() const { return grids_; }
   ProgramBuilder& builder() { return builder_; }
   StreamId compute() const { return program::Program::kComputeStream; }
 
@@ -334,6 +337,7 @@ class TrainingStep {
 
   const scenario::Scenario& scenario_;
   const LowerOptions options_;
+  const parallel::Grids grids_;
   const PipelineStage stage_;
   ProgramBuilder builder_;
   DataLoadingAndSaving loading_and_saving_;

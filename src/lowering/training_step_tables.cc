@@ -215,8 +215,7 @@ void TrainingStep::AddTensors() {
   tied_contribution_.reserve(model().tensors.size());
   std::int64_t elements = 0;
   std::size_t whole = 0;
-  const parallel::Grids grids = plan::GridsOf(plan());
-  const parallel::RankGrid::Coordinates at = grids.At(rank());
+  const parallel::RankGrid::Coordinates at = grids_.At(rank());
   const std::int64_t elements_of_rank = stage_.whole_model().parameter_count();
   for (std::size_t t = 0; t < model().tensors.size(); ++t) {
     const model::Tensor& tensor = model().tensors[t];
@@ -224,7 +223,7 @@ void TrainingStep::AddTensors() {
     for (; whole < in_whole; ++whole) elements += stage_.whole_model().tensors[whole].elements;
     // Ranks with other parts have as many elements of their own. A whole tensor has the same first
     // element on all ranks.
-    first_elements_.push_back(elements + model::PartOf(tensor, grids, at) * elements_of_rank);
+    first_elements_.push_back(elements + model::PartOf(tensor, grids_, at) * elements_of_rank);
     tied_contribution_.push_back(
         layers_of_tensor_[t] == 1
             ? program::kNone

@@ -8,8 +8,8 @@
 
 #include "src/lowering/gradients.h"
 #include "src/lowering/layouts.h"
+#include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
-#include "src/lowering/sharded_state.h"
 #include "src/lowering/step_parts.h"
 #include "src/lowering/training_step.h"
 #include "src/model/layer.h"
@@ -144,13 +144,13 @@ class GatheredUnits {
   void AfterBackward(int layer);
 
   std::span<const Unit> units() const { return units_.units; }
-  const Shard& shard(int unit) const { return states_[unit].shard; }
+  const FlatLayout& layout(int unit) const { return states_[unit].layout; }
   const Range& full(int unit) const { return states_[unit].full; }
   const Range& own(int unit) const { return states_[unit].own; }
 
  private:
   struct State {
-    Shard shard;
+    FlatLayout layout;
     Range full;                       // while it is gathered
     Range own;                        // this rank's shard
     Range kept;                       // reshard_after_forward: k: the part kept for backward
@@ -175,6 +175,7 @@ class GatheredUnits {
   const DataType type_;  // of gathered parameters
   StreamId stream_ = 0;
   Index communicator_ = program::kNone, kept_communicator_ = program::kNone;
+  parallel::GroupLayout keepers_;  // reshard_after_forward: k: the ranks that keep a copy
   Units units_;
   std::vector<State> states_;
   std::vector<int> forward_order_, backward_order_;  // units with parameters

@@ -36,6 +36,19 @@ GroupLayout GroupLayout::Only(std::vector<int> positions) const {
   return only;
 }
 
+std::pair<GroupLayout, GroupLayout> GroupLayout::Split(int count) const {
+  std::vector<Dimension> inside, across;
+  for (const Dimension& dimension : dimensions_) {
+    const int own = std::min(count, dimension.degree);
+    STEPCAST_CHECK(count % own == 0 && dimension.degree % own == 0, "runs divide a group evenly");
+    inside.push_back({dimension.stride, own});
+    across.push_back({dimension.stride * own, dimension.degree / own});
+    count /= own;
+  }
+  STEPCAST_CHECK(count == 1 && positions_.empty(), "a run lies in one whole group");
+  return {GroupLayout(ranks_, inside), GroupLayout(ranks_, across)};
+}
+
 bool GroupLayout::Holds(int rank) const {
   return positions_.empty() ||
          std::binary_search(positions_.begin(), positions_.end(), IndexInWhole(rank));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <utility>
 #include <vector>
 
 // The groups of all ranks of a grid.
@@ -32,6 +33,11 @@ class GroupLayout {
   // for example the first and last stage of each pipeline. The other ranks are then in no group.
   GroupLayout Only(std::vector<int> positions) const;
 
+  // Each group divided into groups of `count` consecutive positions, and the ranks with the same
+  // position in each of those. `count` must divide the size of a group, and dimensions evenly.
+  GroupLayout Runs(int count) const { return Split(count).first; }
+  GroupLayout AcrossRuns(int count) const { return Split(count).second; }
+
   // Number of ranks in the grid; 0 for the empty layout.
   int ranks() const { return ranks_; }
   bool empty() const { return ranks_ == 0; }
@@ -57,6 +63,8 @@ class GroupLayout {
   friend bool operator==(const GroupLayout&, const GroupLayout&) = default;
 
  private:
+  std::pair<GroupLayout, GroupLayout> Split(int count) const;
+
   int ranks_ = 0;
   int size_ = 1;
   // First() for the unrestricted groups, ignoring `positions_`.

@@ -14,7 +14,7 @@
 #include "src/cost/prices.h"
 #include "src/lowering/parameter_share.h"
 #include "src/parallel/pipeline_schedule.h"
-#include "src/parallel/schedule_check.h"
+#include "src/planner/stage_work.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
@@ -25,16 +25,6 @@ namespace stepcast::planner {
 // the proofs), and are tested against the simulator over random plans of every framework.
 
 // Bounds for a pipeline, from the work of its chunks and the order in which stages run passes.
-
-// One micro-batch through one chunk.
-struct ChunkWork {
-  parallel::PassDurations passes;  // picoseconds: uncontended kernels, one after the other
-  Bytes saved;                     // bytes kept from forward to backward
-  // Peak of live bytes during the chunk's backward: saved values of the layers up to the one whose
-  // backward runs, recomputed values, temporaries.
-  Bytes backward;
-  friend bool operator==(const ChunkWork&, const ChunkWork&) = default;
-};
 
 // Lower bound of the step time. The stage of the first chunk begins each step after its previous
 // step. Other stages get their micro-batches from it, and its last backward waits for theirs.
@@ -59,7 +49,7 @@ struct Bound {
   Bytes over{};
 };
 
-// Caches data shared by plans. Not thread-safe.
+// Caches data that plans share. Not thread-safe.
 class Bounds {
  public:
   Bounds();
@@ -67,19 +57,22 @@ class Bounds {
   Bounds(Bounds&&) noexcept;
   Bounds& operator=(Bounds&&) noexcept;
 
-  // A bound from data that plans share: the kernels of a micro-batch, priced once for all plans
-  // with the same kernels, and the textbook's states. Takes microseconds. Errors: those of
-  // cost::Price, for kernels only.
-  //  time    kernels of the model run one after the other on the compute stream, each no faster
-  //          than uncontended
+  // The first bound of a plan (docs/planning.md), in microseconds, from data that plans share. Time
+  // and memory of layers depend on the shape of a micro-batch and are computed once per shape. The
+  // layers of each stage and the number of micro-batches in flight are arithmetic. Uses only these
+  // settings of data parallelism: the framework, the ZeRO stage, the ranks that share states, and
+  // offload. Errors: those of cost::Price, for kernels and tensor-parallel collectives only.
+  //  time    the passes of each stage's micro-batches, one after the other, after the passes that
+  //          bring its first micro-batch and before those that return its last; a pass takes at
+  //          least its uncontended kernels and the collectives that they wait for
   //  memory  states that are never released, plus the activations that are alive at once, or full
   //          gradients if the stage keeps them
-  Result<Bound> OfKernels(const scenario::Scenario& scenario);
+  Result<Bound> First(const scenario::Scenario& scenario);
 
   // A bound from the plan's own step program with its prices, which is lowered and priced but not
   // simulated. For several stages, the bound follows from their schedule, the uncontended time of
-  // passes, and the stages' programs. Costs a tenth to a quarter of a forecast, and is never below
-  // OfKernels. Errors: those of cost::Price.
+  // passes, and the stages' programs. Costs a tenth to a quarter of a forecast. Errors: those of
+  // cost::Price.
   //  time    the larger of two: the program without contention, where every operation takes its
   //          uncontended time and waits only for streams, communicators, events and the host; and
   //          the compute stream with the least slowdown that concurrent operations must cause
@@ -101,34 +94,9 @@ class Bounds {
   Result<OfItsProgram> LookAtProgram(const scenario::Scenario& scenario, bool digest);
 
  private:
-  // Raises the bound `bound` of a plan with several stages, using its schedule and the stages'
-  // programs. `digest`: as in LookAtProgram.
-  Result<OfItsProgram> OfPipeline(const scenario::Scenario& scenario, Bound bound, bool digest);
-
-  struct Kept;
-  std::unique_ptr<Kept> kept_;
-};
-
-// The first bounds of a plan (docs/planning.md), in microseconds each, from data that plans share.
-// Time and memory of layers depend on the shape of a micro-batch and are computed once per shape.
-// The layers of each stage and the number of micro-batches in flight are arithmetic. Not
-// thread-safe.
-class FirstBounds {
- public:
-  FirstBounds();
-  ~FirstBounds();
-  FirstBounds(FirstBounds&&) noexcept;
-  FirstBounds& operator=(FirstBounds&&) noexcept;
-
-  // Uses only these settings of data parallelism: the framework, the ZeRO stage, the ranks that
-  // share states, and offload. Errors: those of cost::Price, for kernels and tensor-parallel
-  // collectives only.
-  //  time    the passes of each stage's micro-batches, one after the other, after the passes that
-  //          bring its first micro-batch and before those that return its last; a pass takes at
-  //          least its uncontended kernels and the collectives that they wait for
-  //  memory  states that are never released, plus the activations that are alive at once, or full
-  //          gradients if the stage keeps them
-  Result<Bound> Of(const scenario::Scenario& scenario);
+  // The bound of a plan with several stages, from its schedule and the stages' programs. `digest`:
+  // as in LookAtProgram.
+  Result<OfItsProgram> OfPipeline(const scenario::Scenario& scenario, bool digest);
 
   // Lower bounds of the time of one micro-batch in one chunk of a pipeline: its uncontended
   // kernels, and the collectives inside layers for which they wait.
@@ -136,10 +104,10 @@ class FirstBounds {
     Time forward, backward;
   };
   // The passes of all chunks, in layer order. Empty if passes do not run one after the other,
-  // because backward has two parts or two passes run in turns. Errors: those of Of.
+  // because backward has two parts or two passes run in turns. Errors: those of First.
   Result<std::vector<Passes>> PassesOf(const scenario::Scenario& scenario);
+  cost::PriceCache& prices();
 
- private:
   class Kept;
   std::unique_ptr<Kept> kept_;
 };
@@ -199,24 +167,6 @@ Time ContendedComputeTime(const program::Program& program, const cost::Prices& p
 // The peak of allocated memory if every free takes effect when issued (memory/deferred_frees.h). No
 // run has a lower peak.
 Bytes PeakInHostOrder(const program::Program& program, const Repeated& repeated = {});
-
-// Lower bounds of a rank's memory by purpose: states, gradients, activations.
-
-// A rank's part of the model's tensors.
-struct StageParameters {
-  lowering::GroupElements trained{};
-  Bytes frozen{};
-};
-
-// Whether a pipeline stage's whole gradients and the step's peak activations are alive at the same
-// time. FSDP2 keeps a stage's gathered gradients until they are reduced after the last micro-batch.
-// The peak of activations recurs after each chunk has run a backward if the schedule then still
-// alternates forwards and backwards, which requires enough micro-batches (named_schedules_test).
-bool KeepsGatheredGradients(const scenario::Scenario& scenario);
-
-// States plus the larger of gradients and activations; with `keeps_gradients`, plus both.
-Bytes MemoryBeside(const scenario::Scenario& scenario, const StageParameters& stage,
-                   Bytes activations, bool keeps_gradients);
 
 // Sets in `bound` whether its memory fits, given the number of communicators.
 void SayWhetherItFits(const scenario::Scenario& scenario, int communicators, Bound& bound);

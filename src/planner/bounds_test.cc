@@ -180,41 +180,32 @@ bool Same(const Result<Bound>& a, const Result<Bound>& b) {
 TEST(BoundsTest, NoForecastIsBetter) {
   scenario::InputCache cache;
   Bounds bounds;
-  FirstBounds first_bounds;
   forecast::Forecaster forecaster;
   Tightness tightness;
   rc::detail::checkGTest([&] {
     const Case any = AnyPlan();
     const auto scenario = scenario::LoadText(any.text, "test", any.set, cache);
     if (!scenario) return;  // not a plan that can exist
-    const auto kernels = bounds.OfKernels(*scenario);
     const auto program = bounds.OfProgram(*scenario);
-    const auto first = first_bounds.Of(*scenario);
-    RC_ASSERT(Same(first, FirstBounds().Of(*scenario)));
+    const auto first = bounds.First(*scenario);
+    RC_ASSERT(Same(first, Bounds().First(*scenario)));
     // Earlier calls do not change the result.
-    RC_ASSERT(Same(kernels, Bounds().OfKernels(*scenario)));
     RC_ASSERT(Same(program, Bounds().OfProgram(*scenario)));
     const auto forecast = forecaster.Evaluate(*scenario);
-    RC_ASSERT(kernels.has_value());
     RC_ASSERT(program.has_value());
     RC_ASSERT(first.has_value());
     RC_ASSERT(forecast.has_value());
     const forecast::MemoryForecast& memory = forecast->memory;
     for (const std::string& set : any.set) RC_LOG() << set << "\n";
     RC_LOG() << "first " << first->step_time.seconds() << " s, " << first->memory.count() << " B\n";
-    RC_LOG() << "bounds " << kernels->step_time.seconds() << " s, " << program->step_time.seconds()
-             << " s, forecast " << forecast->step_time.seconds() << " s\nbounds "
-             << kernels->memory.count() << " B, " << program->memory.count() << " B, forecast "
-             << memory.peak.count() << " B\n";
-    RC_ASSERT(kernels->step_time <= program->step_time);
+    RC_LOG() << "bound " << program->step_time.seconds() << " s, forecast "
+             << forecast->step_time.seconds() << " s\nbound " << program->memory.count()
+             << " B, forecast " << memory.peak.count() << " B\n";
     RC_ASSERT(program->step_time <= forecast->step_time);
-    RC_ASSERT(kernels->memory <= program->memory);
     RC_ASSERT(program->memory <= memory.peak);
-    RC_ASSERT(kernels->step_time <= first->step_time);
     RC_ASSERT(first->step_time <= forecast->step_time);
     RC_ASSERT(first->memory <= memory.peak);
     if (!first->fits) RC_ASSERT(!memory.fits);
-    if (!kernels->fits) RC_ASSERT(!program->fits);
     if (!program->fits) {
       RC_ASSERT(!memory.fits);
       const Bytes over =
@@ -250,7 +241,7 @@ data_parallel: {framework: reference, zero_stage: 0, shard_group_size: 2}
 )",
                                            "test", {}, cache);
   ASSERT_TRUE(scenario.has_value());
-  EXPECT_LE(FirstBounds().Of(*scenario)->step_time,
+  EXPECT_LE(Bounds().First(*scenario)->step_time,
             forecast::Forecaster().Evaluate(*scenario)->step_time);
 }
 
@@ -269,12 +260,11 @@ TEST(BoundsTest, WhatIsKeptOfOnePlanIsNotTakenForAnother) {
     }
     const auto scenario = scenario::LoadText(kDecoder, "test", all, cache);
     ASSERT_TRUE(scenario.has_value()) << set << scenario.error().front().message;
-    EXPECT_TRUE(Same(bounds.OfKernels(*scenario), Bounds().OfKernels(*scenario))) << set;
     EXPECT_TRUE(Same(bounds.OfProgram(*scenario), Bounds().OfProgram(*scenario))) << set;
   }
 }
 
-// Plans that the search drops as duplicates (plan_problem.cc): FSDP that defers its communication
+// Plans that the search drops as duplicates (search_problem.cc): FSDP that defers its communication
 // to the end of a step with a single micro-batch.
 TEST(SamePlansTest, NothingIsPutOffWithOneMicroBatch) {
   scenario::InputCache cache;
@@ -334,10 +324,9 @@ TEST(Bounds, CountNothingThatIsOnTheHost) {
     ASSERT_TRUE(scenario) << Format(scenario.error());
     const auto forecast = forecast::FiguresOf(*scenario);
     ASSERT_TRUE(forecast);
-    Bounds bounds;
-    EXPECT_LE(bounds.OfKernels(*scenario)->memory.count(), forecast->memory.peak.count()) << set[0];
-    EXPECT_LE(bounds.OfProgram(*scenario)->memory.count(), forecast->memory.peak.count()) << set[0];
-    EXPECT_LE(FirstBounds().Of(*scenario)->memory.count(), forecast->memory.peak.count()) << set[0];
+    EXPECT_LE(Bounds().OfProgram(*scenario)->memory.count(), forecast->memory.peak.count())
+        << set[0];
+    EXPECT_LE(Bounds().First(*scenario)->memory.count(), forecast->memory.peak.count()) << set[0];
   }
 }
 

@@ -8,7 +8,6 @@
 #include <optional>
 #include <shared_mutex>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -27,21 +26,7 @@
 namespace stepcast::planner {
 namespace {
 
-using model::Operation;
 using scenario::Scenario;
-
-// Time and memory of one layer's work.
-struct LayerFigures {
-  // `kernels`: the sum of its kernels' uncontended times. `span`: at least that, with the
-  // collectives that kernels wait for. `trailing`: time from the last kernel until the next layer's
-  // inputs are complete.
-  struct Pass {
-    Time kernels, span, trailing;
-  };
-  Pass forward, backward;  // recomputation included
-  Bytes saved, recomputed, transient;
-  bool continues_checkpoint = false;
-};
 
 // For a micro-batch: the figures of each distinct layer, and each layer's index among them.
 struct WorkFigures {
@@ -73,7 +58,6 @@ struct WorkKey {
 struct ParameterFigures {
   std::vector<lowering::GroupElements> trained;
   std::vector<Bytes> frozen;
-  std::vector<model::LayerKind> kinds;
 };
 using ParameterKey =
     std::tuple<std::shared_ptr<const model::Model>, std::int64_t, std::int64_t, std::int64_t>;
@@ -88,7 +72,6 @@ ParameterFigures ParametersOf(const Scenario& scenario) {
   ParameterFigures figures;
   std::vector<char> trained(all.tensors.size()), frozen(all.frozen.size());
   for (const model::Layer& layer : all.layers) {
-    figures.kinds.push_back(layer.kind);
     lowering::GroupElements& elements = figures.trained.emplace_back();
     for (const int tensor : layer.tensors) {
       const auto t = static_cast<std::size_t>(tensor);
@@ -104,129 +87,6 @@ ParameterFigures ParametersOf(const Scenario& scenario) {
   }
   return figures;
 }
-
-// Prices of kernels and of collectives inside layers, in the order of the works' passes.
-class PassPricer {
- public:
-  PassPricer(const Scenario& scenario, const std::vector<model::LayerWork>& works,
-             cost::PriceCache& cache)
-      : scenario_(scenario), works_(works), cache_(cache) {}
-
-  Result<std::vector<LayerFigures>> Run() {
-    for (const model::LayerWork& work : works_) {
-      for (const auto* list : {&work.forward, &work.recompute, &work.backward}) Collect(*list);
-    }
-    auto prices = cache_.Price(program_, scenario_, works_);
-    if (!prices) return tl::unexpected(std::move(prices.error()));
-    prices_ = &*prices;
-    std::vector<LayerFigures> figures;
-    for (const model::LayerWork& work : works_) {
-      LayerFigures& layer = figures.emplace_back();
-      layer.forward = Walk({&work.forward});
-      layer.backward = Walk({&work.recompute, &work.backward});
-      layer.saved = work.BytesOf(model::Lifetime::kSaved);
-      layer.recomputed = work.BytesOf(model::Lifetime::kRecomputed);
-      layer.transient = scenario_.plan.parallelism.splits_backward
-                            ? std::min(work.backward_transient, work.backward_input.transient)
-                            : work.backward_transient;
-      layer.continues_checkpoint = work.continues_checkpoint;
-    }
-    return figures;
-  }
-
- private:
-  // Collectives are priced. Messages between two ranks wait for both of them and are left out.
-  bool IsPriced(const model::GroupOperation& operation) const {
-    return scenario_.network == scenario::Fidelity::kAnalytic &&
-           operation.collective != CollectiveKind::kSendRecv;
-  }
-
-  void Collect(const std::vector<Operation>& operations) {
-    for (const Operation& operation : operations) {
-      if (!operation.group) {
-        program_.kernels.push_back(operation.kernel);
-      } else if (IsPriced(*operation.group)) {
-        program_.collectives.push_back({.kind = operation.group->collective,
-                                        .communicator = GroupOf(operation.group->axes),
-                                        .bytes = operation.group->bytes,
-                                        .data_type = operation.group->type,
-                                        .multiprocessors = operation.group->multiprocessors,
-                                        .loads = operation.group->loads});
-      }
-    }
-  }
-
-  // The communicator of these axes, and the index of its stream among streams of collectives.
-  program::Index GroupOf(parallel::AxisSet axes) {
-    const auto known = std::find(axes_.begin(), axes_.end(), axes);
-    const auto index = static_cast<program::Index>(known - axes_.begin());
-    if (known != axes_.end()) return index;
-    axes_.push_back(axes);
-    const std::string name = parallel::NameOf(axes);
-    const parallel::GroupLayout layout = plan::GridsOf(scenario_.plan).Layout(axes);
-    program_.groups.push_back(
-        {.name = name, .ranks = layout.Ranks(program_.rank), .layout = layout});
-    program_.communicators.push_back({.name = name, .group = index});
-    return index;
-  }
-
-  // An operation starts when its stream is free and its inputs are complete, which is no later than
-  // with other work in its way. Collectives have one stream per set of axes. The kernels of a lane
-  // share the device with all others, so their total time is at least their sum.
-  LayerFigures::Pass Walk(std::initializer_list<const std::vector<Operation>*> lists) {
-    LayerFigures::Pass pass;
-    std::array<Time, 256> lanes{};
-    std::vector<Time> streams(axes_.size());  // of collectives
-    Time all_kernels, left;
-    for (const std::vector<Operation>* list : lists) {
-      std::vector<Time> ends(list->size());
-      for (std::size_t i = 0; i < list->size(); ++i) {
-        const Operation& operation = (*list)[i];
-        Time begin;
-        for (const int other : operation.waits) {
-          begin = std::max(begin, ends[static_cast<std::size_t>(other)]);
-        }
-        if (operation.group) {
-          // It begins when the kernels before it have ended.
-          ends[i] = std::max(begin, lanes[0]);
-          if (IsPriced(*operation.group)) {
-            Time& stream = streams[GroupOf(operation.group->axes)];
-            stream =
-                std::max(stream, ends[i]) + prices_->collectives[next_collective_++].demand.alone();
-            ends[i] = stream;
-          }
-          continue;
-        }
-        const cost::Demand& demand = prices_->kernels[next_kernel_++];
-        Time& lane = lanes[operation.lane];
-        lane = std::max(lane, begin) + demand.alone();
-        ends[i] = lane;
-        if (operation.lane == 0) pass.kernels += demand.alone();
-        const double compute = demand.share[static_cast<std::size_t>(cost::Resource::kCompute)];
-        if (compute >= 1) all_kernels += demand.work;
-      }
-      // Values left to the next kernel are complete when the collectives that made them have ended.
-      for (const model::ValueUse& value : model::LeftToTheNextKernel(*list)) {
-        for (std::size_t i = 0; i < list->size(); ++i) {
-          const auto& group = (*list)[i].group;
-          if (!group || !IsPriced(*group)) continue;
-          if (group->target.value == value.value) left = std::max(left, ends[i]);
-        }
-      }
-    }
-    pass.span = std::max({pass.kernels, lanes[0], all_kernels});
-    pass.trailing = std::max(left, pass.span) - pass.span;
-    return pass;
-  }
-
-  const Scenario& scenario_;
-  const std::vector<model::LayerWork>& works_;
-  cost::PriceCache& cache_;
-  program::Program program_;
-  std::vector<parallel::AxisSet> axes_;  // by communicator
-  const cost::Prices* prices_ = nullptr;
-  std::size_t next_kernel_ = 0, next_collective_ = 0;
-};
 
 // Figures of layers, shared by all threads of the process.
 class SharedWorks {
@@ -258,22 +118,20 @@ SharedWorks& Shared() {
 }
 
 // One chunk of a pipeline's layers.
-struct ChunkFigures {
+struct Chunk {
   std::size_t first = 0, end = 0;  // layers
-  Time forward, backward;
-  Bytes saved;
-  Bytes backward_peak;  // most that is alive while its backward runs
+  ChunkWork work;
 };
 
 }  // namespace
 
-class FirstBounds::Kept {
+class Bounds::Kept {
  public:
-  Result<Bound> Of(const Scenario& scenario) {
+  Result<Bound> First(const Scenario& scenario) {
     const auto works = WorksOf(scenario);
     if (!works) return tl::unexpected(works.error());
     const ParameterFigures& parameters = ParametersOf(scenario);
-    CutChunks(scenario, **works, parameters);
+    CutChunks(scenario, **works);
     Bound bound;
     const plan::Parallelism& axes = scenario.plan.parallelism;
     const std::int64_t count = scenario.plan.training.gradient_accumulation;
@@ -293,10 +151,10 @@ class FirstBounds::Kept {
       Bytes activations;
       const Waiting waiting = WaitingAt(scenario, stage);
       for (std::int64_t chunk = 0; chunk < axes.virtual_stages; ++chunk) {
-        const ChunkFigures& figures = chunks_[ChunkAt(axes, stage, chunk)];
-        own += figures.forward + figures.backward;
+        const Chunk& figures = chunks_[ChunkAt(axes, stage, chunk)];
+        own += figures.work.forward + figures.work.backward;
         const Bytes others = chunk == waiting.chunk ? waiting.saved : Bytes();
-        activations = std::max(activations, figures.backward_peak + others);
+        activations = std::max(activations, figures.work.backward_peak + others);
         for (std::size_t layer = figures.first; layer < figures.end; ++layer) {
           for (std::size_t g = 0; g < has.trained.size(); ++g) {
             has.trained[g] += parameters.trained[layer][g];
@@ -320,11 +178,13 @@ class FirstBounds::Kept {
     if (!CountsSpans(scenario)) return std::vector<Passes>();
     const auto works = WorksOf(scenario);
     if (!works) return tl::unexpected(works.error());
-    CutChunks(scenario, **works, ParametersOf(scenario));
+    CutChunks(scenario, **works);
     std::vector<Passes> passes;
-    for (const ChunkFigures& chunk : chunks_) passes.push_back({chunk.forward, chunk.backward});
+    for (const Chunk& chunk : chunks_) passes.push_back({chunk.work.forward, chunk.work.backward});
     return passes;
   }
+
+  cost::PriceCache& prices() { return prices_; }
 
  private:
   Result<std::shared_ptr<const WorkFigures>> WorksOf(const Scenario& scenario) {
@@ -349,7 +209,7 @@ class FirstBounds::Kept {
 
   Result<WorkFigures> WorkOut(const Scenario& scenario, const model::WorkOptions& options) {
     const auto works = model::BuildWork(*scenario.model, options);
-    auto layers = PassPricer(scenario, works, prices_).Run();
+    auto layers = LayerFiguresOf(scenario, works, prices_);
     if (!layers) return tl::unexpected(std::move(layers.error()));
     return WorkFigures{*std::move(layers), model::WorkOfLayers(*scenario.model, options)};
   }
@@ -381,39 +241,29 @@ class FirstBounds::Kept {
            axes.listed == nullptr;
   }
 
-  void CutChunks(const Scenario& scenario, const WorkFigures& works,
-                 const ParameterFigures& parameters) {
+  void CutChunks(const Scenario& scenario, const WorkFigures& works) {
     const plan::Parallelism& axes = scenario.plan.parallelism;
-    const bool spans = CountsSpans(scenario);
-    const bool offloads = scenario.plan.training.activation_offload;
+    const PassTimes counted = CountsSpans(scenario) ? PassTimes::kSpans : PassTimes::kKernels;
     const auto all = static_cast<std::size_t>(axes.pipeline * axes.virtual_stages);
     chunks_.assign(all, {});
     const std::vector<int> begins = model::ChunkLayers(
         *scenario.model, axes.pipeline > 1 ? axes.stage_layers : std::vector<std::int64_t>());
     for (std::size_t c = 0; c < all; ++c) {
-      ChunkFigures& chunk = chunks_[c];
+      Chunk& chunk = chunks_[c];
       chunk.first = static_cast<std::size_t>(begins[c]);
       chunk.end = static_cast<std::size_t>(begins[c + 1]);
-      Bytes again;  // recomputed of the layer's checkpoint so far
-      for (std::size_t l = chunk.first; l < chunk.end; ++l) {
-        const LayerFigures& layer = works.layers[static_cast<std::size_t>(works.of_layer[l])];
-        chunk.forward += spans ? layer.forward.span : layer.forward.kernels;
-        chunk.backward += spans ? layer.backward.span : layer.backward.kernels;
-        // Values left by the last layer of a pass are waited for elsewhere.
-        if (spans && l + 1 < chunk.end) chunk.forward += layer.forward.trailing;
-        if (spans && l > chunk.first) chunk.backward += layer.backward.trailing;
-        again = (layer.continues_checkpoint ? again : Bytes()) + layer.recomputed;
-        if (offloads && parameters.kinds[l] == model::LayerKind::kBlock) continue;
-        chunk.saved += layer.saved;
-        chunk.backward_peak = std::max(chunk.backward_peak, chunk.saved + again + layer.transient);
-      }
+      const std::size_t layers = chunk.end - chunk.first;
+      chunk.work =
+          WorkOfChunk(works.layers, std::span(scenario.model->layers).subspan(chunk.first, layers),
+                      std::span(works.of_layer).subspan(chunk.first, layers), counted,
+                      scenario.plan.training.activation_offload);
     }
     // Time before a stage's first pass and after its last one. With backward in two parts, a stage
     // computes weights' gradients until the next step's first pass.
     ends_.assign(static_cast<std::size_t>(axes.pipeline), Time());
     if (axes.splits_backward) return;
     for (std::size_t stage = 1; stage < ends_.size(); ++stage) {
-      const ChunkFigures& before = chunks_[stage - 1];
+      const ChunkWork& before = chunks_[stage - 1].work;
       ends_[stage] = ends_[stage - 1] + before.forward + before.backward;
     }
   }
@@ -436,7 +286,7 @@ class FirstBounds::Kept {
     const std::int64_t count = scenario.plan.training.gradient_accumulation;
     const std::int64_t last = axes.virtual_stages - 1;
     const auto saved = [&](std::int64_t chunk) {
-      return chunks_[ChunkAt(axes, stage, chunk)].saved;
+      return chunks_[ChunkAt(axes, stage, chunk)].work.saved;
     };
     if (axes.schedule == "1f1b") {
       return {last, (std::min(count, axes.pipeline - stage) - 1) * saved(0)};
@@ -474,7 +324,7 @@ class FirstBounds::Kept {
     Waiting waiting;
     for (std::int64_t chunk = 0; chunk < axes.virtual_stages; ++chunk) {
       const std::size_t at = ChunkAt(axes, stage, chunk);
-      waiting.saved += most.forwards[at] * chunks_[at].saved;
+      waiting.saved += most.forwards[at] * chunks_[at].work.saved;
       if (static_cast<std::size_t>(most.chunk) == at) waiting.chunk = chunk;
     }
     return waiting;
@@ -485,19 +335,21 @@ class FirstBounds::Kept {
   std::map<std::tuple<std::string, int, int, int>, std::vector<parallel::WaitingPasses>> waiting_;
   cost::PriceCache prices_;
   // Figures of the present plan.
-  std::vector<ChunkFigures> chunks_;
+  std::vector<Chunk> chunks_;
   std::vector<Time> ends_;  // [stage]
 };
 
-FirstBounds::FirstBounds() : kept_(std::make_unique<Kept>()) {}
-FirstBounds::~FirstBounds() = default;
-FirstBounds::FirstBounds(FirstBounds&&) noexcept = default;
-FirstBounds& FirstBounds::operator=(FirstBounds&&) noexcept = default;
+Bounds::Bounds() : kept_(std::make_unique<Kept>()) {}
+Bounds::~Bounds() = default;
+Bounds::Bounds(Bounds&&) noexcept = default;
+Bounds& Bounds::operator=(Bounds&&) noexcept = default;
 
-Result<Bound> FirstBounds::Of(const Scenario& scenario) { return kept_->Of(scenario); }
+Result<Bound> Bounds::First(const Scenario& scenario) { return kept_->First(scenario); }
 
-Result<std::vector<FirstBounds::Passes>> FirstBounds::PassesOf(const Scenario& scenario) {
+Result<std::vector<Bounds::Passes>> Bounds::PassesOf(const Scenario& scenario) {
   return kept_->PassesOf(scenario);
 }
+
+cost::PriceCache& Bounds::prices() { return kept_->prices(); }
 
 }  // namespace stepcast::planner

@@ -17,12 +17,12 @@ namespace stepcast::planner {
 namespace {
 
 ChunkWork Work(std::int64_t forward, std::int64_t backward, std::int64_t saved) {
-  return {.passes = {.forward = forward,
-                     .backward_input = backward / 2,
-                     .backward_weight = backward - backward / 2,
-                     .backward = backward},
+  return {.forward = Picoseconds(forward),
+          .backward = Picoseconds(backward),
+          .backward_input = Picoseconds(backward / 2),
+          .backward_weight = Picoseconds(backward - backward / 2),
           .saved = Bytes(saved),
-          .backward = Bytes(saved + 1)};
+          .backward_peak = Bytes(saved + 1)};
 }
 
 // Equal stages: (M + P - 1)(F + B) for GPipe and 1F1B; min(M, P - s) micro-batches in flight with
@@ -67,7 +67,7 @@ RC_GTEST_PROP(PipelineBounds, NoStageIsFasterThanItsWorkAndTheWayThere, ()) {
   const Time bound = PipelineStepTime(parallel::OneForwardOneBackward(stages, batches), chunks);
   std::int64_t before = 0;
   for (const ChunkWork& chunk : chunks) {
-    const std::int64_t both = chunk.passes.forward + *chunk.passes.backward;
+    const std::int64_t both = (chunk.forward + chunk.backward).picoseconds();
     RC_ASSERT(bound >= Picoseconds(before + batches * both));
     before += both;
   }

@@ -10,8 +10,8 @@
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
 #include "src/forecast/forecast.h"
-#include "src/planner/plan_problem.h"
 #include "src/planner/search.h"
+#include "src/planner/search_problem.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::planner {

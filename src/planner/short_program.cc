@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/forecast/shorter_step.h"
 #include "src/lowering/lowering.h"
 #include "src/planner/bounds.h"
 
@@ -92,9 +93,7 @@ ShortProgram LowerShort(const scenario::Scenario& scenario) {
   if (count < kFewest || fewer == count || training.data_loading || pipeline) {
     return {lowering::LowerRank(scenario), {}};
   }
-  scenario::Scenario shorter = scenario;
-  shorter.plan.training.gradient_accumulation = fewer;
-  shorter.plan.training.global_batch_size = training.global_batch_size / count * fewer;
+  const scenario::Scenario shorter = forecast::Shortened(scenario, {.micro_batches = fewer});
   ShortProgram result{lowering::LowerRank(shorter), {}};
   const std::vector<std::size_t> begins = BeginsOfMicroBatches(result.program);
   if (begins.size() == static_cast<std::size_t>(fewer) + 1) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <initializer_list>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -74,25 +76,10 @@ std::string RankList(const std::vector<int>& ranks) {
 }
 
 std::string_view KindName(KernelKind kind) {
-  switch (kind) {
-    case KernelKind::kGemm:
-      return "gemm";
-    case KernelKind::kAttention:
-      return "attention";
-    case KernelKind::kAttentionGradient:
-      return "attention-gradient";
-    case KernelKind::kMemoryBound:
-      return "memory-bound";
-    case KernelKind::kOptimizer:
-      return "optimizer";
-    case KernelKind::kGiven:
-      return "given";
-    case KernelKind::kScan:
-      return "scan";
-    case KernelKind::kScanGradient:
-      return "scan-gradient";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"gemm",         "attention",    "attention-gradient",
+                                         "memory-bound", "optimizer",    "given",
+                                         "scan",         "scan-gradient"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::string KernelFigures(const Kernel& kernel) {
@@ -203,126 +190,83 @@ void AddInstructions(const Program& program, const std::vector<Instruction>& ins
   table.AppendTo(text);
 }
 
-void AddStreams(const Program& program, std::string& text) {
-  Table table("streams");
-  for (std::size_t i = 0; i < program.streams.size(); ++i) {
-    table.Add({Number(i), program.streams[i].name});
+using Cells = std::vector<std::string>;
+
+// Adds a table with one numbered row for each entry. `right`: the columns that are aligned right.
+template <typename Entry, typename CellsOf>
+void AddTable(const char* title, const std::vector<Entry>& entries, std::string& text,
+              const CellsOf& cells_of, std::initializer_list<std::size_t> right = {}) {
+  Table table(title);
+  for (const std::size_t column : right) table.AlignRight(column);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    Cells cells = cells_of(entries[i]);
+    cells.insert(cells.begin(), Number(i));
+    table.Add(std::move(cells));
   }
   table.AppendTo(text);
 }
 
-void AddGroups(const Program& program, std::string& text) {
-  Table table("groups");
-  for (std::size_t i = 0; i < program.groups.size(); ++i) {
-    const ProcessGroup& group = program.groups[i];
-    table.Add({Number(i), group.name,
-               fmt::format("{} {}: {}", group.ranks.size(),
-                           group.ranks.size() == 1 ? "rank" : "ranks", RankList(group.ranks))});
-  }
-  table.AppendTo(text);
+void AddCommunication(const Program& program, std::string& text) {
+  AddTable("streams", program.streams, text,
+           [](const Stream& stream) { return Cells{stream.name}; });
+  AddTable("groups", program.groups, text, [](const ProcessGroup& group) {
+    return Cells{group.name,
+                 fmt::format("{} {}: {}", group.ranks.size(),
+                             group.ranks.size() == 1 ? "rank" : "ranks", RankList(group.ranks))};
+  });
+  AddTable("communicators", program.communicators, text, [&](const Communicator& communicator) {
+    return Cells{communicator.name,
+                 fmt::format("group {}", program.groups[communicator.group].name)};
+  });
 }
 
-void AddCommunicators(const Program& program, std::string& text) {
-  Table table("communicators");
-  for (std::size_t i = 0; i < program.communicators.size(); ++i) {
-    const Communicator& communicator = program.communicators[i];
-    table.Add({Number(i), communicator.name,
-               fmt::format("group {}", program.groups[communicator.group].name)});
-  }
-  table.AppendTo(text);
-}
-
-void AddEvents(const Program& program, std::string& text) {
-  Table table("events");
-  for (std::size_t i = 0; i < program.events.size(); ++i) {
-    table.Add({Number(i), program.NameOf(program.events[i])});
-  }
-  table.AppendTo(text);
-}
-
-void AddBuffers(const Program& program, std::string& text) {
-  Table table("buffers");
-  table.AlignRight(2);
-  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
-    const Buffer& buffer = program.buffers[i];
-    table.Add({Number(i), program.NameOf(buffer), ExactBytes(buffer.size), Name(buffer.category),
-               buffer.padding == Bytes(0)
-                   ? ""
-                   : fmt::format("{} of them padding", ExactBytes(buffer.padding))});
-  }
-  table.AppendTo(text);
-}
-
-void AddKernels(const Program& program, std::string& text) {
-  Table table("kernels");
-  for (std::size_t i = 0; i < program.kernels.size(); ++i) {
-    const Kernel& kernel = program.kernels[i];
-    table.Add({Number(i), kernel.name, std::string(KindName(kernel.kind)),
-               std::string(Name(kernel.data_type)), KernelFigures(kernel)});
-  }
-  table.AppendTo(text);
-}
-
-void AddCollectives(const Program& program, std::string& text) {
-  Table table("collectives");
-  table.AlignRight(3);
-  for (std::size_t i = 0; i < program.collectives.size(); ++i) {
-    const Collective& collective = program.collectives[i];
-    table.Add({Number(i), std::string(Name(collective.kind)),
-               fmt::format("on {}", program.communicators[collective.communicator].name),
-               ExactBytes(collective.bytes),
-               std::string(Name(collective.data_type)) + LoadsText(collective.loads)});
-  }
-  table.AppendTo(text);
-}
-
-void AddExchanges(const Program& program, std::string& text) {
-  Table table("exchanges");
-  for (std::size_t i = 0; i < program.exchanges.size(); ++i) {
-    const Exchange& exchange = program.exchanges[i];
+void AddOperands(const Program& program, std::string& text) {
+  const auto on = [&](Index communicator) {
+    return fmt::format("on {}", program.communicators[communicator].name);
+  };
+  AddTable("events", program.events, text,
+           [&](const Event& event) { return Cells{program.NameOf(event)}; });
+  AddTable("buffers", program.buffers, text,
+           [&](const Buffer& buffer) {
+             return Cells{program.NameOf(buffer), ExactBytes(buffer.size), Name(buffer.category),
+                          buffer.padding == Bytes(0)
+                              ? ""
+                              : fmt::format("{} of them padding", ExactBytes(buffer.padding))};
+           },
+           {2});
+  AddTable("kernels", program.kernels, text, [](const Kernel& kernel) {
+    return Cells{kernel.name, std::string(KindName(kernel.kind)),
+                 std::string(Name(kernel.data_type)), KernelFigures(kernel)};
+  });
+  AddTable("collectives", program.collectives, text,
+           [&](const Collective& collective) {
+             return Cells{std::string(Name(collective.kind)), on(collective.communicator),
+                          ExactBytes(collective.bytes),
+                          std::string(Name(collective.data_type)) + LoadsText(collective.loads)};
+           },
+           {3});
+  AddTable("exchanges", program.exchanges, text, [&](const Exchange& exchange) {
     std::string messages;
     for (const Message& message : exchange.messages) {
       if (!messages.empty()) messages += ", ";
       messages += fmt::format("{}: {}", MessageText(exchange, message), ExactBytes(message.bytes));
     }
-    table.Add({Number(i), fmt::format("on {}", program.communicators[exchange.communicator].name),
-               std::string(Name(exchange.data_type)), messages});
-  }
-  table.AppendTo(text);
-}
-
-void AddCopies(const Program& program, std::string& text) {
-  Table table("copies");
-  for (std::size_t i = 0; i < program.copies.size(); ++i) {
-    const Copy& copy = program.copies[i];
-    table.Add({Number(i), Name(copy.direction), ExactBytes(copy.bytes)});
-  }
-  table.AppendTo(text);
-}
-
-void AddHostTasks(const Program& program, std::string& text) {
-  Table table("host tasks");
-  for (std::size_t i = 0; i < program.host_tasks.size(); ++i) {
-    const HostTask& task = program.host_tasks[i];
-    table.Add({Number(i), task.name, ExactTime(task.duration)});
-  }
-  table.AppendTo(text);
+    return Cells{on(exchange.communicator), std::string(Name(exchange.data_type)), messages};
+  });
+  AddTable("copies", program.copies, text, [](const Copy& copy) {
+    return Cells{Name(copy.direction), ExactBytes(copy.bytes)};
+  });
+  AddTable("host tasks", program.host_tasks, text, [](const HostTask& task) {
+    return Cells{task.name, ExactTime(task.duration)};
+  });
 }
 
 }  // namespace
 
 std::string Dump(const Program& program) {
   std::string text;
-  AddStreams(program, text);
-  AddGroups(program, text);
-  AddCommunicators(program, text);
-  AddEvents(program, text);
-  AddBuffers(program, text);
-  AddKernels(program, text);
-  AddCollectives(program, text);
-  AddExchanges(program, text);
-  AddCopies(program, text);
-  AddHostTasks(program, text);
+  AddCommunication(program, text);
+  AddOperands(program, text);
   WaitTargets targets;
   FindWaitTargets(program, targets);
   AddInstructions(program, program.prologue, targets.prologue, "prologue", text);

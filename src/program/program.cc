@@ -1,6 +1,7 @@
 #include "src/program/program.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace stepcast::program {
 
@@ -28,87 +29,32 @@ std::string Program::Text(const NameParts& name) const {
 }
 
 const char* Name(Category category) {
-  switch (category) {
-    case Category::kParameter:
-      return "parameters";
-    case Category::kGradient:
-      return "gradients";
-    case Category::kOptimizer:
-      return "optimizer";
-    case Category::kActivation:
-      return "activations";
-    case Category::kCommunication:
-      return "communication";
-    case Category::kWorkspace:
-      return "workspace";
-  }
-  return "";
+  constexpr const char* kNames[] = {"parameters",  "gradients",     "optimizer",
+                                    "activations", "communication", "workspace"};
+  return kNames[static_cast<std::size_t>(category)];
 }
 
 const char* Name(Phase phase) {
-  switch (phase) {
-    case Phase::kForward:
-      return "forward";
-    case Phase::kBackward:
-      return "backward";
-    case Phase::kOptimizer:
-      return "optimizer";
-    case Phase::kCheckpoint:
-      return "checkpoint saving";
-    case Phase::kBackwardWeight:
-      return "backward of weights";
-  }
-  return "";
+  constexpr const char* kNames[] = {"forward", "backward", "optimizer", "checkpoint saving",
+                                    "backward of weights"};
+  return kNames[static_cast<std::size_t>(phase)];
 }
 
 const char* Name(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kKernel:
-      return "kernel";
-    case Opcode::kCopy:
-      return "copy";
-    case Opcode::kCollective:
-      return "collective";
-    case Opcode::kExchange:
-      return "exchange";
-    case Opcode::kHostTask:
-      return "host-task";
-    case Opcode::kRecordEvent:
-      return "record-event";
-    case Opcode::kWaitEvent:
-      return "wait-event";
-    case Opcode::kHostWaitEvent:
-      return "host-wait-event";
-    case Opcode::kAllocate:
-      return "allocate";
-    case Opcode::kRelease:
-      return "release";
-    case Opcode::kRecordStream:
-      return "record-stream";
-  }
-  return "";
+  constexpr const char* kNames[] = {"kernel",    "copy",         "collective",   "exchange",
+                                    "host-task", "record-event", "wait-event",   "host-wait-event",
+                                    "allocate",  "release",      "record-stream"};
+  return kNames[static_cast<std::size_t>(opcode)];
 }
 
 const char* Name(CopyDirection direction) {
-  switch (direction) {
-    case CopyDirection::kDeviceToDevice:
-      return "device-to-device";
-    case CopyDirection::kHostToDevice:
-      return "host-to-device";
-    case CopyDirection::kDeviceToHost:
-      return "device-to-host";
-  }
-  return "";
+  constexpr const char* kNames[] = {"device-to-device", "host-to-device", "device-to-host"};
+  return kNames[static_cast<std::size_t>(direction)];
 }
 
 const char* Name(MessageDirection direction) {
-  switch (direction) {
-    case MessageDirection::kSend:
-      return "send";
-    case MessageDirection::kReceive:
-      return "receive";
-  }
-  return "";
+  constexpr const char* kNames[] = {"send", "receive"};
+  return kNames[static_cast<std::size_t>(direction)];
 }
 
 }  // namespace stepcast::program

@@ -13,33 +13,19 @@
 
 namespace stepcast::program {
 const char* Name(ViolationKind kind) {
-  switch (kind) {
-    case ViolationKind::kIndex:
-      return "index";
-    case ViolationKind::kRace:
-      return "race";
-    case ViolationKind::kUseUnallocated:
-      return "use-unallocated";
-    case ViolationKind::kReleaseUnallocated:
-      return "release-unallocated";
-    case ViolationKind::kRecordUnallocated:
-      return "record-unallocated";
-    case ViolationKind::kAllocatedTwice:
-      return "allocated-twice";
-    case ViolationKind::kLeak:
-      return "leak";
-    case ViolationKind::kReleasedInUse:
-      return "released-in-use";
-    case ViolationKind::kUsedBeforeAllocation:
-      return "used-before-allocation";
-    case ViolationKind::kReadUnwritten:
-      return "read-unwritten";
-    case ViolationKind::kMismatch:
-      return "mismatch";
-    case ViolationKind::kDeadlock:
-      return "deadlock";
-  }
-  return "";
+  constexpr const char* kNames[] = {"index",
+                                    "race",
+                                    "use-unallocated",
+                                    "release-unallocated",
+                                    "record-unallocated",
+                                    "allocated-twice",
+                                    "leak",
+                                    "released-in-use",
+                                    "used-before-allocation",
+                                    "read-unwritten",
+                                    "mismatch",
+                                    "deadlock"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::ostream& operator<<(std::ostream& out, const Violation& violation) {

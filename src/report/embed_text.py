@@ -2,7 +2,7 @@
 
     embed_text.py OUT HEADER NAME=FILE[,FILE...] ...
 
-HEADER declares `std::string_view NAME();` in namespace stepcast::report, and for a NAME that ends in
+HEADER declares `std::string_view NAME();` in the namespace of its folder, and for a NAME that ends in
 Script also NAMEHash(), as a Content-Security-Policy has it. Several files of one name follow one
 another; a text that was there before is left out.
 """
@@ -33,7 +33,8 @@ def literal(data):
 
 
 def main(out, header, definitions):
-    text = ['#include "%s"' % header, "", "namespace stepcast::report {", ""]
+    namespace = "::".join(["stepcast"] + header.split("/")[1:-1])
+    text = ['#include "%s"' % header, "", "namespace %s {" % namespace, ""]
     for definition in definitions:
         name, files = definition.split("=", 1)
         parts = []
@@ -49,7 +50,7 @@ def main(out, header, definitions):
             digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
             text.append('std::string_view %sHash() { return "sha256-%s"; }' % (name, digest))
         text.append("")
-    text.append("}  // namespace stepcast::report")
+    text.append("}  // namespace %s" % namespace)
     with open(out, "w", encoding="ascii") as target:
         target.write("\n".join(text) + "\n")
 

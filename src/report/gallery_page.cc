@@ -7,7 +7,7 @@
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/forecast/training_run.h"
-#include "src/report/figures_text.h"
+#include "src/report/step_figures.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {

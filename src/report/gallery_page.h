@@ -11,8 +11,8 @@
 namespace stepcast::report {
 
 struct GalleryStep {
-  std::string title;  // "Llama 3 405B"
-  std::string page;   // file name of the forecast's page; empty: there is none
+  std::string title;          // "Llama 3 405B"
+  std::string page;           // file name of the forecast's page; empty: there is none
   std::string machine, plan;  // "2,048 nodes of 8 x h100-96gb", "megatron, ZeRO stage 1, ..."
   std::string source;         // of the published step
   std::string row;            // its name in calibration/published

@@ -8,7 +8,7 @@
 #include "src/base/quantity.h"
 #include "src/forecast/training_run.h"
 #include "src/report/answers.h"
-#include "src/report/table.h"
+#include "src/report/step_figures.h"
 
 namespace stepcast::report {
 
@@ -83,14 +83,10 @@ std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {
                      .more = range ? fmt::format("nine of ten within {} to {}",
                                                  FormatTime(range->low), FormatTime(range->high))
                                    : ""});
-  figures.push_back(
-      {.label = "Throughput",
-       .value = fmt::format("{} tokens/s", Decimal(forecast.tokens_per_second, 0)),
-       .more = fmt::format("{} tokens/s per GPU", Decimal(forecast.tokens_per_second_per_gpu, 1))});
-  if (forecast.has_flops) {
-    figures.push_back({.label = "Model FLOPs utilization",
-                       .value = fmt::format("{} %", Decimal(100 * forecast.mfu, 1)),
-                       .more = fmt::format("HFU {} %", Decimal(100 * forecast.hfu, 1))});
+  for (const StepFigure& figure : StepFigures(forecast)) {
+    if (figure.value) {
+      figures.push_back({.label = figure.title, .value = figure.text(), .more = figure.name});
+    }
   }
   const forecast::MemoryForecast& memory = forecast.memory;
   figures.push_back({.label = "Peak memory",
@@ -124,6 +120,32 @@ StepWindow WindowOf(const forecast::Run& run, const forecast::ClassRun& own) {
           .prices = &own.prices,
           .start = run.first_step == 0 ? Time() : ends[run.first_step - 1],
           .end = ends[run.first_step]};
+}
+
+StageRows StageRowsOf(std::string name, const forecast::Run& run) {
+  const StepWindow window = WindowOf(run, run.critical_class());
+  return {
+      .name = std::move(name), .lanes = LanesOfClasses(run), .length = window.end - window.start};
+}
+
+PageSection StagesSection(const std::vector<StageRows>& plans) {
+  std::vector<Lane> lanes;
+  Time longest;
+  for (const StageRows& plan : plans) {
+    longest = std::max(longest, plan.length);
+    for (Lane lane : plan.lanes) {
+      lane.name = fmt::format("{}: {}", plan.name, lane.name);
+      lanes.push_back(std::move(lane));
+    }
+  }
+  TimelineFigure figure =
+      TimelineChart(std::move(lanes), longest, "The computation of each plan's stages in one step");
+  PageSection section{.heading = "Stages"};
+  section.paragraphs = {
+      "A row for each stage of each plan that fits, all along one axis: what its compute stream "
+      "does when. Gaps are waits for other stages, for communication and for the host."};
+  Draw(figure, section);
+  return section;
 }
 
 }  // namespace stepcast::report

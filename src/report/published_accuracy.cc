@@ -4,8 +4,7 @@
 
 #include "fmt/format.h"
 #include "src/report/accuracy.h"
-#include "src/report/json.h"
-#include "src/report/table.h"
+#include "src/report/step_figures.h"
 
 namespace stepcast::report {
 namespace {
@@ -66,19 +65,15 @@ Json CaseJson(const PublishedAccuracy& accuracy, const PublishedOutcome& outcome
   json["gpu"] = outcome.gpu;
   json["gpus"] = outcome.devices;
   json["forecast_s"] = JsonSeconds(outcome.forecast);
-  json["forecast_range_s"] =
-      outcome.range ? Json{JsonSeconds(outcome.range->low), JsonSeconds(outcome.range->high)}
-                    : Json();
+  json["forecast_range_s"] = RangeJson(outcome.range);
   json["rival_s"] = Seconds(outcome.rival.step_time);
   json["rival_from_small_s"] = Seconds(outcome.rival.from_small);
   Json memory = Json::array();
   for (const validate::MemoryOutcome& peak : outcome.memory) {
-    memory.push_back(
-        Json{{"kind", scenario::Name(peak.kind)},
-             {"measured_bytes", peak.measured.count()},
-             {"forecast_bytes", peak.forecast.count()},
-             {"forecast_range_bytes",
-              peak.range ? Json{peak.range->low.count(), peak.range->high.count()} : Json()}});
+    memory.push_back(Json{{"kind", scenario::Name(peak.kind)},
+                          {"measured_bytes", peak.measured.count()},
+                          {"forecast_bytes", peak.forecast.count()},
+                          {"forecast_range_bytes", RangeJson(peak.range)}});
   }
   json["memory"] = std::move(memory);
   json["over_bytes"] = outcome.over.count();
@@ -91,9 +86,7 @@ Json CaseJson(const PublishedAccuracy& accuracy, const PublishedOutcome& outcome
 std::string PublishedAccuracyText(const PublishedAccuracy& accuracy) {
   std::string out = Paragraph(PublishedPreface()) + "\n" + PublishedCounts(accuracy) + "\n";
   for (const PublishedTable& content : PublishedTables(accuracy)) {
-    Table table(content.columns);
-    for (const auto& row : content.rows) table.AddRow(row);
-    out += fmt::format("\n{}\n\n{}", content.title, table.ToString());
+    out += fmt::format("\n{}\n\n{}", content.title, content.ToTable().ToString());
     if (!content.note.empty()) out += Paragraph(content.note);
   }
   return out;
@@ -102,18 +95,7 @@ std::string PublishedAccuracyText(const PublishedAccuracy& accuracy) {
 std::string PublishedAccuracyMarkdown(const PublishedAccuracy& accuracy) {
   std::string out = PublishedPreface() + "\n\n" + PublishedCounts(accuracy) + "\n";
   for (const PublishedTable& content : PublishedTables(accuracy)) {
-    out += fmt::format("\n### {}\n\n|", content.title);
-    for (const Column& column : content.columns) out += fmt::format(" {} |", column.heading);
-    out += "\n|";
-    for (const Column& column : content.columns) {
-      out += column.align == Align::kLeft ? "---|" : "---:|";
-    }
-    out += "\n";
-    for (const auto& row : content.rows) {
-      out += "|";
-      for (const std::string& cell : row) out += fmt::format(" {} |", cell);
-      out += "\n";
-    }
+    out += fmt::format("\n### {}\n\n{}", content.title, Markdown(content.ToTable()));
     if (!content.note.empty()) out += "\n" + content.note + "\n";
   }
   return out;

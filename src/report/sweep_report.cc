@@ -123,31 +123,20 @@ const char* StatusText(const SweepRow& row) {
 
 std::string TableText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
                       const std::vector<std::string>& notes, const TrainingTarget& target) {
-  const RowColumns figures(rows, target);
-  std::vector<Column> columns;
-  for (std::size_t i = 0; i < grid.axes().size(); ++i) {
-    columns.push_back({ShortName(grid, i), Align::kLeft});
-  }
-  columns.push_back({"status", Align::kLeft});
-  figures.AddTo(columns);
-  if (!notes.empty()) columns.push_back({"", Align::kLeft});
+  const RowFigures figures(rows, target);
   std::unordered_map<std::string, std::size_t> numbers;
   for (const std::string& note : notes) numbers.emplace(note, numbers.size() + 1);
-  Table table(std::move(columns));
+  AnswerTable table;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::vector<std::string> cells;
-    for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) {
-      cells.push_back(std::move(value));
-    }
-    cells.emplace_back(StatusText(rows[i]));
-    figures.AddTo(rows[i], cells);
+    std::vector<Figure> row = figures.Of(grid, i, StatusText(rows[i]));
     if (!notes.empty()) {
       const std::string note = NoteOf(rows[i]);
-      cells.push_back(note.empty() ? "" : fmt::format("[{}]", numbers.at(note)));
+      row.push_back({{"", "", Align::kLeft},
+                     note.empty() ? std::string() : fmt::format("[{}]", numbers.at(note))});
     }
-    table.AddRow(std::move(cells));
+    table.AddFigures(std::move(row));
   }
-  return table.ToString();
+  return table.Text();
 }
 
 // A figure of a row in JSON and CSV.
@@ -156,11 +145,6 @@ struct RowFigure {
   Json (*value)(const SweepRow& row);  // null: there is none
   bool of_illegal = false;             // also present for illegal combinations
 };
-
-template <typename Value>
-Json OrNull(const std::optional<Value>& value) {
-  return value ? Json(*value) : Json();
-}
 
 constexpr RowFigure kRowFigures[] = {
     {"status", [](const SweepRow& row) { return Json(Name(row.status)); }, true},
@@ -180,12 +164,10 @@ constexpr RowFigure kRowFigures[] = {
     {"gpus", [](const SweepRow& row) { return Json(row.gpus); }},
     {"global_batch_size", [](const SweepRow& row) { return Json(row.global_batch_size); }},
     {"gradient_accumulation", [](const SweepRow& row) { return Json(row.gradient_accumulation); }},
-    {"mfu", [](const SweepRow& row) { return OrNull(row.mfu); }},
+    {"mfu", [](const SweepRow& row) { return Cell(row.mfu).value; }},
     {"wire_bytes_per_rank", [](const SweepRow& row) { return Json(row.wire_bytes_per_rank); }},
     {"exposed_communication_s",
-     [](const SweepRow& row) {
-       return row.exposed_communication ? Json(JsonSeconds(*row.exposed_communication)) : Json();
-     }},
+     [](const SweepRow& row) { return Cell(row.exposed_communication).value; }},
 };
 
 Json ValueOf(const RowFigure& figure, const SweepRow& row) {
@@ -195,12 +177,10 @@ Json ValueOf(const RowFigure& figure, const SweepRow& row) {
 
 Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row,
             const TrainingTarget& target) {
-  Json set = Json::object();
-  for (auto& [key, value] : planner::SettingsOf(grid, index, row)) set[key] = std::move(value);
-  Json json{{"set", std::move(set)}};
+  Json json{{"set", SetJson(planner::SettingsOf(grid, index, row))}};
   for (const RowFigure& figure : kRowFigures) json[figure.key] = ValueOf(figure, row);
-  for (auto& [key, value] : TrainingFigures(target, StepOf(row))) {
-    json[key] = row.status == RowStatus::kIllegal ? Json() : std::move(value);
+  for (const Figure& figure : TrainingFigures(target, StepOf(row))) {
+    json[figure.column.key] = row.status == RowStatus::kIllegal ? Json() : figure.cell.value;
   }
   return json;
 }
@@ -277,12 +257,11 @@ std::string ShortName(const SweepGrid& grid, std::size_t axis) {
 }
 
 std::string Left(ByteUnit unit, const SweepRow& row) {
-  const Bytes left = row.capacity - row.needed();
-  return left < Bytes(0) ? "-" + In(unit, Bytes(0) - left) : In(unit, left);
+  return SignedIn(unit, row.capacity - row.needed());
 }
 
-RowColumns::RowColumns(const std::vector<SweepRow>& rows, const TrainingTarget& target)
-    : unit_(UnitFor(rows)), unequal_(planner::UnequalTokens(rows)), target_(target) {
+RowFigures::RowFigures(const std::vector<SweepRow>& rows, const TrainingTarget& target)
+    : rows_(rows), unit_(UnitFor(rows)), unequal_(planner::UnequalTokens(rows)), target_(target) {
   const auto any = [&](const auto& holds) {
     return std::any_of(rows.begin(), rows.end(), [&](const SweepRow& row) {
       return row.status != RowStatus::kIllegal && holds(row);
@@ -295,49 +274,37 @@ RowColumns::RowColumns(const std::vector<SweepRow>& rows, const TrainingTarget& 
   exposed_ = any([](const SweepRow& row) { return row.exposed_communication.has_value(); });
 }
 
-void RowColumns::AddTo(std::vector<Column>& columns) const {
-  const auto add = [&](std::string heading, bool spare = false) {
-    columns.push_back({std::move(heading), Align::kRight, spare});
+std::vector<Figure> RowFigures::Of(const SweepGrid& grid, std::size_t index,
+                                   std::string status) const {
+  const SweepRow& row = rows_[index];
+  std::vector<Figure> figures;
+  for (std::size_t axis = 0; axis < grid.axes().size(); ++axis) {
+    figures.push_back({{ShortName(grid, axis), "", Align::kLeft},
+                       grid.Value(static_cast<std::int64_t>(index), axis)});
+  }
+  figures.push_back({{"status", "", Align::kLeft}, std::move(status)});
+  const std::size_t first = figures.size();
+  const auto add = [&](std::string heading, Cell cell, bool spare = false) {
+    figures.push_back({{std::move(heading), "", Align::kRight, spare}, std::move(cell)});
   };
-  if (unequal_) add("tokens/step", true);
-  add("step ms");
-  if (unequal_) add("ns/token");
-  add("tokens/s/GPU");
-  if (mfu_) add("MFU %", true);
-  if (exposed_) add("exposed ms", true);
-  add(fmt::format("sent {}", wire_.name), true);
-  add(fmt::format("left {}", unit_.name));
-  AddTrainingColumns(target_, columns);
-  for (const char* figure : {"peak", "needs"}) add(fmt::format("{} {}", figure, unit_.name), true);
-  add("batch", true);
-  add("accumulated", true);
-}
-
-void RowColumns::AddTo(const SweepRow& row, std::vector<std::string>& cells) const {
-  std::vector<std::string> own;
-  if (unequal_) own.push_back(Grouped(row.tokens));
-  own.push_back(Milliseconds(row.step_time));
-  if (unequal_) own.push_back(Decimal(NanosecondsPerToken(row), 1));
-  own.push_back(Decimal(row.tokens_per_second_per_gpu, 1));
-  if (mfu_) own.push_back(row.mfu ? PerCent(*row.mfu) : "-");
-  if (exposed_) {
-    own.push_back(row.exposed_communication ? Milliseconds(*row.exposed_communication) : "-");
+  const auto in_unit = [&](const char* what) { return fmt::format("{} {}", what, unit_.name); };
+  if (unequal_) add("tokens/step", row.tokens, true);
+  add("step ms", row.step_time);
+  if (unequal_) add("ns/token", Fixed(NanosecondsPerToken(row), 1));
+  add("tokens/s/GPU", Fixed(row.tokens_per_second_per_gpu, 1));
+  if (mfu_) add("MFU %", row.mfu ? PerCent(*row.mfu) : "-", true);
+  if (exposed_) add("exposed ms", row.exposed_communication, true);
+  add(fmt::format("sent {}", wire_.name), In(wire_, row.wire_bytes_per_rank), true);
+  add(in_unit("left"), Left(unit_, row));
+  for (Figure& figure : TrainingFigures(target_, StepOf(row))) figures.push_back(std::move(figure));
+  add(in_unit("peak"), Amount(unit_, row.peak), true);
+  add(in_unit("needs"), Amount(unit_, row.needed()), true);
+  add("batch", row.global_batch_size, true);
+  add("accumulated", row.gradient_accumulation, true);
+  if (row.status == RowStatus::kIllegal) {
+    for (std::size_t i = first; i < figures.size(); ++i) figures[i].cell = Cell("-", Json());
   }
-  own.push_back(In(wire_, row.wire_bytes_per_rank));
-  own.push_back(Left(unit_, row));
-  const bool illegal = row.status == RowStatus::kIllegal;
-  if (illegal) {
-    std::vector<Column> training;
-    AddTrainingColumns(target_, training);
-    own.resize(own.size() + training.size());
-  } else {
-    AddTrainingCells(target_, StepOf(row), own);
-  }
-  own.push_back(In(unit_, row.peak));
-  own.push_back(In(unit_, row.needed()));
-  own.push_back(Grouped(row.global_batch_size));
-  own.push_back(Grouped(row.gradient_accumulation));
-  for (std::string& cell : own) cells.push_back(illegal ? "-" : std::move(cell));
+  return figures;
 }
 
 ByteUnit UnitFor(const std::vector<SweepRow>& rows) {
@@ -380,7 +347,7 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows,
       std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return !row.added.empty(); });
   if (partly) fields.emplace_back(kDevices);
   for (const RowFigure& figure : kRowFigures) fields.emplace_back(figure.key);
-  for (const auto& [name, value] : TrainingFigures(target, {})) fields.emplace_back(name);
+  for (const Figure& figure : TrainingFigures(target, {})) fields.push_back(figure.column.key);
   std::string out = CsvRecord(fields);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const SweepRow& row = rows[i];
@@ -391,8 +358,8 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows,
     }
     if (partly) fields.push_back(row.added.empty() ? "" : row.added.front().second);
     for (const RowFigure& figure : kRowFigures) fields.push_back(ValueOf(figure, row).Field());
-    for (const auto& [name, value] : TrainingFigures(target, StepOf(row))) {
-      fields.push_back(illegal ? "" : value.dump());
+    for (const Figure& figure : TrainingFigures(target, StepOf(row))) {
+      fields.push_back(illegal ? "" : figure.cell.value.dump());
     }
     out += CsvRecord(fields);
   }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/report/table.h"
 
 namespace stepcast::report {
 
@@ -83,21 +82,31 @@ std::string TrainingText(const TrainingTarget& target, const TrainedStep& step) 
   return out;
 }
 
-void AddTrainingColumns(const TrainingTarget& target, std::vector<Column>& columns) {
-  if (target.tokens > 0) columns.push_back({"training"});
-  if (target.deadline) columns.push_back({"in time", Align::kLeft});
-  if (target.gpu_hour_price > 0) {
-    columns.push_back({HasMoneyOfTraining(target) ? "money" : "money/million tokens"});
+std::vector<Figure> TrainingFigures(const TrainingTarget& target, const TrainedStep& step) {
+  std::vector<Figure> figures;
+  const auto money = [&](double sum) { return Cell(Money(target, sum), Json(sum)); };
+  if (target.tokens > 0) {
+    const double seconds = TrainingSeconds(target, step);
+    figures.push_back({{"training", "training_s"}, Cell(Duration(seconds), seconds)});
+    figures.push_back({{"", "gpu_hours"}, GpuHours(target, step)});
   }
+  if (target.deadline) {
+    const bool meets = MeetsDeadline(target, step);
+    figures.push_back(
+        {{"in time", "meets_deadline", Align::kLeft}, Cell(meets ? "yes" : "no", meets)});
+  }
+  const bool whole = HasMoneyOfTraining(target);
+  if (target.gpu_hour_price > 0) {
+    figures.push_back({{whole ? "" : "money/million tokens", "money_per_million_tokens"},
+                       money(MoneyOfMillionTokens(target, step))});
+  }
+  if (whole) figures.push_back({{"money", "money"}, money(MoneyOfTraining(target, step))});
+  return figures;
 }
 
-void AddTrainingCells(const TrainingTarget& target, const TrainedStep& step,
-                      std::vector<std::string>& cells) {
-  if (target.tokens > 0) cells.push_back(Duration(TrainingSeconds(target, step)));
-  if (target.deadline) cells.emplace_back(MeetsDeadline(target, step) ? "yes" : "no");
-  if (target.gpu_hour_price > 0) {
-    cells.push_back(Money(target, HasMoneyOfTraining(target) ? MoneyOfTraining(target, step)
-                                                             : MoneyOfMillionTokens(target, step)));
+void AddTraining(const TrainingTarget& target, const TrainedStep& step, Json& document) {
+  for (const Figure& figure : TrainingFigures(target, step)) {
+    document[figure.column.key] = figure.cell.value;
   }
 }
 
@@ -113,40 +122,23 @@ Json TargetJson(const TrainingTarget& target) {
               {"availability_is_assumed", !target.availability.has_value() && !counted}};
 }
 
-std::vector<std::pair<const char*, Json>> TrainingFigures(const TrainingTarget& target,
-                                                          const TrainedStep& step) {
-  std::vector<std::pair<const char*, Json>> figures;
-  if (target.tokens > 0) {
-    figures.emplace_back("training_s", TrainingSeconds(target, step));
-    figures.emplace_back("gpu_hours", GpuHours(target, step));
-  }
-  if (target.deadline) figures.emplace_back("meets_deadline", MeetsDeadline(target, step));
-  if (target.gpu_hour_price > 0) {
-    figures.emplace_back("money_per_million_tokens", MoneyOfMillionTokens(target, step));
-  }
-  if (HasMoneyOfTraining(target)) figures.emplace_back("money", MoneyOfTraining(target, step));
-  return figures;
-}
-
 std::string SizesText(const TrainingTarget& target, std::vector<SizeRow> rows) {
   if (rows.size() < 2) return "";
   std::stable_sort(rows.begin(), rows.end(),
                    [](const SizeRow& a, const SizeRow& b) { return a.step.gpus < b.step.gpus; });
-  std::vector<Column> columns = {{"GPUs"}, {"step ms"}, {"tokens/s/GPU"}, {"of the fewest %"}};
-  AddTrainingColumns(target, columns);
-  columns.push_back({"with", Align::kLeft});
-  Table table(std::move(columns));
+  AnswerTable table;
+  const double fewest = rows.front().tokens_per_second_per_gpu;
   for (const SizeRow& row : rows) {
-    std::vector<std::string> cells = {
-        Grouped(row.step.gpus), Milliseconds(row.step.time),
-        Decimal(row.tokens_per_second_per_gpu, 1),
-        Decimal(kHundred * row.tokens_per_second_per_gpu / rows.front().tokens_per_second_per_gpu,
-                1)};
-    AddTrainingCells(target, row.step, cells);
-    cells.push_back(row.settings);
-    table.AddRow(std::move(cells));
+    std::vector<Figure> figures = {
+        {{"GPUs", ""}, row.step.gpus},
+        {{"step ms", ""}, row.step.time},
+        {{"tokens/s/GPU", ""}, Fixed(row.tokens_per_second_per_gpu, 1)},
+        {{"of the fewest %", ""}, Decimal(kHundred * row.tokens_per_second_per_gpu / fewest, 1)}};
+    for (Figure& figure : TrainingFigures(target, row.step)) figures.push_back(std::move(figure));
+    figures.push_back({{"with", "", Align::kLeft}, row.settings});
+    table.AddFigures(std::move(figures));
   }
-  return "best of each number of GPUs\n" + table.ToString();
+  return "best of each number of GPUs\n" + table.Text();
 }
 
 }  // namespace stepcast::report

@@ -183,7 +183,8 @@ class Parser {
         Fail(fmt::format("'{}' needs whole numbers", sign));
       } else {
         const std::int64_t rest = (a.integer % b.integer + b.integer) % b.integer;
-        a = With(FamilyValue::Of(sign == "%" ? rest : (a.integer - rest) / b.integer), a, b);
+        // The divisor is more often wrong (heads that do not divide a width).
+        a = With(FamilyValue::Of(sign == "%" ? rest : (a.integer - rest) / b.integer), b, a);
       }
     }
   }
@@ -297,6 +298,16 @@ class Parser {
         letters.list.push_back(FamilyValue::Of(std::string(1, c)));
       }
       return letters;
+    }
+    if ((name == "starts" || name == "ends") && arguments.size() == 2) {
+      const FamilyValue &text = arguments[0], &part = arguments[1];
+      const bool holds =
+          name == "starts" ? text.text.starts_with(part.text) : text.text.ends_with(part.text);
+      return With(FamilyValue::Of(holds), text, part);
+    }
+    if (name == "whole" && arguments.size() == 1) {
+      const FamilyValue& of = arguments[0];
+      return With(FamilyValue::Of(of.number == std::floor(of.number)), of, of);
     }
     if ((name == "min" || name == "max") && arguments.size() == 2) {
       NeedNumbers(arguments[0], arguments[1], name);

@@ -15,7 +15,8 @@
 //
 //  a if c else b   or, and, not   == != < <= > >= in   + -   * / // %   -a   list[i]   (a)
 //  numbers, 'text', [lists], true, false, null, names of the file's keys, and
-//  len(list), min(a, b), max(a, b), letters(text): a text's characters as a list
+//  len(list), min(a, b), max(a, b), whole(a), starts(text, part), ends(text, part), and
+//  letters(text): a text's characters as a list
 //
 // `a or b` is b if a is null, false, 0 or empty. // rounds down; / gives a number that need not be
 // whole.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/diagnostic.h"
@@ -47,11 +48,15 @@ struct LoadedModel {
   // Parts of the description that the model omits, as sentences for the forecast's warnings. Empty
   // for a YAML file, where every statement is followed or is a mistake.
   std::vector<std::string> warnings{};
+  // Only for a config.json whose model is given by its dimensions.
+  model::NumericalConstants constants{};
 };
 
 // `path` is a YAML file or a config.json. The latter ends in .json, or has a model_type and no
 // kind.
 Result<LoadedModel> LoadModel(const std::string& path);
+// The text of a config.json; `path` names it in positions, and a model without a name.
+Result<LoadedModel> ParseConfig(std::string_view text, const std::string& path);
 
 // A config.json with reading options, a mapping with the key `config`: `{config: PATH, family:
 // PATH, mtp: true, towers: {patches: 1024, image: 256}}`. Paths are relative to `folder`.

@@ -48,29 +48,11 @@
 //
 // Detached and attached
 //   A class of ranks without a pending collective with another class runs ahead by itself
-//   (detached) until it reaches such a collective (class_run.h). Attached classes advance together,
+//   (detached) until it reaches such a collective (simulated_class.h). Attached classes advance together,
 //   in the order of time (simulation.h). Results do not depend on how far a class runs ahead.
 namespace stepcast::simulate {
 
-// Ranks that run the same program and have equivalent peers. They are simulated once.
-struct RankClass {
-  const program::Program* program = nullptr;
-  const cost::Prices* prices = nullptr;
-  int representative = 0;  // the class's lowest global rank
-  // All ranks of the class, ascending. They determine the classes of the peers of exchanges. Empty:
-  // the representative, and peers of its exchanges that are in no class.
-  std::span<const int> ranks{};
-  // The class's process groups, if they differ from the program's.
-  const std::vector<program::ProcessGroup>* groups = nullptr;
-  bool records = true;  // false: the timeline contains only step ends
-  // Recording::kMarked: the operations to record, by instruction of the step.
-  const std::vector<bool>* marked = nullptr;
-  // Instructions [begin, end) of the step: HostInfluence covers the instructions issued after
-  // `begin`. By default, all instructions.
-  struct Part {
-    program::Index begin = 0, end = 0;
-  } looked_at{};
-};
+using cost::RankClass;
 
 // What timelines contain in addition to step ends.
 enum class Recording : std::uint8_t {
@@ -89,9 +71,9 @@ struct Options {
   // been recorded are recorded as endless: their end, and the start of a waiting collective, are
   // Time::Max(). Ignored with a barrier, or if messages are simulated one by one.
   bool until_repetition = false;
-  // Runs only the last part of the first step, as if the earlier part had finished (class_run.h).
-  // The last part determines the state at the end of the step. Only the end of the first step is
-  // recorded. Ignored without `until_repetition`, or if no such part is found.
+  // Runs only the last part of the first step, as if the earlier part had finished
+  // (simulated_class.h). The last part determines the state at the end of the step. Only the end of
+  // the first step is recorded. Ignored without `until_repetition`, or if no such part is found.
   bool late_start = false;
   // The routes of collectives on links between ranks; null: collectives use only their ranks' own
   // resources.

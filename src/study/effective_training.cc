@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 
-#include "src/forecast/published_failures.h"
 #include "src/forecast/run_time.h"
 
 namespace stepcast::study {

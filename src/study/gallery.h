@@ -13,16 +13,16 @@
 namespace stepcast::study {
 
 struct GalleryEntry {
-  const char* name;   // "llama3-405b", of its page
-  const char* title;  // "Llama 3 405B"
-  const char* source;  // a file of calibration/published, without .yaml
-  const char* row;     // the case of that file
+  const char* name;       // "llama3-405b", of its page
+  const char* title;      // "Llama 3 405B"
+  const char* source;     // a file of calibration/published, without .yaml
+  const char* row;        // the case of that file
+  const char* published;  // where: "arXiv 2407.21783, table 4"
 };
 
 std::span<const GalleryEntry> GalleryEntries();
 
 struct GalleryRun {
-  std::string source;  // the publication
   scenario::PublishedCase published;
   scenario::Scenario scenario;
   forecast::Run run;

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "src/forecast/explaining_speed.h"
 #include "src/forecast/forecast.h"
+#include "src/forecast/what_if.h"
 #include "src/scenario/variants.h"
 #include "src/study/traced_steps.h"
 #include "src/validate/step_causes.h"

@@ -22,8 +22,8 @@
 #include "src/lowering/execution_limits.h"
 #include "src/planner/answers.h"
 #include "src/planner/per_thread.h"
-#include "src/planner/plan_problem.h"
 #include "src/planner/plan_space.h"
+#include "src/planner/search_problem.h"
 #include "src/planner/search_table.h"
 #include "src/planner/sensitivity.h"
 #include "src/planner/sweep_grid.h"
@@ -33,6 +33,7 @@
 #include "src/study/effective_training.h"
 #include "src/study/fitting_settings.h"
 #include "src/study/plan_base.h"
+#include "src/study/plan_goal.h"
 #include "src/study/run_facts.h"
 #include "src/study/varied.h"
 
@@ -104,8 +105,8 @@ class PlanSearch::Impl {
     if (std::none_of(parts.begin(), parts.end(),
                      [this](const planner::PlanPart& part) { return IsAskedFor(part); })) {
       return tl::unexpected(Diagnostics{WrongOption(
-          "--why", question_.why_layout,
-          fmt::format("no plan in the search has this layout: {}", Quoted(question_.why_layout)),
+          "--why", why_.layout_text,
+          fmt::format("no plan in the search has this layout: {}", Quoted(why_.layout_text)),
           "to see which rule excludes a value, add --vary parallelism.KEY=VALUE")});
     }
     source_ = Source();
@@ -169,7 +170,7 @@ class PlanSearch::Impl {
     // the rest.
     constexpr double kPartForBounds = 0.5;
     double searching = 1 - kPartForDetails;
-    if (!layout_.empty()) searching /= 2;
+    if (!why_.layout.empty()) searching /= 2;
     if (within_) stop_.RequestAt(TimeOf(1));
     enough_ = Enough(searching);
     report::PlanReport report;
@@ -201,7 +202,7 @@ class PlanSearch::Impl {
     for (report::KindRow& kind : report.kinds) {
       if (kind.fits) SayWhereTimeGoes(kind.row);
     }
-    if (!layout_.empty()) {
+    if (!why_.layout.empty()) {
       if (auto failed = AnswerLayout(answers, search_options, report)) return Failed(*failed);
     }
     if (auto failed = AnswerSizes(answers, search_options, report)) return Failed(*failed);
@@ -215,9 +216,9 @@ class PlanSearch::Impl {
     if (!result.best.empty()) SayHowToExecute(result.best.front(), report);
     report.nearest = Rows(result, result.nearest);
     SayRanges(report);
-    if (question_.why > 0) {
+    if (why_.runners_up > 0) {
       report.runners_up =
-          Rows(result, planner::RunnersUp(result, goal_, question_.why, source_.kind));
+          Rows(result, planner::RunnersUp(result, goal_, why_.runners_up, source_.kind));
     }
     if (result.best.empty()) FindWhatFits(report);
     const bool in_time = !stop_.requested() && (!within_ || !search_options.bounded_enough());
@@ -278,7 +279,7 @@ class PlanSearch::Impl {
     goal_ = ReadGoal(question_, faults);
     ReadFrameworks(question_.framework, faults);
     within_ = ReadWithin(question_.within, faults);
-    layout_ = ReadLayout(question_.why_layout, faults);
+    why_ = ReadWhy(question_.why, faults);
     space_options.kinds = ReadKinds(question_.only, faults);
     space_options.nodes = question_.fewer_nodes || goal_.target == planner::Target::kGpus;
     space_options.fix = question_.fix;
@@ -453,7 +454,7 @@ class PlanSearch::Impl {
 
   // Whether the part's plans have the layout of --why.
   bool IsAskedFor(const planner::PlanPart& part) const {
-    return std::all_of(layout_.begin(), layout_.end(), [&](const auto& asked) {
+    return std::all_of(why_.layout.begin(), why_.layout.end(), [&](const auto& asked) {
       planner::Layout same = part.layout;
       return asked.first->take(same, asked.second) && same == part.layout;
     });
@@ -613,7 +614,7 @@ class PlanSearch::Impl {
     auto found = planner::Search(answers, goal_, among, &*result_);
     if (!found) return found.error();
     report::LayoutAnswer& answer = report.why_layout.emplace();
-    answer.layout = question_.why_layout;
+    answer.layout = why_.layout_text;
     if (!found->best.empty()) {
       answer.best = Row(*found, found->best.front());
       SayWhereTimeGoes(*answer.best);
@@ -906,7 +907,7 @@ class PlanSearch::Impl {
   std::optional<double> within_;  // seconds
   std::function<bool()> enough_;
   std::map<std::int64_t, report::PlanRow> detailed_;
-  std::vector<std::pair<const planner::LayoutKey*, std::string>> layout_;
+  Why why_;
 };
 
 PlanSearch::PlanSearch(PlanQuestion question)

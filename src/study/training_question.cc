@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/forecast/training_run.h"
 
 namespace stepcast::study {
 

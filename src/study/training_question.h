@@ -5,7 +5,11 @@
 #include <string_view>
 
 #include "src/base/diagnostic.h"
-#include "src/forecast/training_run.h"
+#include "src/base/question.h"
+
+namespace stepcast::forecast {
+struct TrainingTarget;
+}
 
 // The description of a training, as text.
 namespace stepcast::study {
@@ -15,6 +19,16 @@ struct TrainingQuestion {
   std::string deadline;      // "30 d"; empty: none
   std::string price;         // of a GPU hour: "2.5", "$2.5"; empty: not given
   std::string availability;  // "0.9", "90%"; empty: not given
+
+  void Describe(Question& question) {
+    question.Option("--tokens", &tokens, "N",
+                    "How many tokens the training sees: 15T, 300B, 300e9");
+    question.Option("--deadline", &deadline, "TIME", "How long it may take: '30 d', '12 h'");
+    question.Option("--price", &price, "MONEY", "What a GPU costs in an hour: 2.5, '$2.5'");
+    question.Option("--availability", &availability, "PART",
+                    "The part of the time in which the GPUs train: 0.9, 90% (all of it is assumed, "
+                    "and said)");
+  }
 };
 
 // Appends mistakes to `faults`, located at "--deadline VALUE" and so on.

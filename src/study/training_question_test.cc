@@ -3,6 +3,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "src/forecast/training_run.h"
 
 namespace stepcast::study {
 namespace {

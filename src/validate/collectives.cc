@@ -135,8 +135,8 @@ class Comparer {
     const cost::GroupShape shape = cost::ShapeOf(ranks, gpus);
     const auto add = [&](const std::vector<calibration::TimePoint>& points, Role role) {
       for (const auto& [size, time] : points) {
-        const auto price = pricer.Price(curve.collective, size, path, shape);
-        const auto law = pricer.PriceByLaw(curve.collective, size, path, shape);
+        const auto price = pricer.Price({curve.collective, size, path, shape});
+        const auto law = pricer.PriceByLaw({curve.collective, size, path, shape});
         if (!price || !law) return false;
         CollectivePoint point{.source = accuracy_.sources.size() - 1,
                               .collective = curve.collective,
@@ -147,8 +147,8 @@ class Comparer {
                               .size = size,
                               .role = role,
                               .measured = time,
-                              .forecast = price->demand.alone(),
-                              .by_law = law->demand.alone(),
+                              .forecast = price->demand.uncontended(),
+                              .by_law = law->demand.uncontended(),
                               .algorithm = price->algorithm,
                               .protocol = price->protocol,
                               .channels = price->channels,

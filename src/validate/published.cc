@@ -163,9 +163,9 @@ void Describe(const scenario::Scenario& scenario, const PublishedCase& row,
   outcome.range = forecast.step_time_range;
   using scenario::MemoryOf;
   const forecast::MemoryForecast& memory =
-      row.memory_of == MemoryOf::kFirstStage  ? forecast.memory_of_first_class
-      : row.memory_of == MemoryOf::kLastStage ? forecast.memory_of_last_class
-                                              : forecast.memory;
+      row.memory_of == MemoryOf::kFullestRank || forecast.classes.empty() ? forecast.memory
+      : row.memory_of == MemoryOf::kFirstStage ? forecast.classes.front().memory
+                                               : forecast.classes.back().memory;
   for (const scenario::MeasuredMemory& measured : row.memory) {
     const Bytes bytes = measured.kind == scenario::MemoryKind::kAllocated ? memory.peak
                         : measured.kind == scenario::MemoryKind::kReserved

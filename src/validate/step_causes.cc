@@ -18,8 +18,8 @@ namespace stepcast::validate {
 namespace {
 
 using forecast::Difference;
-using forecast::Interval;
 using forecast::Intersection;
+using forecast::Interval;
 using forecast::Intervals;
 using forecast::Length;
 using forecast::Union;
@@ -268,11 +268,10 @@ bool HasKinds(const RankStep& step) {
 
 void SortBySize(StepCauses& causes) {
   const bool slower = causes.difference() >= Time();
-  std::stable_sort(causes.causes.begin(), causes.causes.end(),
-                   [slower](const Cause& a, const Cause& b) {
-                     return slower ? a.difference() > b.difference()
-                                   : a.difference() < b.difference();
-                   });
+  std::stable_sort(
+      causes.causes.begin(), causes.causes.end(), [slower](const Cause& a, const Cause& b) {
+        return slower ? a.difference() > b.difference() : a.difference() < b.difference();
+      });
 }
 
 // The cause of a kind without axis, which is added if there is none.
@@ -301,9 +300,9 @@ std::vector<KernelRun> KernelsOf(const RankStep& step, CauseKind kind, bool kind
   for (const StepEvent& event : step.events) {
     if (event.step != 0 || !IsKernel(event.activity)) continue;
     if (KindOf(event.activity, kinds) != kind) continue;
-    const auto beside = std::upper_bound(
-        communication.begin(), communication.end(), event.begin,
-        [](Time begin, const Interval& interval) { return begin < interval.end; });
+    const auto beside =
+        std::upper_bound(communication.begin(), communication.end(), event.begin,
+                         [](Time begin, const Interval& interval) { return begin < interval.end; });
     kernels.push_back({event.begin, event.end - event.begin,
                        beside == communication.end() || beside->start >= event.end});
   }
@@ -341,10 +340,10 @@ void CountImbalance(const std::vector<const RankStep*>& ranks, const RankStep& d
   Time more;
   for (Cause& cause : causes.causes) {
     if (cause.kind > CauseKind::kOtherKernels) continue;
-    const double slowness = SlownessOf(KernelsOf(described, cause.kind, kinds),
-                                       KernelsOf(typical, cause.kind, kinds));
-    const Time part = Picoseconds(std::llround(
-        static_cast<double>(cause.measured.picoseconds()) * (1 - 1 / slowness)));
+    const double slowness =
+        SlownessOf(KernelsOf(described, cause.kind, kinds), KernelsOf(typical, cause.kind, kinds));
+    const Time part = Picoseconds(
+        std::llround(static_cast<double>(cause.measured.picoseconds()) * (1 - 1 / slowness)));
     const Time own = std::max(cause.measured - others.TimeOf({cause.kind, ""}), part);
     if (own <= Time()) continue;
     more += own;
@@ -578,9 +577,8 @@ void MarkTransfers(std::vector<RankStep>& ranks) {
 StepCauses DifferenceOf(const RankStep& forecast, const RankStep& measured) {
   const bool kinds = HasKinds(forecast);
   const Partition expected(forecast, kinds), found(measured, kinds);
-  StepCauses result{.rank = measured.rank,
-                    .forecast = forecast.duration(),
-                    .measured = measured.duration()};
+  StepCauses result{
+      .rank = measured.rank, .forecast = forecast.duration(), .measured = measured.duration()};
   std::map<Partition::Key, Cause> causes;
   for (const auto& [key, time] : expected.times()) causes[key].forecast = time;
   for (const auto& [key, time] : found.times()) causes[key].measured = time;
@@ -610,8 +608,8 @@ StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured) {
   if (ranks.empty()) {
     for (const RankStep& step : measured) ranks.push_back(&step);
   }
-  const RankStep& described = **std::min_element(
-      ranks.begin(), ranks.end(), [](const RankStep* a, const RankStep* b) {
+  const RankStep& described =
+      **std::min_element(ranks.begin(), ranks.end(), [](const RankStep* a, const RankStep* b) {
         return std::pair(WaitTime(*a), KernelTime(*b)) < std::pair(WaitTime(*b), KernelTime(*a));
       });
   const forecast::ClassRun& own = run.class_of(described.rank);

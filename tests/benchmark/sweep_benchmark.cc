@@ -21,7 +21,8 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
-#include "src/cli/command_options.h"
+#include "src/cli/command_line.h"
+#include "src/cli/hardware_request.h"
 #include "src/cli/outcome.h"
 #include "src/forecast/forecast.h"
 #include "src/scenario/variants.h"
@@ -184,19 +185,16 @@ void Command(benchmark::State& state, const char* framework) {
     values.push_back(thinned.values[i]);
   }
   thinned.values = std::move(values);
-  cli::SweepOptions options;
-  options.scenario = file;
-  options.threads = 1;
-  options.csv = true;
+  std::vector<std::string> words = {"sweep", file, "--threads", "1", "--csv"};
   for (const Axis& axis : grid) {
     std::string text = axis.key;
     for (const std::string& value : axis.values) {
       text += (text.size() == axis.key.size() ? "=" : ",") + value;
     }
-    options.vary.push_back(std::move(text));
+    words.insert(words.end(), {"--vary", std::move(text)});
   }
   for (auto _ : state) {
-    const cli::Outcome outcome = cli::Sweep(options, cli::RunOnThreads);
+    const cli::Outcome outcome = cli::RunCommandLine(words, {.run_work = cli::RunOnThreads});
     if (outcome.status != 0) {
       std::fputs(outcome.messages.c_str(), stderr);
       std::abort();

@@ -1,5 +1,5 @@
-// A late host. Preloaded into a rank, this library makes each lock that the program takes in its main thread
-// last LATE_HOST_US microseconds longer, so each call to a stream does.
+// A late host. Preloaded into a rank, this library makes each lock that the program takes in its
+// main thread last LATE_HOST_US microseconds longer, so each call to a stream does.
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -18,7 +18,8 @@ LockMutex lock_mutex = nullptr;
 long delay_us = 0;
 std::uintptr_t program_begin = 0, program_end = 0;
 
-// Finds the code of the first object, which is the program. Locks that libraries take are not delayed.
+// Finds the code of the first object, which is the program. Locks that libraries take are not
+// delayed.
 int FindProgram(dl_phdr_info* info, std::size_t, void*) {
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = info->dlpi_phdr[i];

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Finds habits of wording that readers must read twice, by pattern.
 
-It reads all pages, the strings of the program, and the comments of headers and of data files in YAML.
+It reads all pages, the help texts and the strings of the program, and the comments of headers and of data
+files in YAML.
 
     bazel test //tests/documentation:wording_test
     tests/documentation/wording_test.py                        # lists new findings
@@ -149,6 +150,15 @@ def of_page(text):
             yield sentence, heading or sentence.endswith(("?", ":"))
 
 
+# An option or a key: two words joined by a mark.
+NAME = re.compile(r"\S*\w[_=.*-]\w\S*|\S*\w[*=]")
+
+
+def is_list_of_names(literal):
+    """Whether most words are names of options, as in tables of other programs' options."""
+    return 2 * len(NAME.findall(literal)) > words(literal)
+
+
 LITERALS = re.compile(r'(?:"(?:[^"\\\n]|\\.)*"\s*)+')
 
 
@@ -162,7 +172,7 @@ def of_source(text):
     for match in LITERALS.finditer(text):
         literal = "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', match.group()))
         literal = literal.replace("\\n", " ").replace('\\"', '"')
-        if words(literal) < FEWEST_WORDS_OF_A_MESSAGE:
+        if words(literal) < FEWEST_WORDS_OF_A_MESSAGE or is_list_of_names(literal):
             continue
         for index, sentence in enumerate(sentences(plain(literal))):
             if index == 0 and not literal.startswith(" ") and words(sentence) >= FEWEST_WORDS_OF_A_SENTENCE:
@@ -210,6 +220,8 @@ def texts():
         for path in sorted((ROOT / folder).rglob("*.md")):
             if "node_modules" not in path.parts:
                 yield path, of_page(path.read_text())
+    path = ROOT / "src" / "cli" / "help.txt"
+    yield path, of_page(path.read_text())
     for path in sorted((ROOT / "src").rglob("*.cc")):
         if not path.stem.endswith("_test"):
             yield path, of_source(path.read_text())

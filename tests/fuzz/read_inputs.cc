@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,7 +19,6 @@
 #include "src/base/diagnostic.h"
 #include "src/calibrate/session.h"
 #include "src/foreign/import.h"
-#include "src/formats/huggingface.h"
 #include "src/formats/imported_topology.h"
 #include "src/formats/kineto.h"
 #include "src/formats/measured_memory.h"
@@ -39,6 +39,7 @@
 #include "src/scenario/resolved_scenario.h"
 #include "src/scenario/runs_file.h"
 #include "src/scenario/topology_file.h"
+#include "src/study/plan_question.h"
 
 namespace stepcast::fuzz {
 namespace {
@@ -118,7 +119,7 @@ void ReadModel(std::string_view text) {
 }
 
 void ReadConfig(std::string_view text) {
-  const auto config = formats::ParseHuggingFaceConfig(text, "config.json");
+  const auto config = scenario::ParseConfig(text, "config.json");
   if (!config.has_value()) {
     STEPCAST_CHECK(!config.error().empty(), "what cannot be read has a mistake");
     CheckMistakes(config.error());
@@ -358,11 +359,22 @@ void ReadStore(std::string_view bytes) {
 }
 
 void ReadQuestion(std::string_view line) {
-  const formats::ReadQuestion read = formats::ParseQuestion(line);
+  std::string scenario;
+  std::vector<std::string> set;
+  study::PlanQuestion plan;
+  std::map<std::string, Question> questions;
+  for (const char* name : {"simulate", "plan"}) {
+    Question& question = questions[name];
+    question.Option("--scenario", &scenario, formats::kPathOrObject, "").Required();
+    question.Option("--set", &set, "KEY=VALUE", "");
+  }
+  plan.DescribeGoal(questions["plan"]);
+  plan.DescribeAnswer(questions["plan"]);
+  const formats::ReadQuestion read = formats::ParseQuestion(line, questions);
   STEPCAST_CHECK(!read.id.empty(), "every answer has an id");
-  if (read.question.has_value()) return;
-  STEPCAST_CHECK(!read.question.error().empty(), "what cannot be read has a mistake");
-  CheckMistakes(read.question.error());
+  if (read.ask.has_value()) return;
+  STEPCAST_CHECK(!read.ask.error().empty(), "what cannot be read has a mistake");
+  CheckMistakes(read.ask.error());
 }
 
 void ReadCalibrationState(std::string_view text) {

@@ -1,6 +1,7 @@
-// Learns from half of a published source's configurations, and forecasts the others. Half: the first,
-// third, ... of the file. As `calibrate runs` does, nothing is learned unless the configurations predict one
-// another better than the forecast does. Simulates all published rows, which takes minutes.
+// Learns from half of a published source's configurations, and forecasts the others. Half: the
+// first, third, ... of the file. As `calibrate runs` does, nothing is learned unless the
+// configurations predict one another better than the forecast does. Simulates all published rows,
+// which takes minutes.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -42,7 +43,7 @@ bool IsBetter(const RunFit& fit, const std::vector<MeasuredRun>& runs) {
 
 struct Source {
   std::string name;
-  std::size_t rows = 0;            // of the half that is forecast
+  std::size_t rows = 0;              // of the half that is forecast
   double forecast = 0, learned = 0;  // mean absolute errors on it
 };
 

@@ -1,6 +1,6 @@
-// No plan's forecast is better than the bounds by which searches skip plans (src/planner/bounds.h,
-// first_bounds.h), for random plans with all axes, including experts. STEPCAST_SCENARIOS is their
-// number (default 300), and STEPCAST_SEED the first seed.
+// No plan's forecast is better than the bounds by which searches skip plans (src/planner/bounds.h),
+// for random plans with all axes, including experts. STEPCAST_SCENARIOS is their number (default
+// 300), and STEPCAST_SEED the first seed.
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,6 @@ TEST(PlanBounds, AreNotAboveForecasts) {
   scenario::InputCache cache;
   forecast::Forecaster forecaster;
   planner::Bounds bounds;
-  planner::FirstBounds first_bounds;
   std::uint64_t tried = 0, experts = 0, several_axes = 0;
   double tightness = 0;
   for (std::uint64_t seed = NumberFrom("STEPCAST_SEED", 1); tried < wanted; ++seed) {
@@ -61,9 +60,8 @@ TEST(PlanBounds, AreNotAboveForecasts) {
       faults += bound ? Above(name, *bound, *forecast) : std::string(name) + ": no bound\n";
     };
     const auto program = bounds.OfProgram(*scenario);
-    look("of the kernels", bounds.OfKernels(*scenario));
     look("of the program", program);
-    look("the first", first_bounds.Of(*scenario));
+    look("the first", bounds.First(*scenario));
     EXPECT_EQ(faults, "") << "seed " << seed << "\n" << Said(plan);
     if (program) tightness += program->step_time / forecast->step_time;
   }

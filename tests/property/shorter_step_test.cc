@@ -56,8 +56,10 @@ TEST(ShorterStep, SaysWhatTheLongerOneDoes) {
       EXPECT_EQ(row->step_time_range->high, told.step_time_range->high) << "seed " << seed;
     }
     ExpectSame(row->memory, told.memory, seed);
-    ExpectSame(row->memory_of_first_class, told.memory_of_first_class, seed);
-    ExpectSame(row->memory_of_last_class, told.memory_of_last_class, seed);
+    ASSERT_EQ(row->classes.size(), told.classes.size()) << "seed " << seed;
+    for (std::size_t i = 0; i < told.classes.size(); ++i) {
+      ExpectSame(row->classes[i].memory, told.classes[i].memory, seed);
+    }
   }
   RecordProperty("plans", fmt::format("{}", tried));
   RecordProperty("by_shorter_steps", fmt::format("{}", forecaster.shortened()));

@@ -11,7 +11,7 @@ threads run meanwhile.
 
 import json
 import os
-from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, Mapping, Optional, Union
 
 from ._answers import Answer, Rows
 from ._errors import Failure, InputError
@@ -46,22 +46,16 @@ def sweep(scenario: Scenario, vary: Axes, set: Settings = {}) -> Rows:
     return Rows(_ask("sweep", scenario, set, vary=_axes(vary)), "rows")
 
 
-def plan(scenario: Scenario, *, target: str = "step_time", framework: str = "", only: str = "",
-         within: str = "", vary: Axes = {},
-         fix: Sequence[str] = (), set: Settings = {}, deadline: str = "", tokens: str = "",
-         price: Optional[float] = None, availability: str = "", headroom: str = "",
-         fewer_nodes: bool = False,
-         best: int = 0, why: int = 0, emit: Union[str, "os.PathLike[str]"] = "",
-         force: bool = False) -> Rows:
-    """The best plans: the document of `stepcast plan --json`; arguments are its options.
+def plan(scenario: Scenario, *, set: Settings = {}, vary: Axes = {},
+         emit: Union[str, "os.PathLike[str]"] = "", **options: Any) -> Rows:
+    """The best plans: the document of `stepcast plan --json`.
 
-    `emit` names a folder for the best one.
+    `options` are those that `stepcast plan --help` lists from --target to --no-sensitivity, with
+    underscores: target="cost", price=2.5, fix=["training.loss"], fewer_nodes=True, best=3. `emit` names
+    a folder for the best plan; force=True replaces the plan in it.
     """
-    return Rows(_ask("plan", scenario, set, vary=_axes(vary), target=target, framework=framework,
-                     only=only, within=within,
-                     fix=list(fix), deadline=deadline, tokens=tokens, price=price,
-                     availability=availability, headroom=headroom, fewer_nodes=bool(fewer_nodes), best=best, why=why,
-                     folder=os.fsdecode(emit), force=bool(force)), "best")
+    return Rows(_ask("plan", scenario, set, vary=_axes(vary), folder=os.fsdecode(emit), **options),
+                "best")
 
 
 def compare(a: Scenario, b: Optional[Scenario] = None, set_a: Settings = {},

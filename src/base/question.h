@@ -1,0 +1,84 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+// A question as values: its settings, each with a name, a type, a help text and a variable.
+// Commands take their options from them, and `stepcast serve` the keys of its questions.
+namespace stepcast {
+
+// The variable that receives the value of a setting. Its value before that is the default.
+using QuestionVariable = std::variant<bool*, int*, std::optional<int>*,
+                                      std::optional<std::int64_t>*, std::optional<double>*,
+                                      std::string*, std::vector<std::string>*, std::vector<int>*>;
+
+struct QuestionSetting {
+  std::string name;  // "--fewer-nodes", "-o,--output"; of an argument "SCENARIO"
+  QuestionVariable variable;
+  std::string type;  // the value's name on help pages; empty: a flag, or an argument
+  std::string help;
+  bool required = false;
+  bool commas = false;                // values in one word, separated by commas
+  bool not_negative = false;          // a number from 0
+  bool probability = false;           // a number from 0 to 1
+  std::vector<std::string> words{};   // the allowed values; empty: any
+  std::vector<std::string> offers{};  // values that completion offers, if others are allowed
+  std::optional<std::pair<int, int>> range{};    // of whole numbers, both included
+  std::vector<std::string> excludes{}, needs{};  // names of other settings
+
+  QuestionSetting& Required() { return required = true, *this; }
+  QuestionSetting& Commas() { return commas = true, *this; }
+  QuestionSetting& NotNegative() { return not_negative = true, *this; }
+  QuestionSetting& Probability() { return probability = true, *this; }
+  QuestionSetting& OneOf(std::vector<std::string> allowed) {
+    return words = std::move(allowed), *this;
+  }
+  QuestionSetting& Offers(std::vector<std::string> usual) {
+    return offers = std::move(usual), *this;
+  }
+  QuestionSetting& Between(int least, int most) { return range = {least, most}, *this; }
+  QuestionSetting& Excludes(std::vector<std::string> others) {
+    return excludes = std::move(others), *this;
+  }
+  QuestionSetting& Needs(std::vector<std::string> others) {
+    return needs = std::move(others), *this;
+  }
+
+  bool argument() const { return !name.starts_with('-'); }
+  // The key in a question to `serve`: "fewer_nodes".
+  std::string key() const {
+    std::string key = name.substr(argument() ? 0 : 2);
+    std::replace(key.begin(), key.end(), '-', '_');
+    return key;
+  }
+};
+
+// The settings of a question. Their variables must outlive it.
+class Question {
+ public:
+  QuestionSetting& Flag(std::string name, bool* variable, std::string help) {
+    return Option(std::move(name), variable, "", std::move(help));
+  }
+  QuestionSetting& Argument(std::string name, QuestionVariable variable, std::string help) {
+    return Option(std::move(name), variable, "", std::move(help));
+  }
+  QuestionSetting& Option(std::string name, QuestionVariable variable, std::string type,
+                          std::string help) {
+    return settings_.emplace_back(QuestionSetting{.name = std::move(name),
+                                                  .variable = variable,
+                                                  .type = std::move(type),
+                                                  .help = std::move(help)});
+  }
+
+  const std::vector<QuestionSetting>& settings() const { return settings_; }
+
+ private:
+  std::vector<QuestionSetting> settings_;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "src/cli/command.h"
+#include "src/cli/command_page.h"
+#include "src/cli/hardware_request.h"
+#include "src/cli/outcome.h"
+
+// The commands. command_line.cc lists them in the order of the overview.
+namespace stepcast::cli {
+
+Command InitCommand();
+Command ListCommand();
+Command SimulateCommand();
+Command MemoryCommand();
+Command CompareCommand();
+Command ExplainCommand();
+Command RunTimeCommand();
+Command GalleryCommand();
+Command SweepCommand(const RunWork& run_work);
+Command PlanCommand(const RunWork& run_work);
+// `arguments`: the whole command line, which the profile names as its origin.
+Command CalibrateCommand(const HardwareAccess& hardware, const std::vector<std::string>& arguments);
+Command CalibrateImportCommand();
+Command CalibrateRunsCommand();
+Command CalibrateTraceCommand();
+Command ImportAtlasCommand();
+Command CollectiveCommand();
+Command ScheduleCommand();
+Command ExecuteCommand(const HardwareAccess& hardware);
+Command ValidateCommand(const HardwareAccess& hardware);
+Command ValidateCollectivesCommand();
+Command ValidatePublishedCommand();
+Command ModelImportCommand();
+Command TopologyShowCommand();
+Command TopologyImportCommand();
+Command SchemaCommand();
+Command ServeCommand();
+Command CompletionCommand();
+// `pages`: the help pages of all commands, the program's first.
+Command ManualCommand(std::function<std::vector<CommandPage>()> pages);
+
+// Completions of values by option type (command_page.h): keys followed by an equals sign, and the
+// shipped models and topologies.
+std::map<std::string, std::vector<std::string>> NamesByType();
+
+}  // namespace stepcast::cli

@@ -1,0 +1,342 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/base/diagnostic.h"
+#include "src/base/files.h"
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
+#include "src/cli/option_parts.h"
+#include "src/cli/outcome.h"
+#include "src/cli/outputs.h"
+#include "src/cli/progress.h"
+#include "src/cli/version.h"
+#include "src/formats/nccl_tests.h"
+#include "src/report/accuracy.h"
+#include "src/report/answers.h"
+#include "src/report/table.h"
+#include "src/validate/collectives.h"
+#include "src/validate/published.h"
+
+namespace stepcast::cli {
+namespace {
+
+struct CalibrateImportOptions {
+  std::vector<std::string> logs;
+  std::string op;                     // empty: from the logs
+  std::optional<int> ranks;           // likewise
+  std::optional<int> ranks_per_node;  // likewise
+  bool in_place = false;
+  bool keep_noise = false;  // replaces times that fall with size by means
+  std::string gpu;          // the GPU type; empty: from the logs
+  std::string name;         // empty: the first log's name
+  std::string output;       // empty: stdout
+};
+
+// Writes a calibration profile with tables measured by nccl-tests.
+Outcome CalibrateImport(const CalibrateImportOptions& options) {
+  Diagnostics faults;
+  formats::NcclTestsOptions import;
+  if (!options.op.empty()) import.collective = ReadCollective("--op", options.op, faults);
+  import.ranks = options.ranks;
+  import.ranks_per_node = options.ranks_per_node;
+  import.in_place = options.in_place;
+  import.keep_noise = options.keep_noise;
+  import.gpu = options.gpu;
+  import.name = options.name.empty() ? std::filesystem::path(options.logs.front()).stem().string()
+                                     : options.name;
+  std::vector<formats::NcclTestsRun> runs;
+  for (const std::string& log : options.logs) {
+    const auto text = ReadTextFile(log, faults);
+    if (!text) continue;
+    auto found = formats::ParseNcclTests(*text, log);
+    if (found) {
+      std::move(found->begin(), found->end(), std::back_inserter(runs));
+    } else {
+      faults.insert(faults.end(), found.error().begin(), found.error().end());
+    }
+  }
+  if (!faults.empty()) return WrongInput(faults);
+  const auto imported = formats::ProfileOf(runs, import);
+  if (!imported) return WrongInput(imported.error());
+  Outcome outcome = PutText(options.output, report::CalibrationYaml(imported->profile));
+  if (outcome.status == kDone) {
+    for (const std::string& note : imported->notes) outcome.messages += "note: " + note + "\n";
+  }
+  return outcome;
+}
+
+// The optional section of a document that --update names: the text between the lines '<!-- NAME:
+// begin -->' and '<!-- NAME: end -->'.
+class DocumentSection {
+ public:
+  // Call this before the work, so that a document without the section is reported at once. An
+  // outcome is a failure.
+  std::optional<Outcome> Open(const std::string& path, const std::string& name) {
+    if (path.empty()) return std::nullopt;
+    const std::string begin_line = fmt::format("<!-- {}: begin -->\n", name);
+    const std::string end_line = fmt::format("<!-- {}: end -->\n", name);
+    std::ifstream file(path, std::ios::binary);
+    std::stringstream read;
+    read << file.rdbuf();
+    const std::string text = read.str();
+    const std::size_t begin = text.find(begin_line);
+    const std::size_t end = begin == std::string::npos ? begin : text.find(end_line, begin);
+    if (!file || end == std::string::npos) {
+      return WrongInput(
+          file ? "command.no-section" : "file.not-found", path,
+          file ? fmt::format("the document has no section for {}", name) : "there is no such file",
+          fmt::format("write the lines '<!-- {0}: begin -->' and '<!-- {0}: end "
+                      "-->' where it is to stand",
+                      name));
+    }
+    before_ = text.substr(0, begin + begin_line.size());
+    after_ = text.substr(end);
+    return file_.Create(path);
+  }
+
+  // Rewrites the section; the rest stays as it was when the document was opened. Calls `content`
+  // only if a document is requested.
+  std::optional<Outcome> Write(const std::function<std::string()>& content) {
+    return file_.Write([&] { return before_ + content() + after_; });
+  }
+
+ private:
+  std::string before_, after_;
+  OptionalOutput file_;
+};
+
+struct ValidatePublishedOptions {
+  std::string source;  // only this source; empty: all
+  bool json = false;
+  bool csv = false;
+  std::string html;    // a page to write; empty: none
+  std::string update;  // a document whose section is rewritten; empty: none
+};
+
+// Compares published training steps with forecasts. Status kAnswerIsNo if check rows miss the
+// targets (validate/published.h).
+Outcome ValidatePublished(const ValidatePublishedOptions& options) {
+  OptionalOutput page;
+  if (auto failed = page.Create(options.html)) return *failed;
+  DocumentSection section;
+  if (auto failed = section.Open(options.update, "published steps")) return *failed;
+  const auto accuracy = validate::ComparePublished(options.source);
+  if (!accuracy) return WrongInput(accuracy.error());
+  if (auto failed = section.Write([&] { return report::PublishedAccuracyMarkdown(*accuracy); })) {
+    return *failed;
+  }
+  if (auto failed = page.Write([&] { return report::PublishedAccuracyHtml(*accuracy); })) {
+    return *failed;
+  }
+  Outcome outcome;
+  outcome.status = accuracy->MeetsAims() ? kDone : kAnswerIsNo;
+  outcome.output = options.json  ? report::PublishedAccuracyJson(*accuracy)
+                   : options.csv ? report::PublishedAccuracyCsv(*accuracy)
+                                 : report::Wrapped(report::PublishedAccuracyText(*accuracy));
+  return outcome;
+}
+
+struct ValidateCollectivesOptions {
+  bool json = false;
+  bool csv = false;
+  std::string update;  // a document whose section is rewritten; empty: none
+};
+
+// Compares published collectives with forecasts. Status kAnswerIsNo if held-back points miss the
+// targets (validate/collectives.h).
+Outcome ValidateCollectives(const ValidateCollectivesOptions& options) {
+  DocumentSection section;
+  if (auto failed = section.Open(options.update, "collectives")) return *failed;
+  const auto accuracy = validate::CompareCollectives();
+  if (!accuracy) return WrongInput(accuracy.error());
+  if (auto failed = section.Write([&] { return report::CollectiveAccuracyMarkdown(*accuracy); })) {
+    return *failed;
+  }
+  Outcome outcome;
+  outcome.status = accuracy->MeetsTargets() ? kDone : kAnswerIsNo;
+  outcome.output = options.json  ? report::CollectiveAccuracyJson(*accuracy)
+                   : options.csv ? report::CollectiveAccuracyCsv(*accuracy)
+                                 : report::Wrapped(report::CollectiveAccuracyText(*accuracy));
+  return outcome;
+}
+
+void DescribeHardware(Question& question, HardwareOptions& hardware) {
+  AddScenario(question, hardware.scenario, hardware.set);
+  constexpr int kMostSteps = 100'000;
+  question.Option("--backend", &hardware.backend, "NAME", "What to run on: host or cuda")
+      .Offers({"host", "cuda"})
+      .Required();
+  question.Option("--steps", &hardware.steps, "N", "How many steps to measure (5)")
+      .Between(1, kMostSteps);
+  question.Option("--warmup", &hardware.warmup, "N", "How many steps to run before (2)")
+      .Between(0, kMostSteps);
+  question.Flag("--barrier", &hardware.barrier,
+                "Let every rank wait for all others between steps (training.step_barrier)");
+  question.Flag("--graph", &hardware.graph, "Capture the step once and replay it");
+  question.Flag("--caching-pool", &hardware.caching_pool,
+                "Buffers as PyTorch's caching allocator places them, not by cudaMallocAsync");
+  question.Option("--timeout", &hardware.timeout, "TIME",
+                  "End the run when no operation finishes for this long (60 s)");
+}
+
+void DescribeCalibrateImport(Question& question, CalibrateImportOptions& options) {
+  question.Argument("LOG", &options.logs, "What nccl-tests printed, or wrote with -J").Required();
+  question.Option("--op", &options.op, "NAME",
+                  fmt::format("Which collective (as the logs tell): {}", CollectiveNames()));
+  constexpr int kMost = 1'000'000;
+  question
+      .Option("--ranks", &options.ranks, "N", "How many ranks took part, where a log does not tell")
+      .Between(2, kMost);
+  question
+      .Option("--ranks-per-node", &options.ranks_per_node, "N",
+              "How many on a node (as the hosts in the logs have it)")
+      .Between(1, kMost);
+  question.Flag("--in-place", &options.in_place, "Take the in-place times, not out-of-place");
+  question.Flag("--keep-noise", &options.keep_noise,
+                "Take the mean of times that fall with the size, in the place of an error");
+  question.Option("--gpu", &options.gpu, "NAME",
+                  "The GPU type, topologies/gpus/NAME.yaml (as the logs tell)");
+  question.Option("--name", &options.name, "TEXT", "Name of the profile (that of the first log)");
+  AddOutput(question, options.output);
+}
+
+constexpr const char* kUpdate =
+    "Also write the section of a document like docs/accuracy/collectives.md anew";
+
+void DescribeExecute(Question& question, ExecuteOptions& options) {
+  DescribeHardware(question, options.hardware);
+  question.Flag("--check", &options.hardware.check,
+                "Compare the parameters with plain data parallelism, computed apart");
+  question.Flag("--json", &options.json, "Print one JSON document");
+  AddColumns(question);
+  question.Option("--trace", &options.trace, kFile,
+                  "Also write every rank's timeline as Chrome trace JSON");
+  AddTraceFolder(question, options.trace_dir);
+}
+
+void DescribeValidate(Question& question, ValidateOptions& options) {
+  DescribeHardware(question, options.hardware);
+  question.Option("--within", &options.within, "PERCENT",
+                  "How far the step time may be off for exit status 0 (10%)");
+  question.Flag("--json", &options.json, "Print one JSON document");
+  AddColumns(question);
+  question.Option("--trace", &options.trace, kFile,
+                  "Also write forecast and measured timelines as one Chrome trace JSON");
+  AddReport(question, options.report);
+}
+
+void DescribeValidateCollectives(Question& question, ValidateCollectivesOptions& options) {
+  question.Flag("--json", &options.json, "Print one JSON document, every point in it");
+  question.Flag("--csv", &options.csv, "Print every point as CSV").Excludes({"--json"});
+  AddColumns(question);
+  question.Option("--update", &options.update, kFile, kUpdate);
+}
+
+void DescribeValidatePublished(Question& question, ValidatePublishedOptions& options) {
+  question.Option("--source", &options.source, "NAME", "One source alone (all)");
+  question.Flag("--json", &options.json, "Print one JSON document, every case in it");
+  AddColumns(question);
+  question.Flag("--csv", &options.csv, "Print every case as CSV").Excludes({"--json"});
+  question.Option("--report,--html", &options.html, kFile,
+                  "Also write a page with charts, which needs no other file");
+  question.Option("--update", &options.update, kFile, kUpdate).Excludes({"--source"});
+}
+
+void DescribeCalibrate(Question& question, CalibrateOptions& options) {
+  constexpr int kMostRanks = 4096;
+  // Required, except by `import`, `runs` and `trace`; CalibrateCommand checks this.
+  question.Option("--backend", &options.backend, "NAME", "What to measure: host or cuda")
+      .Offers({"host", "cuda"});
+  question.Flag("--quick", &options.quick, "Coarser, less often repeated, under two minutes");
+  question.Option("--time", &options.time, "TIME",
+                  "Measure for about so long (20 min; quick: 90 s)");
+  question.Option("--only", &options.only, "PART,...", "Measure these parts alone (all)").Commas();
+  question
+      .Option("--types", &options.types, "TYPE,...",
+              "Data types of matrix products and attention (fp32,bf16)")
+      .Commas();
+  question
+      .Option("--collectives", &options.collectives, "KIND,...",
+              "Kinds of collectives (all; quick: all but broadcast)")
+      .Commas();
+  question
+      .Option("--groups", &options.groups, "N,...",
+              "Collectives on groups of so many ranks alone (all ranks, and their divisors)")
+      .Commas()
+      .Between(2, kMostRanks);
+  question.Option("--from", &options.from, "BYTES", "Smallest size of collectives (1 KiB)");
+  question.Option("--to", &options.to, "BYTES",
+                  "Largest size of collectives (256 MiB; quick: 64 MiB)");
+  question
+      .Option("--ranks", &options.ranks, "N",
+              "Ranks, as threads, where no launcher started any (one for each core or GPU)")
+      .Between(1, kMostRanks);
+  question.Option("--gpu", &options.gpu, "NAME",
+                  "The GPU type, topologies/gpus/NAME.yaml (as the device's name tells)");
+  question.Option("--output", &options.output, kFile, "The profile (HOST.yaml)");
+  question.Option("--resume", &options.resume, kFile,
+                  "Keep what was measured in FILE, and go on from it");
+  question.Option("--timeout", &options.timeout, "TIME",
+                  "End the run when no operation finishes for this long (120 s)");
+  question.Flag("--json", &options.json, "Print one JSON document");
+  AddColumns(question);
+}
+
+}  // namespace
+
+Command ExecuteCommand(const HardwareAccess& hardware) {
+  return MakeCommand<ExecuteOptions>("execute", DescribeExecute, hardware.execute);
+}
+
+Command ValidateCommand(const HardwareAccess& hardware) {
+  return MakeCommand<ValidateOptions>("validate", DescribeValidate, hardware.validate);
+}
+
+Command ValidateCollectivesCommand() {
+  return MakeCommand<ValidateCollectivesOptions>(
+      "validate collectives", DescribeValidateCollectives,
+      [](const ValidateCollectivesOptions& options) {
+        const WorkNotice notice("forecasting the collectives that were published");
+        return ValidateCollectives(options);
+      });
+}
+
+Command ValidatePublishedCommand() {
+  return MakeCommand<ValidatePublishedOptions>(
+      "validate published", DescribeValidatePublished, [](const ValidatePublishedOptions& options) {
+        const WorkNotice notice("simulating the steps that were published");
+        return ValidatePublished(options);
+      });
+}
+
+Command CalibrateCommand(const HardwareAccess& hardware,
+                         const std::vector<std::string>& arguments) {
+  const auto run = [calibrate = hardware.calibrate, arguments](CalibrateOptions& options) {
+    if (options.backend.empty()) {
+      return WrongInput("command.wrong-use", "command line", "--backend is required",
+                        "see stepcast calibrate --help");
+    }
+    options.version = fmt::format("stepcast {}", kVersion);
+    options.command = "stepcast";
+    for (const std::string& argument : arguments) options.command += " " + argument;
+    return calibrate(options);
+  };
+  return MakeCommand<CalibrateOptions>("calibrate", DescribeCalibrate, run);
+}
+
+Command CalibrateImportCommand() {
+  return MakeCommand<CalibrateImportOptions>("calibrate import", DescribeCalibrateImport,
+                                             CalibrateImport);
+}
+
+}  // namespace stepcast::cli

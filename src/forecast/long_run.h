@@ -1,0 +1,219 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "src/forecast/training_run.h"
+#include "src/forecast/values.h"
+#include "src/scenario/scenario.h"
+
+// The fraction of a long run that is training, from a renewal process of failures and checkpoints
+// in closed form.
+//
+// Failures occur at a constant rate, also while the job recovers. After a failure the job recovers
+// and continues from the last checkpoint that a restart can use. A cycle consists of `interval`
+// seconds of work and a save that blocks work. The checkpoint is usable `background` seconds later;
+// a failure before that loses one more cycle. With the failure rate l, recovery R, background B and
+// a cycle of L seconds, the expected time from one usable checkpoint to the next is
+//
+//   T = exp(l (R + B)) (exp(l L) - 1) / l
+//
+// This is Daly's formula (Daly 2006, Future Generation Computer Systems 22) if B = 0. A period of
+// length x without a failure takes (exp(l x) - 1) / l on average. A cycle fails with probability 1
+// - exp(-l L), and then needs such a period of length R + L + B. A cycle lasts (1 - exp(-l L)) / l
+// until it ends or fails.
+namespace stepcast::forecast {
+
+// All in seconds.
+struct Failures {
+  double rate = 0;      // of the whole job, per second; 0: none
+  double recovery = 0;  // from a failure until work continues
+};
+
+struct CheckpointCost {
+  double blocking = 0;    // time for which a save stops work
+  double background = 0;  // from then until a restart can use the checkpoint
+};
+
+// The parts of a run's time, as fractions that add up to 1.
+struct TimeShares {
+  double work = 1;      // work that is not lost
+  double saving = 0;    // work waits for a checkpoint to be saved
+  double recovery = 0;  // recovery after failures
+  double rework = 0;    // work lost in failures and done again
+  double waiting = 0;   // waiting for the repair of nodes when no spares are left
+};
+
+// `interval`: seconds of work from one save to the next, above 0. A save begins only when the
+// previous one has been written, so with shorter intervals work waits.
+TimeShares SharesOf(double interval, const Failures& failures, const CheckpointCost& cost);
+
+// The interval with the largest share of work, at most `longest` seconds.
+double BestInterval(const Failures& failures, const CheckpointCost& cost, double longest);
+
+// The approximations of Young 1974 (Communications of the ACM 17): sqrt(2 d M) for a cost d and a
+// mean time between failures M, and of Daly 2006, equation 37. Both leave the background out.
+// Require a rate above 0.
+double YoungInterval(const Failures& failures, const CheckpointCost& cost);
+double DalyInterval(const Failures& failures, const CheckpointCost& cost);
+
+// A job's nodes and its spare nodes.
+struct SpareNodes {
+  std::int64_t nodes = 1;   // for which the job was planned
+  std::int64_t spares = 0;  // healthy spare nodes at the start
+  std::int64_t gpus_per_node = 1;
+  std::int64_t gpus_per_replica = 1;  // GPUs that share one copy of the model
+  bool elastic = false;               // continues with fewer replicas when no spares are left
+  double node_rate = 0;               // failures of one node per second
+  double repair = 0;                  // mean seconds until a failed node is repaired
+};
+
+// Mean throughput of the job, as a fraction of that with all replicas. While more nodes are in
+// repair than there are spares, the job stands still or has fewer replicas. Nodes are repaired
+// independently, so the number in repair is a birth-death process. Its stationary distribution
+// depends only on the mean repair time. For a job that stands still, it is Erlang's loss system. A
+// smaller batch counts by its samples. Restarts with another number of replicas are free here.
+double MeanThroughput(const SpareNodes& pool);
+
+// Published figures about failures of large jobs and about checkpoints, used as defaults by
+// `run-time`. Each figure has its most favorable, its likely and its least favorable value.
+//
+//   Llama 3    Llama Team 2024, arXiv 2407.21783: 16,384 H100, 54 days, 466 interruptions, 419 of
+//              them unexpected, 78 % of these by hardware; more than 90 % effective
+//   RSC        Kokolis et al. 2024, arXiv 2410.21680 (HPCA 2025): two clusters of A100, 11 months
+//   BLOOM      bigscience-workshop/bigscience@e726b15982fa train/tr11-176B-ml/chronicles.md: 48
+//              nodes of 8 A100
+//   OPT        OPT-175B on 124 nodes of 8 A100: glennklockwood.com/garden/job-reliability
+//   ByteCheckpoint  arXiv 2407.20143 v4 (NSDI 2025), Table 8: a model of 405B on 8,960 GPUs
+
+struct Published {
+  double best = 0, likely = 0, worst = 0;
+  bool given = false;  // given by the user: all three values are equal
+};
+
+inline constexpr double kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
+
+// Mean time between failures of eight GPUs and their host, in seconds. RSC-2 had 2.34 failures in
+// 1,000 node-days, and RSC-1 had 6.5. Llama 3 had 327 (hardware) in 54 days of 2,048 nodes.
+inline constexpr Published kNodeMtbf = {kDay / 2.34e-3, 54 * kDay * 2048 / 327, kDay / 6.5e-3};
+inline constexpr double kGpusOfPublishedNode = 8;
+
+// Mean time between a job's other interruptions, whatever its size. BLOOM had three hangs nine days
+// apart, and Llama 3 had 139 in 54 days. OPT had one each 7.5 h, minus failures of nodes. For
+// comparison, jobs of 1,024 GPUs on RSC-1 failed each 7.9 h, which gives 10.9 h.
+inline constexpr Published kJobMtbf = {9 * kDay, 54 * kDay / 139,
+                                       1 / (1 / (7.5 * kHour) - 124 / kNodeMtbf.likely)};
+
+// Seconds from a failure until the job loads its checkpoint, if a program restarts it. RSC states 5
+// to 20 minutes for detection, scheduling and start; the likely value is their geometric mean.
+inline constexpr Published kRestart = {5 * kMinute, 10 * kMinute, 20 * kMinute};
+
+// Further seconds until somebody notices, if people restart the job. NCCL's timeout in PyTorch is
+// 10 minutes; four losses of BLOOM took 10.6 h on average. The likely value is their geometric
+// mean.
+inline constexpr Published kUnattended = {10 * kMinute, 80 * kMinute, 10.6 * kHour};
+
+// Storage bandwidth of a whole job, in bytes per second. ByteCheckpoint saved 5.67 TB (14 bytes per
+// parameter) in 51.06 s and loaded them in 129.49 s. BLOOM saved 2.3 TB in 40 s.
+inline constexpr Published kStorage = {5.67e12 / 51.06, 2.3e12 / 40, 5.67e12 / 129.49};
+// Maximum storage bandwidth of one node, in bytes per second: BLOOM's rate divided by its 48 nodes.
+inline constexpr double kNodeStorage = 2.3e12 / 40 / 48;
+
+// Seconds for which an asynchronous save blocks the step, in addition to the copy to host memory
+// (ByteCheckpoint: 0.59 s for 0.6 GB per GPU). Below: the rate of that copy per GPU, in bytes per
+// second (PCIe 4.0, pinned memory; general knowledge).
+inline constexpr double kAsyncBlocking = 0.59;
+inline constexpr double kHostCopy = 25e9;
+
+// Power usage effectiveness of a data center: 1.2 at Jean Zay, where BLOOM was trained (Luccioni et
+// al. 2022, arXiv 2211.02001).
+inline constexpr double kPue = 1.2;
+
+// The fraction of training in a run of weeks, given how its nodes fail and how its state is saved.
+// Used by `run-time`.
+
+// Uncertain inputs of the effective time, in seconds. An infinite time between failures means that
+// there are no failures.
+struct RunInputs {
+  Published node_mtbf, job_mtbf;
+  Published detection;  // added to the detection time that `restart` includes
+  Published restart;
+  Published storage;  // bytes per second that the whole job writes or reads
+};
+
+// The defaults for nodes with `gpus_per_node` GPUs, of which `saving_nodes` write a part of the
+// state. `manual`: people restart the job.
+RunInputs PublishedInputs(std::int64_t gpus_per_node, std::int64_t saving_nodes, bool manual);
+
+// A run, as described by the scenario and the user.
+struct LongRun {
+  double work = 0;   // seconds of steps without failures
+  double state = 0;  // bytes of a checkpoint
+  std::int64_t saving_gpus = 1;
+  bool async = true;               // training continues during saves
+  std::optional<double> blocking;  // seconds for which a save blocks work; none: computed from
+                                   // bytes and storage
+  std::optional<double> interval;  // seconds of work between saves; none: the best interval
+  SpareNodes pool;                 // node_rate is set from the inputs
+  bool limited_spares = false;     // use `pool`; otherwise failed nodes are replaced at once
+};
+
+struct RunTime {
+  TimeShares shares;                     // at the likely inputs
+  std::pair<double, double> work_range;  // range of shares.work
+  Failures failures;
+  CheckpointCost cost;
+  double interval = 0, best_interval = 0;
+  std::optional<std::pair<double, double>> young_and_daly;  // none without failures
+  double expected_failures = 0;                             // in the whole run
+};
+
+// The range is computed at the same interval. Inputs are independent, so their effects at the worst
+// values, or at the best ones, are added in quadrature. So is the effect of chance: the number of
+// failures has a Poisson distribution, of which the central 90 % is used.
+RunTime RunTimeOf(const LongRun& run, const RunInputs& inputs);
+
+// A checkpoint: one copy of parameters and optimizer states, and the number of GPUs that store a
+// part of it that no other GPU stores.
+struct SavedState {
+  double bytes = 0;
+  std::int64_t gpus = 1;
+};
+SavedState SavedStateOf(const scenario::Scenario& scenario);
+
+// The power of one GPU of the scenario's first nodes in each phase of a step, in watts.
+struct PowerByPhase {
+  double computing = 0;  // forward and backward; matrix products reach the board's limit
+  double updating = 0;   // the optimizer, which is bound by memory
+  double waiting = 0;    // communication, bubbles and idle time; power at rest
+  bool at_most = false;  // the profile states no power, so all values are the board's limit
+};
+// All values are zero if neither the profile nor the data sheet states a power.
+PowerByPhase PowerOf(const scenario::Scenario& scenario);
+
+// Mean watts over the step.
+double MeanPower(const PowerByPhase& power, const Forecast& forecast);
+
+// A run of many steps, with its failures, checkpoints and energy.
+struct WholeRun {
+  Forecast step;          // without any share of checkpoint saving
+  TrainingTarget target;  // its availability is the fraction of work
+  RunInputs inputs;
+  LongRun run;
+  RunTime time;
+  PowerByPhase power;
+  double node_watts = 0;  // of a node without its GPUs
+  double pue = 1;         // power usage effectiveness of the data center
+  bool pue_assumed = false;
+
+  // In seconds: from the fastest steps at the best effective time to the slowest at the worst.
+  std::pair<double, double> SecondsRange() const;
+  // Mean power of one GPU over the run, in watts.
+  double GpuWatts() const;
+  // Energy of the run in joules: of its GPUs, and of its share of the data center.
+  double GpuEnergy() const;
+  double Energy() const;
+};
+
+}  // namespace stepcast::forecast

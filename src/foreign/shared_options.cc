@@ -1,0 +1,386 @@
+#include "src/foreign/shared_options.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/scenario/source_names.h"
+
+namespace stepcast::foreign {
+namespace {
+
+std::string Upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+void ReadStrategy(Reading& reading, const FsdpOptions& options, bool second,
+                  std::string_view because_of) {
+  const std::string name = Upper(reading.Text(options.strategy));
+  const std::string_view option =
+      reading.Stated(options.strategy) != nullptr ? options.strategy : because_of;
+  const bool keeps = name == "SHARD_GRAD_OP" || name == "2" || name == "HYBRID_SHARD_ZERO2" ||
+                     name == "_HYBRID_SHARD_ZERO2" || name == "5";
+  const bool hybrid = name.find("HYBRID") != std::string::npos || name == "4" || name == "5";
+  if (name == "NO_SHARD" || name == "3") {
+    reading.Set("data_parallel.framework", "ddp", option);
+    reading.Set("data_parallel.zero_stage", "0", option);
+    return;
+  }
+  const auto reshard = reading.Get(options.reshard);
+  // FSDP1's sharding strategy may be given in place of the switch.
+  const std::string by_switch = reshard ? Upper(reshard->text) : "";
+  const bool kept = keeps || by_switch == "FALSE" || by_switch == "SHARD_GRAD_OP";
+  reading.Set("data_parallel.framework", second ? "fsdp2" : "fsdp1", because_of);
+  reading.Set("data_parallel.zero_stage", kept ? "2" : "3",
+              kept && !keeps ? options.reshard : option);
+  if (!hybrid) return;
+  if (const auto gpus = reading.gpus_per_node()) {
+    reading.Set("data_parallel.shard_group_size", fmt::format("{}", *gpus), option, "a node");
+  }
+}
+
+void ReadSwitch(Reading& reading, std::string_view option, std::string_view key) {
+  if (option.empty() || reading.Stated(option) == nullptr) return;
+  reading.Set(key, reading.IsOn(option) ? "true" : "false", option);
+}
+
+}  // namespace
+
+void ReadFsdp(Reading& reading, const FsdpOptions& options, std::string_view because_of) {
+  const bool second = reading.Integer(options.version).value_or(1) == 2;
+  ReadStrategy(reading, options, second, because_of);
+  if (reading.IsOn(options.offload)) {
+    reading.Set("data_parallel.cpu_offload", "true", options.offload);
+  }
+  // accelerate/accelerator.py: with mixed precision, trained parameters are converted to FP32.
+  reading.draft().Assume("training.parameter_dtype", "fp32",
+                         "accelerate keeps trained parameters in FP32");
+  const std::string wrap = Upper(reading.Text(options.wrap));
+  if (wrap == "NO_WRAP") reading.Set("data_parallel.units", "model", options.wrap);
+  if (wrap == "SIZE_BASED_WRAP") reading.Omit(options.wrap, "each block is a unit");
+  if (reading.IsOn(options.checkpointing)) {
+    reading.Set("training.activation_checkpointing", "full", options.checkpointing);
+  }
+  if (second) return;
+  constexpr std::string_view kPrefetch =
+      "BACKWARD_PRE=pre BACKWARD_POST=post NO_PREFETCH=none 1=pre 2=post";
+  if (const auto word = WordFor(kPrefetch, Upper(reading.Text(options.backward_prefetch)))) {
+    reading.Set("data_parallel.backward_prefetch", std::string(*word), options.backward_prefetch);
+  }
+  ReadSwitch(reading, options.forward_prefetch, "data_parallel.forward_prefetch");
+  ReadSwitch(reading, options.original_parameters, "data_parallel.use_orig_params");
+  ReadSwitch(reading, options.limits_gathers, "data_parallel.limit_all_gathers");
+}
+
+void ReadDegrees(Reading& reading, const DegreeOptions& options) {
+  const auto degree = [&reading](std::string_view option) {
+    return std::max<std::int64_t>(reading.Integer(option).value_or(1), 1);
+  };
+  const std::int64_t shards = degree(options.shard), replicas = degree(options.replicate);
+  const auto set = [&](std::string_view option, const char* key) {
+    if (degree(option) > 1) reading.Set(key, fmt::format("{}", degree(option)), option);
+  };
+  set(options.tensor, "parallelism.tensor");
+  set(options.context, "parallelism.context");
+  set(options.expert, "parallelism.expert");
+  // Ranks of expert parallelism are data-parallel for all other layers.
+  const std::int64_t data = shards * replicas * degree(options.expert);
+  if (shards > 1 || replicas > 1) {
+    reading.Set("parallelism.data", fmt::format("{}", data),
+                shards > 1 ? options.shard : options.replicate,
+                replicas > 1 ? "shards times replicas" : "");
+  }
+  if (shards > 1 && replicas > 1) {
+    reading.Set("data_parallel.shard_group_size", fmt::format("{}", shards), options.shard);
+  }
+}
+
+void ReadBatching(Reading& reading, std::string_view batching, std::string_view because_of) {
+  Draft& draft = reading.draft();
+  const bool packed = batching == "packed";
+  if (packed && draft.Covers("training.document_length")) return;
+  if (draft.Has("training.lengths.histogram")) {
+    if (reading.Stated(because_of) != nullptr) {
+      reading.Set("training.lengths.batching", std::string(batching), because_of);
+    } else {
+      draft.Assume("training.lengths.batching", std::string(batching),
+                   fmt::format("not set in {}", reading.document().file));
+    }
+    return;
+  }
+  if (draft.Covers("training.lengths")) return;
+  reading.Omit(
+      because_of,
+      fmt::format("{}, so the step is too long. Give the lengths of your samples as [tokens, "
+                  "samples] pairs: --set 'training.lengths.histogram=[[512, 70], [2048, 30]]'{}",
+                  packed ? "attention sees whole sequences" : "every sequence has the full length",
+                  packed ? ", or --set training.document_length=512" : ""));
+}
+
+namespace {
+
+// Options of torchrun, accelerate and DeepSpeed with the same meaning, in all their spellings.
+constexpr std::string_view kNodes[] = {"launcher.nnodes", "launcher.num_machines",
+                                       "launcher.num-machines", "launcher.num_nodes",
+                                       "launcher.num-nodes"};
+constexpr std::string_view kProcesses[] = {"launcher.nproc-per-node", "launcher.nproc_per_node",
+                                           "launcher.num_gpus", "launcher.num-gpus"};
+
+// The option that is stated as a number; null if there is none. An unknown variable is not a
+// mistake, since --nodes can give the number.
+const Setting* Stated(const Reading& reading, std::span<const std::string_view> options) {
+  for (const std::string_view option : options) {
+    const Setting* setting = reading.Stated(option);
+    if (setting == nullptr || !setting->value.unknown.empty()) continue;
+    if (setting->value.Integer().value_or(0) > 0) return setting;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void ReadLauncher(Reading& reading) {
+  const Setting* nodes = Stated(reading, kNodes);
+  if (nodes != nullptr) {
+    reading.Set("cluster.nodes", fmt::format("{}", *nodes->value.Integer()), nodes->name);
+  }
+  const Setting* processes = Stated(reading, kProcesses);
+  const auto devices = reading.devices();
+  // Without a number of nodes, torchrun starts processes on one node, and other launchers on all.
+  if (processes != nullptr && devices) {
+    const std::int64_t of_node = *processes->value.Integer();
+    // The number of nodes on the command line also applies to the script's processes.
+    const std::int64_t started_on = reading.draft().Degree("cluster.nodes");
+    const std::int64_t of_job = started_on * std::min<std::int64_t>(of_node, 10'000);
+    if (of_job < *devices) {
+      reading.Set("cluster.devices", fmt::format("{}", of_job), processes->name,
+                  fmt::format("{} processes on each of {} nodes", of_node, started_on));
+    } else if (of_job > *devices) {
+      reading.draft().Note(fmt::format(
+          "the script starts {} processes, but the cluster has {} GPUs", of_job, *devices));
+    }
+  }
+  const std::string allocator = reading.Text("env.PYTORCH_CUDA_ALLOC_CONF");
+  if (allocator.find("expandable_segments:True") != std::string::npos) {
+    reading.Set("software.expandable_segments", "true", "env.PYTORCH_CUDA_ALLOC_CONF");
+  }
+}
+
+namespace {
+
+// "NAME=MODEL": names of models on the Hub, in lower case, without the owner and the words of
+// kKinds, and our model of equal dimensions. Copies under other owners have the same name.
+constexpr std::string_view kHubModels =
+    "llama-2-7b=llama2-7b llama-2-13b=llama2-13b llama-2-70b=llama2-70b llama-3-8b=llama3.1-8b "
+    "llama-3-70b=llama3.1-70b llama-3.1-8b=llama3.1-8b llama-3.1-70b=llama3.1-70b "
+    "llama-3.1-405b=llama3.1-405b llama-3.2-1b=llama3.2-1b llama-3.2-3b=llama3.2-3b "
+    "llama-3.3-70b=llama3.1-70b llama-4-scout-17b-16e=llama4-scout "
+    "llama-4-maverick-17b-128e=llama4-maverick codellama-34b=codellama-34b "
+    "tinyllama-v1.1=tinyllama-1.1b tinyllama-1.1b=tinyllama-1.1b smollm2-135m=smollm2-135m "
+    "smollm2-360m=smollm2-360m smollm2-1.7b=smollm2-1.7b mistral-7b=mistral-7b "
+    "mistral-7b-v0.3=mistral-7b-v0.3 mistral-nemo-2407=mistral-nemo-12b "
+    "mistral-small-24b=mistral-small-24b mixtral-8x7b=mixtral-8x7b mixtral-8x22b=mixtral-8x22b "
+    "qwen2-0.5b=qwen2.5-0.5b qwen2-1.5b=qwen2.5-1.5b qwen2-7b=qwen2.5-7b qwen2-72b=qwen2.5-72b "
+    "qwen2.5-0.5b=qwen2.5-0.5b qwen2.5-1.5b=qwen2.5-1.5b qwen2.5-3b=qwen2.5-3b "
+    "qwen2.5-7b=qwen2.5-7b qwen2.5-14b=qwen2.5-14b qwen2.5-32b=qwen2.5-32b qwen2.5-72b=qwen2.5-72b "
+    "qwen3-0.6b=qwen3-0.6b qwen3-1.7b=qwen3-1.7b qwen3-4b=qwen3-4b qwen3-8b=qwen3-8b "
+    "qwen3-14b=qwen3-14b qwen3-32b=qwen3-32b qwen3-30b-a3b=qwen3-30b-a3b "
+    "qwen3-235b-a22b=qwen3-235b-a22b qwen1.5-moe-a2.7b=qwen1.5-moe-a2.7b deepseek-v3=deepseek-v3 "
+    "deepseek-v3.1=deepseek-v3 deepseek-r1=deepseek-v3 deepseek-v2-lite=deepseek-v2-lite "
+    "deepseek-r1-distill-qwen-1.5b=qwen2.5-1.5b deepseek-r1-distill-qwen-7b=qwen2.5-7b "
+    "deepseek-r1-distill-qwen-14b=qwen2.5-14b deepseek-r1-distill-qwen-32b=qwen2.5-32b "
+    "deepseek-r1-distill-llama-8b=llama3.1-8b deepseek-r1-distill-llama-70b=llama3.1-70b "
+    "kimi-k2=kimi-k2 moonlight-16b-a3b=moonlight-16b-a3b gpt-oss-20b=gpt-oss-20b "
+    "gpt-oss-120b=gpt-oss-120b glm-4.5-air=glm-4.5-air glm-4.5=glm-4.5 glm-4-9b=glm-4-9b "
+    "gemma-2b=gemma-2b gemma-7b=gemma-7b gemma-2-2b=gemma2-2b gemma-2-9b=gemma2-9b "
+    "gemma-2-27b=gemma2-27b gemma-3-1b=gemma3-1b gemma-3-4b=gemma3-4b gemma-3-12b=gemma3-12b "
+    "gemma-3-27b=gemma3-27b phi-4=phi4 phi-3-mini-4k=phi3-mini olmo-2-0425-1b=olmo2-1b "
+    "olmo-2-1124-7b=olmo2-7b olmo-2-1124-13b=olmo2-13b olmo-2-0325-32b=olmo2-32b "
+    "olmoe-1b-7b-0924=olmoe-1b-7b gpt-j-6b=gptj-6b gpt-neox-20b=gpt-neox-20b "
+    "pythia-6.9b=pythia-6.9b falcon-7b=falcon-7b minimax-m2=minimax-m2 mpt-7b=mpt-7b "
+    "mpt-30b=mpt-30b gpt2=gpt2 gpt2-medium=gpt2-medium gpt2-large=gpt2-large gpt2-xl=gpt2-xl";
+
+// Words of a name for the kind of training and the storage format.
+constexpr std::string_view kKinds = "meta instruct base chat hf it pt math coder";
+
+// Words after a model's name that make it a different model.
+constexpr std::string_view kOtherModels = "mini multimodal distill vl vision moe air lite next";
+
+std::string Lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+// The words between hyphens and underscores, without those of kKinds.
+std::vector<std::string> WordsOf(const std::string& name) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at <= name.size();) {
+    const std::size_t end = std::min(name.find_first_of("-_", at), name.size());
+    std::string word = name.substr(at, end - at);
+    if (!HasWord(kKinds, word)) words.push_back(std::move(word));
+    at = end + 1;
+  }
+  return words;
+}
+
+// Whether the word is a number of parameters: "7b", "1.5b", "135m".
+bool IsSize(const std::string& word) {
+  return word.size() > 1 && (word.back() == 'b' || word.back() == 'm') &&
+         word.find_first_not_of("0123456789.x") == word.size() - 1;
+}
+
+}  // namespace
+
+std::optional<std::string> ModelOfTheHub(const std::string& name) {
+  const std::string lower = Lower(name);
+  const std::vector<std::string> words = WordsOf(lower.substr(lower.rfind('/') + 1));
+  std::optional<std::string> found;
+  std::size_t longest = 0;
+  for (const std::string_view pair : SplitWords(kHubModels)) {
+    const std::size_t sign = pair.find('=');
+    const std::vector<std::string> own = WordsOf(std::string(pair.substr(0, sign)));
+    if (own.size() <= longest || own.size() > words.size()) continue;
+    if (!std::equal(own.begin(), own.end(), words.begin())) continue;
+    const bool another = std::any_of(
+        words.begin() + static_cast<std::ptrdiff_t>(own.size()), words.end(),
+        [](const std::string& word) { return IsSize(word) || HasWord(kOtherModels, word); });
+    if (another) continue;
+    found = pair.substr(sign + 1);
+    longest = own.size();
+  }
+  return found;
+}
+
+void ReadHubModel(Reading& reading, std::string_view option) {
+  const std::string name = reading.Text(option);
+  if (name.empty() || reading.draft().Has("model")) return;
+  // A folder or a config.json, relative to the file that names it or to the working directory.
+  const std::string folder = std::filesystem::path(reading.document().file).parent_path().string();
+  for (const std::string& from : {folder, std::string()}) {
+    const auto found = scenario::FindSource(name, from, scenario::SourceKind::kModel);
+    std::error_code error;
+    if (!found || !std::filesystem::is_regular_file(*found, error)) continue;
+    reading.Set("model", *found, option);
+    return;
+  }
+  const std::string lower = Lower(name);
+  const std::string last = lower.substr(lower.rfind('/') + 1);
+  if (const auto shipped = ModelOfTheHub(name)) {
+    reading.Set("model", *shipped, option, name);
+    return;
+  }
+  // One of our files with the model's name.
+  if (scenario::FindSource(last, "", scenario::SourceKind::kModel)) {
+    reading.Set("model", last, option, name);
+    return;
+  }
+  reading.draft().NameModel(name);
+}
+
+void ReadHubOptimizer(Reading& reading, std::string_view option) {
+  const std::string name = reading.Text(option);
+  const std::string_view key = "training.optimizer";
+  const std::string_view implementation = "training.optimizer_implementation";
+  if (name == "sgd") {
+    reading.Set(key, "sgd", option);
+    return;
+  }
+  // transformers/trainer_optimizer.py: names of bitsandbytes and torchao.
+  const bool adamw_8bit = name == "adamw_8bit" || name == "adamw_bnb_8bit" ||
+                          name == "adamw_torch_8bit" || name == "paged_adamw_8bit";
+  if (adamw_8bit && !reading.has_file_of("DeepSpeed")) {
+    reading.Set(key, "adamw_8bit", option);
+    if (name.starts_with("paged")) reading.Omit(option, "optimizer states stay on the device");
+    return;
+  }
+  reading.Set(key, "adamw", option);
+  if (name.find("8bit") != std::string::npos || name.find("4bit") != std::string::npos) {
+    reading.Omit(option, "moments are kept in FP32, so the memory forecast is too high");
+  } else if (name.find("paged") != std::string::npos) {
+    reading.Omit(option, "optimizer states stay on the device");
+  } else if (!name.starts_with("adam")) {
+    reading.Omit(option, "the optimizer is AdamW");
+  } else if (name == "adamw_torch_fused" || name == "adamw_apex_fused") {
+    // DeepSpeed replaces it by its own optimizer.
+    if (!reading.has_file_of("DeepSpeed")) reading.Set(implementation, "fused", option);
+  }
+}
+
+void ReadHubKernels(Reading& reading, std::string_view attention, bool liger,
+                    std::string_view because_of) {
+  constexpr std::string_view kAttention =
+      "flash_attention_2=flash flash_attention_3=flash3 eager=math_fp32 sdpa= auto= fa2=flash "
+      "fa3=flash3 disabled=math_fp32 kernels-community/flash-attn2=flash "
+      "kernels-community/vllm-flash-attn3=flash3";
+  const std::string name = reading.Text(attention);
+  if (!name.empty()) {
+    const auto word = WordFor(kAttention, name);
+    if (!word) {
+      reading.Omit(attention, "attention is the kernel that PyTorch chooses");
+    } else if (!word->empty()) {
+      reading.Set("training.attention", std::string(*word), attention);
+    }
+  }
+  for (const char* key : {"training.norm", "training.rotary", "training.activation_function"}) {
+    if (liger) {
+      reading.Set(key, "fused", because_of, "Liger's kernels");
+    } else {
+      reading.draft().Assume(key, "huggingface", "transformers' own kernels");
+    }
+  }
+}
+
+void ReadHubExperts(Reading& reading) {
+  const Draft& draft = reading.draft();
+  const Entry* framework = draft.Find("data_parallel.framework");
+  const bool shards = framework != nullptr && framework->value == "fsdp2";
+  if (!shards || reading.experts().value_or(0) == 0) return;
+  if (draft.Degree("parallelism.expert") > 1) return;  // layers of another library
+  reading.draft().Assume("experts.implementation", "transformers", "transformers' own layers");
+}
+
+void ReadHubChunkedLoss(Reading& reading, std::string_view because_of, std::string_view loss) {
+  if (reading.draft().Degree("parallelism.tensor") > 1) {
+    reading.Omit(
+        because_of,
+        "all logits of a micro-batch are in memory at once, so the memory forecast is too high");
+    return;
+  }
+  reading.Set("training.loss", std::string(loss), because_of);
+}
+
+void ReadHubAdapters(Reading& reading, std::string_view rank, std::string_view targets,
+                     std::string_view dropout) {
+  const auto columns = reading.Integer(rank);
+  if (!columns) return;
+  reading.Set("training.lora.rank", fmt::format("{}", *columns), rank);
+  const Setting* stated = reading.Stated(targets);
+  std::vector<std::string> names;
+  bool all = stated == nullptr;
+  if (stated != nullptr) {
+    names = stated->value.Words();
+    all = !names.empty() && (names.front() == "all" || names.front() == "all-linear");
+  }
+  if (all || names.empty()) {
+    names = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
+  }
+  reading.Set("training.lora.targets", fmt::format("{}", fmt::join(names, " ")), targets);
+  if (const auto rate = reading.Get(dropout); rate && rate->Number()) {
+    reading.Set("training.lora.dropout", ScenarioWords(*rate), dropout);
+  }
+}
+
+}  // namespace stepcast::foreign

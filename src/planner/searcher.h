@@ -1,0 +1,290 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <queue>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/planner/answers.h"
+#include "src/planner/plan_states.h"
+#include "src/planner/score.h"
+#include "src/planner/search.h"
+#include "src/planner/search_problem.h"
+#include "tl/expected.hpp"
+
+// The state and the parts of a search (search.h). search.cc ranks plans. search_groups.cc finds
+// first answers and the best plan of each group. search_nearest.cc finds the front and the plans
+// nearest to the goal. No other file includes this header.
+namespace stepcast::planner {
+
+// Number of plans per round. It is fixed, so that pruning does not depend on the threads.
+inline constexpr std::size_t kRound = 16;
+
+using Finding = tl::expected<void, std::string>;
+
+// The aim of a search: plans that meet the goal or, if nothing fits, those that lack least.
+enum class Want : std::uint8_t { kGoal, kNearest };
+
+class Searcher {
+ public:
+  Searcher(Answers& answers, const Goal& goal, const SearchOptions& options,
+           const SearchResult* known)
+      : answers_(answers), goal_(goal), options_(options), known_(known) {}
+
+  tl::expected<SearchResult, std::string> Run();
+
+ private:
+  bool Enough() {
+    return enough_ = enough_ || answers_.stopped() || (options_.enough && options_.enough());
+  }
+
+  void Report(std::int64_t open = -1) {
+    if (!options_.progress) return;
+    const auto families = static_cast<std::int64_t>(result_.states.families().size());
+    const auto simulated = static_cast<std::int64_t>(result_.outcomes.size());
+    options_.progress({families, families, simulated, result_.sharpened + simulated, open});
+  }
+
+  // Initialises all states; plans that are not screened are open. Screens and simulates the
+  // scenario's own plan.
+  Finding Begin();
+
+  Finding Screen();
+
+  // Records the first evaluation of one plan, or of `plans` plans at once.
+  void Take(const Screened& screened, std::int64_t plans, PlanState& state);
+
+  // From here on, each plan of these families has a state of its own. A family is given by its
+  // first plan.
+  Finding Expand(const std::vector<std::int64_t>& firsts);
+
+  // Sets the plan's verdict as far as its bound determines it.
+  void Judge(PlanState& state, const PlanFacts& facts) {
+    const Bound& bound = state.bound;
+    if (!FitsWith(goal_, facts, bound.fits, bound.fits_host, bound.over)) {
+      End(state, Verdict::kDoesNotFit);
+    } else if (!MeetsDeadline(goal_, facts, bound.step_time)) {
+      End(state, Verdict::kTooSlow);
+    }
+  }
+  void Judge(std::int64_t plan) { Judge(StateOf(plan), FactsOf(plan)); }
+
+  static void End(PlanState& state, Verdict verdict) {
+    state.pending = false;
+    state.verdict = verdict;
+  }
+  void End(std::int64_t plan, Verdict verdict) { End(StateOf(plan), verdict); }
+
+  PlanState& StateOf(std::int64_t plan) { return result_.states.Of(plan); }
+  const PlanState& StateOf(std::int64_t plan) const { return result_.states.Of(plan); }
+  const PlanFacts& FactsOf(std::int64_t plan) const { return result_.states.FactsOf(plan); }
+
+  Score ScoreOf(std::int64_t plan, Time step_time, Bytes memory) const {
+    return planner::ScoreOf(goal_, FactsOf(plan), plan, step_time, memory);
+  }
+  Score ScoreOfBound(std::int64_t plan, Want want) const;
+  Point PointOfBound(std::int64_t plan) const {
+    const Bound& bound = StateOf(plan).bound;
+    const PlanFacts& facts = FactsOf(plan);
+    return {TimePerTokenOf(facts, bound.step_time), bound.memory.count(), facts.gpus, plan};
+  }
+
+  bool Feasible(std::int64_t plan, const Outcome& outcome) const {
+    return Eligible(goal_, FactsOf(plan), outcome);
+  }
+
+  // Gives a plan's outcome to the plans that have the same program.
+  void Share(std::int64_t plan, const Outcome& outcome) {
+    const auto program = result_.programs.find(plan);
+    if (program != result_.programs.end()) by_program_.emplace(program->second, outcome);
+  }
+  const Outcome* SharedOutcome(std::int64_t plan) const {
+    const auto program = result_.programs.find(plan);
+    if (program == result_.programs.end()) return nullptr;
+    const auto outcome = by_program_.find(program->second);
+    return outcome == by_program_.end() ? nullptr : &outcome->second;
+  }
+
+  // Results of the next stage for the plans of a round: sharper bounds, or after that forecasts.
+  struct Stage {
+    std::vector<Screened> sharper;
+    std::vector<Outcome> outcomes;
+  };
+  tl::expected<Stage, std::string> WorkOut(const std::vector<std::int64_t>& round);
+
+  void TakeSharper(std::int64_t plan, Screened& screened) {
+    StateOf(plan).sharp = true;
+    ++result_.sharpened;
+    if (!screened.illegal_code.empty()) return;
+    StateOf(plan).bound = screened.bound;
+    if (!screened.program.empty()) result_.programs[plan] = std::move(screened.program);
+  }
+
+  // Takes each plan of a round one stage further: bound, sharper bound, forecast.
+  Finding Advance(const std::vector<std::int64_t>& round);
+
+  void TakeOverBound(std::int64_t plan, const Outcome& outcome);
+
+  // The best plans among those simulated so far.
+  struct Ranking {
+    std::vector<std::int64_t> best;
+    // The last of the best; a plan that is not better changes nothing. Null: any plan may change
+    // the ranking.
+    const Score* last = nullptr;
+  };
+  Ranking Rank() const;
+
+  // The first of these plans that is of the same kind and has a tied outcome; -1 if no plan is.
+  // `plan` is ranked after them.
+  std::int64_t Leader(const std::vector<std::int64_t>& best, std::int64_t plan) const;
+
+  std::map<std::int64_t, std::vector<std::int64_t>> TiesOf(
+      const std::vector<std::int64_t>& best) const;
+
+  // Takes the plans of a round one stage further, those of families one by one. `again` receives
+  // the plans that are then pending.
+  template <typename Again>
+  Finding WorkOn(const std::vector<std::int64_t>& round, const Again& again) {
+    std::vector<std::int64_t> families, plans;
+    for (const std::int64_t plan : round) {
+      (result_.states.Together(plan) ? families : plans).push_back(plan);
+    }
+    if (auto expanded = Expand(families); !expanded) return expanded;
+    for (const std::int64_t first : families) {
+      const PlanStates::Family& family = result_.states.FamilyOf(first);
+      for (std::size_t i = 0; i < family.members.size(); ++i) {
+        if (family.members[i].pending) again(first + static_cast<std::int64_t>(i));
+      }
+    }
+    if (plans.empty()) return {};
+    if (auto advanced = Advance(plans); !advanced) return advanced;
+    for (const std::int64_t plan : plans) {
+      if (StateOf(plan).pending) Judge(plan);
+      if (StateOf(plan).pending) again(plan);
+    }
+    return {};
+  }
+
+  using Queue = std::priority_queue<Score, std::vector<Score>, std::greater<>>;
+
+  // The pending plans and families.
+  Queue Pending() const;
+
+  // Best first: evaluates the plan with the best bound, until no bound is better than the last of
+  // the best, or for `rounds` rounds.
+  Finding FindBest(int rounds = std::numeric_limits<int>::max()) {
+    return Enough() ? Finding() : FindBestIn(Pending(), rounds);
+  }
+  Finding FindBestIn(Queue queue, int rounds);
+
+  // Finds a first answer and what comes nearest to the best. A search that may end at any time
+  // looks for good answers first. A search that goes on to a proof does not, since it would take
+  // more forecasts.
+  Finding FindGoodOnes();
+
+  // Finds some plan that fits, using forecasts only. It first tries plans whose forecasts take
+  // little time, then all plans.
+  Finding FindFirst();
+
+  // Tries the most promising plans with at most `most_passes` passes. Their bounds must leave a
+  // part of the device free, more in each round, because plans need more memory than their bounds.
+  Finding FindFirstAmong(std::int64_t most_passes);
+
+  // Looks at one plan of each kind until it has its forecast, and only then at another of the kind,
+  // since plans of one kind take about as long. The bounds of some groups are further below their
+  // forecasts than those of others. So the next plan is the one that would be the best if its bound
+  // were as far below its forecast as the closest bound of its group has been. The search ends
+  // after `rounds` rounds, or when no bound is better than the best.
+  Finding FindBestOfKinds(int rounds);
+
+  // The group outside `but` whose next plan may be the best. A forecast is expected to exceed its
+  // bound by as much as the closest one of its group did. Returns the number of groups if no group
+  // has such a plan.
+  std::size_t MostPromising(const std::vector<Queue>& queues,
+                            const std::set<std::size_t>& but) const;
+
+  // Looks at the other plans of the plan's family, which differ little from it. The best bound
+  // comes first; the search ends after `rounds` rounds.
+  Finding FindBestOfFamily(std::int64_t of, int rounds);
+
+  // The order within a group. Plans whose bounds leave less than `room` of the device free come
+  // last, because they often turn out not to fit. With `room` zero, plans are in the order of their
+  // bounds.
+  Score InGroup(std::int64_t plan, double room) const;
+
+  // [group] its pending plans.
+  std::vector<Queue> PendingOfGroups(double room);
+
+  // The number of plans of a group that are evaluated at once.
+  static constexpr std::size_t kFew = 4;
+
+  // Takes the plans with the best bounds of a group one stage further. Returns false if none is
+  // left.
+  tl::expected<bool, std::string> WorkOnGroup(Queue& queue, double room);
+
+  // Finds an acceptable plan for each of the `groups` most promising groups, if a few evaluations
+  // suffice. It tries plans whose bounds leave a tenth of the device free, then plans with more
+  // room, because bounds of memory may be far below what a plan needs.
+  Finding FindSomeOfGroups(std::size_t groups);
+
+  // Finds the best plan of each group, to within the reported precision: groups that are clearly
+  // worse are not examined further.
+  Finding FindBestOfGroups();
+
+  // Sets the nearest plan for groups without an acceptable one.
+  void SayWhatComesNearest();
+
+  // Examines further each plan that no simulated plan dominates by its bound, starting with those
+  // that promise to dominate most. The front holds plans of the same safety as the best: unsafe
+  // plans come after all others, and if the best is unsafe, no safe plan is left.
+  Finding FindFront();
+
+  // Finds the plan with the best bound among those that may be faster than the best but, by their
+  // bounds, may not fit. The answer names it.
+  Finding FindRisky();
+
+  // Sets, for a search that was stopped early, the number of open plans and how much better than
+  // the best one of them may be.
+  void SayWhatIsOpen();
+
+  // For plans whose bounds are not good enough: whether the winner or another plan excludes them.
+  void NameTheRest();
+
+  // For a problem in which nothing fits, or nothing that fits is fast enough. The latter plans
+  // count as nearer.
+  Finding FindNearest();
+
+  Finding NearestToFit();
+
+  // Replaces the families in a round by their plans, which go to the queue.
+  Finding ExpandNearest(std::vector<std::int64_t>& round, Queue& queue);
+
+  Score Lack(std::int64_t plan, const Outcome& outcome) const;
+
+  Answers& answers_;
+  const Goal& goal_;
+  const SearchOptions& options_;
+  const SearchResult* known_;
+  SearchResult result_;
+  std::map<std::string, Outcome> by_program_;
+  std::set<Score> ranked_;  // of feasible simulated plans
+  bool enough_ = false;     // the search is to end
+  bool all_bounded_ = true;
+  struct Group {
+    std::int64_t plans = 0;  // that may exist
+    std::set<Score> ranked;
+    double over_bound = 0;  // the least ratio of a forecast to its bound; 0: none yet
+  };
+  std::vector<Group> groups_;
+  // The fronts of safe and of unsafe plans.
+  std::array<std::vector<Point>, 2> fronts_;
+};
+
+}  // namespace stepcast::planner

@@ -1,0 +1,176 @@
+#include "src/study/plan_goal.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/base/quantity.h"
+
+namespace stepcast::study {
+
+using planner::Goal;
+using planner::Target;
+
+namespace {
+
+// "4 GiB", "5%", "5 %".
+void ReadHeadroom(const std::string& text, Goal& goal, Diagnostics& faults) {
+  if (text.empty()) return;
+  constexpr const char* kHint = "write for example '4 GiB' or '5%'";
+  if (text.ends_with('%')) {
+    std::string_view number(text.data(), text.size() - 1);
+    while (number.ends_with(' ')) number.remove_suffix(1);
+    const auto percent = PositiveNumber(number);
+    constexpr double kWhole = 100;
+    if (percent && *percent < kWhole) {
+      goal.headroom_part = *percent / kWhole;
+    } else {
+      faults.push_back(WrongOption("--headroom", text,
+                                   fmt::format("must be above 0 and below 100 %: {}", Quoted(text)),
+                                   kHint));
+    }
+    return;
+  }
+  const auto size = ParseBytes(text);
+  if (text == "0" || (size && *size >= Bytes(0))) {
+    goal.headroom = size ? *size : Bytes(0);
+  } else {
+    faults.push_back(WrongOption(
+        "--headroom", text,
+        size ? fmt::format("must not be negative: {}", Quoted(text)) : size.error().message,
+        kHint));
+  }
+}
+
+}  // namespace
+
+Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
+  Goal goal;
+  const auto* const target =
+      std::find_if(std::begin(planner::kTargets), std::end(planner::kTargets),
+                   [&](Target known) { return question.target == planner::Name(known); });
+  if (target == std::end(planner::kTargets)) {
+    faults.push_back(
+        WrongOption("--target", question.target,
+                    fmt::format("there is no such target: {}", Quoted(question.target)),
+                    "there are: step_time, throughput, gpus, cost, memory, days"));
+  } else {
+    goal.target = *target;
+  }
+  goal.training = ReadTraining(question.training, faults);
+  ReadHeadroom(question.headroom, goal, faults);
+  if (goal.target == Target::kCost && question.training.price.empty()) {
+    faults.push_back(WrongOption("--target", question.target, "the price of a GPU is not given",
+                                 "give the price of a GPU hour: --price 2.5"));
+  }
+  if (goal.target == Target::kDays && question.training.tokens.empty()) {
+    faults.push_back(WrongOption("--target", question.target, "'--target days' needs tokens",
+                                 "add --tokens 300B"));
+  }
+  if (goal.target == Target::kGpus && question.training.deadline.empty()) {
+    faults.push_back(WrongOption("--target", question.target, "'--target gpus' needs a deadline",
+                                 "add --deadline '30 d' --tokens 300B"));
+  }
+  return goal;
+}
+
+std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics& faults) {
+  using plan::Framework;
+  if (text.empty()) return {};
+  std::vector<Framework> of_all;
+  std::vector<std::string_view> names, others;
+  for (const Framework known : plan::kFrameworks) {
+    const bool searched = plan::TraitsOf(known).searched_by_default;
+    if (searched) of_all.push_back(known);
+    names.emplace_back(plan::Name(known));
+    if (!searched) others.emplace_back(plan::Name(known));
+  }
+  if (text == "all") return of_all;
+  std::vector<Framework> frameworks;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    begin = end + 1;
+    const auto* found = std::find_if(std::begin(plan::kFrameworks), std::end(plan::kFrameworks),
+                                     [&](Framework known) { return word == plan::Name(known); });
+    if (found != std::end(plan::kFrameworks)) {
+      frameworks.push_back(*found);
+    } else {
+      faults.push_back(WrongOption(
+          "--framework", text, fmt::format("there is no such framework: {}", Quoted(word)),
+          fmt::format("choose from {}; or write all, which is all except {}",
+                      fmt::join(names, ", "), fmt::join(others, ", "))));
+    }
+  }
+  return frameworks;
+}
+
+std::vector<planner::ParallelKind> ReadKinds(const std::string& text, Diagnostics& faults) {
+  using planner::ParallelKind;
+  const std::vector<ParallelKind> all(std::begin(planner::kParallelKinds),
+                                      std::end(planner::kParallelKinds));
+  if (text.empty()) return all;
+  std::vector<ParallelKind> kinds;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    begin = end + 1;
+    const auto found = std::find_if(
+        all.begin(), all.end(), [&](ParallelKind known) { return word == planner::Name(known); });
+    if (found != all.end()) {
+      kinds.push_back(*found);
+    } else if (word != "data") {
+      faults.push_back(WrongOption("--only", text,
+                                   fmt::format("there is no such parallelism: {}", Quoted(word)),
+                                   "there are: data, tensor, pipeline, context, expert"));
+    }
+  }
+  return kinds;
+}
+
+std::optional<double> ReadWithin(const std::string& text, Diagnostics& faults) {
+  if (text.empty()) return std::nullopt;
+  const auto seconds = LongTime(text);
+  if (!seconds) {
+    faults.push_back(WrongOption("--within", text,
+                                 fmt::format("this is not a time: {}", Quoted(text)),
+                                 "write for example 10s or '2 min'"));
+  }
+  return seconds;
+}
+
+Why ReadWhy(const std::string& text, Diagnostics& faults) {
+  Why why;
+  constexpr int kMostNamed = 1000;
+  const char* const last = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), last, why.runners_up);
+  const bool number = error == std::errc() && stop == last;
+  if (text.empty() || (number && why.runners_up >= 0 && why.runners_up <= kMostNamed)) return why;
+  why = {.layout_text = text, .layout = {}};
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t equals = std::min(word.find('='), word.size());
+    std::string key = word.substr(0, equals);
+    if (key.find('.') == std::string::npos) key = "parallelism." + key;
+    const planner::LayoutKey* const row = planner::FindLayoutKey(key);
+    const std::string value = equals < word.size() ? word.substr(equals + 1) : "";
+    planner::Layout probe;
+    if (row != nullptr && !value.empty() && row->take(probe, value)) {
+      why.layout.emplace_back(row, value);
+      continue;
+    }
+    faults.push_back(WrongOption(
+        "--why", text, fmt::format("this is not a number of plans or a layout: {}", Quoted(word)),
+        "write for example --why 5, or --why tensor=8,pipeline=16"));
+  }
+  return why;
+}
+
+}  // namespace stepcast::study

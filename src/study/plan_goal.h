@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/plan/framework.h"
+#include "src/planner/layouts.h"
+#include "src/planner/search.h"
+#include "src/study/plan_question.h"
+
+// Reads the texts of a PlanQuestion. Appends mistakes to `faults`, located at "--target VALUE" and
+// so on.
+namespace stepcast::study {
+
+// The Pareto front needs a forecast of most plans that need less memory than the best one, and the
+// sensitivity some twenty more forecasts. In larger spaces than this they are computed only on
+// request.
+inline constexpr std::int64_t kMostPlansWithAll = 20'000;
+
+planner::Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults);
+// An empty `text` means the scenario's own framework.
+std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics& faults);
+// "data,tensor"; empty: all.
+std::vector<planner::ParallelKind> ReadKinds(const std::string& text, Diagnostics& faults);
+// "10s", "2 min"; empty: none.
+std::optional<double> ReadWithin(const std::string& text, Diagnostics& faults);
+
+// The value of --why.
+struct Why {
+  int runners_up = 0;       // how many to list
+  std::string layout_text;  // of `layout`; empty: none
+  // The settings ("parallelism.tensor", ...) of the layout to rank, with their values.
+  std::vector<std::pair<const planner::LayoutKey*, std::string>> layout;
+};
+// "5", "tensor=8"; empty or 0: nothing.
+Why ReadWhy(const std::string& text, Diagnostics& faults);
+
+}  // namespace stepcast::study
