@@ -23,7 +23,7 @@ struct TrainingTarget {
   std::string currency;                // currency of the price, such as "$"; empty: not named
   std::optional<double> availability;  // fraction of the time in which GPUs train, above 0 and at
                                        // most 1; not given: 1
-  // The same fraction by the number of GPUs, if failures are counted (run_time.h); null: they are
+  // The same fraction by the number of GPUs, if failures are counted (long_run.h); null: they are
   // not.
   std::function<double(std::int64_t gpus)> effective{};
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 
-#include "src/forecast/run_time.h"
+#include "src/forecast/long_run.h"
 
 namespace stepcast::study {
 namespace {

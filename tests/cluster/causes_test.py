@@ -39,7 +39,7 @@ class Injection:
 
 
 INJECTIONS = {
-    "slow link": Injection("exposed communication", link="400Mbit"),
+    "slow link": Injection("exposed communication", link="500Mbit"),
     "slow rank": Injection("imbalance of ranks",
                            set=("cluster.slow_devices=[{device: device2, speed: 0.6}]",)),
     "slow loader": Injection("data loading",
@@ -96,7 +96,7 @@ class Causes(unittest.TestCase):
                 cluster_test.cluster("link", "2", slow_link)
                 stack.callback(cluster_test.cluster, "link", "2", SPEED)
             text = on_cluster("nice", "-n", "-10", *preload, cluster_test.STEPCAST, "execute",
-                              SCENARIO, "--backend", "host", "--steps", "5", "--warmup", "1",
+                              SCENARIO, "--backend", "host", "--steps", "7", "--warmup", "1",
                               "--json", "--trace-dir", traces, *self.settings, *settings)
         return json.loads(text)["step_time_s"], traces
 
