@@ -40,7 +40,8 @@ TEST(TrainingRunTest, ADeadlineIsMetToTheSecond) {
 }
 
 TEST(TrainingRunTest, EffectiveTimeDependsOnGpusUnlessAvailabilityIsGiven) {
-  TrainingTarget target{.tokens = 1000};
+  TrainingTarget target;
+  target.tokens = 1000;
   target.effective = [](std::int64_t gpus) { return gpus > 8 ? 0.5 : 1.0; };
   const TrainedStep few{.time = Seconds(1), .tokens = 10, .gpus = 8};
   const TrainedStep many{.time = Seconds(1), .tokens = 10, .gpus = 16};
