@@ -24,6 +24,7 @@
 #include "src/network/collective_traffic.h"
 #include "src/network/message.h"
 #include "src/parallel/group_layout.h"
+#include "src/plan/rank_grid.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/scenario/job_devices.h"

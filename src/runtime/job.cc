@@ -1,17 +1,66 @@
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
 
-#include <condition_variable>
+#include <unistd.h>
+
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
-#include <string>
+#include <set>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
-#include "src/runtime/rank_placement.h"
 
 namespace stepcast::runtime {
+namespace {
+
+struct Node {
+  std::string host;
+  std::set<int> local_ranks;
+};
+
+}  // namespace
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  return name.data();
+}
+
+std::vector<Place> PlacesOf(const std::vector<RankPlacement>& ranks) {
+  std::vector<Node> nodes;
+  std::vector<Place> places;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const RankPlacement& own = ranks[rank];
+    std::size_t node = 0;
+    while (node < nodes.size() &&
+           (nodes[node].host != own.host ||
+            (own.local_rank >= 0 && nodes[node].local_ranks.contains(own.local_rank)))) {
+      ++node;
+    }
+    if (node == nodes.size()) nodes.push_back({own.host, {}});
+    int local_rank = own.local_rank;
+    if (local_rank < 0) {
+      for (local_rank = 0; nodes[node].local_ranks.contains(local_rank); ++local_rank) {
+      }
+    }
+    nodes[node].local_ranks.insert(local_rank);
+    places.push_back({.rank = static_cast<int>(rank),
+                      .ranks = static_cast<int>(ranks.size()),
+                      .local_rank = local_rank,
+                      .local_ranks = 1,
+                      .node = static_cast<int>(node),
+                      .nodes = 1,
+                      .host = own.host});
+  }
+  for (Place& place : places) {
+    place.local_ranks =
+        static_cast<int>(nodes[static_cast<std::size_t>(place.node)].local_ranks.size());
+    place.nodes = static_cast<int>(nodes.size());
+  }
+  return places;
+}
+
 namespace {
 
 // Where the threads meet. Each meeting exchanges the bytes of every rank. It ends when the last
@@ -116,6 +165,30 @@ std::vector<std::unique_ptr<Job>> MakeThreadJobs(int ranks) {
             .rank = rank, .ranks = ranks, .local_rank = rank, .local_ranks = ranks, .host = host}));
   }
   return jobs;
+}
+
+StartLimit::StartLimit(const messaging::Launch& launch, std::chrono::milliseconds limit) {
+  constexpr std::chrono::milliseconds kAfterRank0(2000);
+  const auto own = launch.rank == 0 ? limit : limit + kAfterRank0;
+  const std::string sentence = fmt::format(
+      "stepcast: rank {} on '{}': not all of {} ranks have started within {} s\n", launch.rank,
+      HostName(), launch.ranks, std::chrono::duration<double>(own).count());
+  thread_ = std::thread([this, own, sentence] {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, own, [this] { return met_; })) return;
+    [[maybe_unused]] const ssize_t written =
+        ::write(STDERR_FILENO, sentence.data(), sentence.size());
+    ::_exit(1);
+  });
+}
+
+StartLimit::~StartLimit() {
+  {
+    const std::lock_guard lock(mutex_);
+    met_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
 }
 
 }  // namespace stepcast::runtime

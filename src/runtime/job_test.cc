@@ -1,16 +1,53 @@
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
 
 #include <atomic>
 #include <functional>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
 namespace stepcast::runtime {
 namespace {
+
+TEST(PlacesOf, RanksOfOneHostAreOneNode) {
+  const std::vector<Place> places = PlacesOf({{"a"}, {"a"}, {"b"}, {"b"}, {"b"}});
+  const std::vector<int> nodes{0, 0, 1, 1, 1};
+  const std::vector<int> local_ranks{0, 1, 0, 1, 2};
+  const std::vector<int> together{2, 2, 3, 3, 3};
+  ASSERT_EQ(places.size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(places[i].rank, static_cast<int>(i));
+    EXPECT_EQ(places[i].ranks, 5);
+    EXPECT_EQ(places[i].node, nodes[i]);
+    EXPECT_EQ(places[i].nodes, 2);
+    EXPECT_EQ(places[i].local_rank, local_ranks[i]);
+    EXPECT_EQ(places[i].local_ranks, together[i]);
+  }
+}
+
+TEST(PlacesOf, RoundRobinPlacementKeepsHostsTogether) {
+  const std::vector<Place> places = PlacesOf({{"a"}, {"b"}, {"a"}, {"b"}});
+  EXPECT_EQ(places[2].node, 0);
+  EXPECT_EQ(places[2].local_rank, 1);
+  EXPECT_EQ(places[3].node, 1);
+  EXPECT_EQ(places[3].local_rank, 1);
+}
+
+TEST(PlacesOf, LocalRanksAsTheLauncherSays) {
+  const std::vector<Place> places = PlacesOf({{"a", 1}, {"a", 0}});
+  EXPECT_EQ(places[0].local_rank, 1);
+  EXPECT_EQ(places[1].local_rank, 0);
+  EXPECT_EQ(places[1].nodes, 1);
+}
+
+TEST(PlacesOf, TheSameLocalRankTwiceMeansTwoNodesOfOneName) {
+  const std::vector<Place> places = PlacesOf({{"box", 0}, {"box", 1}, {"box", 0}, {"box", 1}});
+  EXPECT_EQ(places[1].node, 0);
+  EXPECT_EQ(places[2].node, 1);
+  EXPECT_EQ(places[3].node, 1);
+  EXPECT_EQ(places[3].nodes, 2);
+  EXPECT_EQ(places[3].local_ranks, 2);
+}
 
 void OnThreads(int ranks, const std::function<void(Job&)>& body) {
   std::vector<std::thread> threads;
@@ -98,5 +135,26 @@ TEST(ThreadJob, OneRankMeetsItself) {
   });
 }
 
+using messaging::Launch;
+using messaging::Launcher;
+
+TEST(StartLimit, EndsAProcessWhoseOthersDoNotCome) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const Launch launch{.launcher = Launcher::kMpi, .rank = 0, .ranks = 3};
+  EXPECT_EXIT(
+      {
+        const StartLimit limit(launch, std::chrono::milliseconds(100));
+        std::this_thread::sleep_for(std::chrono::seconds(60));
+      },
+      testing::ExitedWithCode(1),
+      "stepcast: rank 0 on '.*': not all of 3 ranks have started within 0.1 s");
+}
+
+TEST(StartLimit, MeansNothingOnceAllHaveMet) {
+  { const StartLimit limit(Launch{}, std::chrono::milliseconds(50)); }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+}
+
 }  // namespace
+
 }  // namespace stepcast::runtime

@@ -1,9 +1,6 @@
-#include <algorithm>
-#include <string>
-#include <vector>
+#include "src/calibrate/kernel_measurements.h"
 
 #include "gtest/gtest.h"
-#include "src/calibrate/kernel_measurements.h"
 
 namespace stepcast::calibrate {
 namespace {
