@@ -273,6 +273,7 @@ class CommunicationPricer {
       }
       if (const auto price = PriceAllToAllByMessages(collective, group)) return *price;
       if (path.ring_bandwidth == Bandwidth()) {
+        if (const auto price = PriceByOtherRanks(collective, path)) return *price;
         pricing_.Report("cost.no-link", pricing_.scenario.cluster_location,
                         fmt::format("the cluster has no link, and the calibration has no table for "
                                     "{} over {} ranks on {} nodes",
@@ -290,6 +291,21 @@ class CommunicationPricer {
     }
     return PriceModelledCollective(collective.kind, collective.bytes, path, pricing_.links,
                                    pricing_.scenario.algorithm);
+  }
+
+  // On a flat cluster, from a table for another number of ranks.
+  std::optional<CollectivePrice> PriceByOtherRanks(const program::Collective& collective,
+                                                   const CommunicationPath& path) {
+    if (pricing_.scenario.calibration == nullptr || !pricing_.scenario.cluster->flat()) {
+      return std::nullopt;
+    }
+    const auto table = calibration::TableFromOtherRanks(pricing_.scenario.calibration->collectives,
+                                                        collective.kind, path.ranks);
+    if (!table) return std::nullopt;
+    CollectivePrice price =
+        PriceTabulatedCollective(collective.bytes, path, pricing_.links, *table);
+    price.demand.provenance = std::max(price.demand.provenance, Provenance::kTransferred);
+    return price;
   }
 
   // Messages measured on these ranks, or between two ranks of a flat cluster, whose ranks are all

@@ -37,7 +37,8 @@ struct Event {
   std::optional<double> start, duration;  // us
   std::optional<std::int64_t> thread, process;
   // From its "args".
-  std::optional<std::int64_t> sequence, correlation, message_elements, group_size, step;
+  std::optional<std::int64_t> sequence, correlation, message_elements, group_size, step,
+      waited_ns;
   std::string collective, data_type, group, ranks, work_phase;
   std::int64_t elements = 0;  // of the first of "Input Dims", [[64, 3, 7, 7], []]; 0: none
 };
@@ -137,6 +138,8 @@ class TraceBuilder {
     if (added) trace_.names.push_back(known->first);
     kernel.name = known->second;
     kernel.step = static_cast<std::int32_t>(event.step.value_or(-1));
+    constexpr std::int64_t kMostWaited = 10'000'000'000'000;  // ns, three hours
+    kernel.waited = 1000 * std::clamp<std::int64_t>(event.waited_ns.value_or(0), 0, kMostWaited);
     kernel.process = static_cast<std::int32_t>(event.process.value_or(0));
     kernel.optimizer = event.work_phase == "optimizer";
     if (category != "kernel") {
@@ -347,6 +350,8 @@ class Collector {
       event_.group_size = value;
     else if (key == "step")
       event_.step = value;
+    else if (key == "waited_ns")
+      event_.waited_ns = value;
   }
   void SetArgument(std::string& value) {
     const std::string& key = levels_[kArguments].key;

@@ -175,8 +175,8 @@ using validate::Cause;
 using validate::CauseKind;
 
 // Where to look.
-const char* NextOf(CauseKind kind) {
-  switch (kind) {
+const char* NextOf(const Cause& cause) {
+  switch (cause.kind) {
     case CauseKind::kProducts:
       return "sizes that are no multiple of 8; TF32; the clock; software.torch";
     case CauseKind::kAttention:
@@ -188,7 +188,9 @@ const char* NextOf(CauseKind kind) {
     case CauseKind::kOtherKernels:
       return "the layers' times in the model file";
     case CauseKind::kCommunication:
-      return "stepcast collective beside nccl-tests; NCCL_DEBUG=INFO; bucket sizes";
+      return cause.measured_calls > cause.forecast_calls
+                 ? "data_parallel.bucket_size: more collectives than forecast"
+                 : "stepcast collective beside nccl-tests; NCCL_DEBUG=INFO; links";
     case CauseKind::kCopies:
       return "offloading; pinned memory";
     case CauseKind::kImbalance:
@@ -251,7 +253,7 @@ std::string CausesText(const MeasuredStep& step) {
     if (IsSmall(cause, causes)) {
       small += cause.difference();
     } else if (cause.difference() > Time()) {
-      next += fmt::format("{}: look at {}\n", NameOf(cause), NextOf(cause.kind));
+      next += fmt::format("{}: look at {}\n", NameOf(cause), NextOf(cause));
     }
   }
   const auto plain = [&](const char* name, Time time) {

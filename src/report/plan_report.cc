@@ -461,6 +461,8 @@ std::string TargetText(const Goal& goal, bool unequal_tokens) {
       return "the lowest cost per token";
     case Target::kMemory:
       return "the lowest peak memory";
+    case Target::kDays:
+      return "the shortest training, with its failures";
   }
   return "";
 }

@@ -58,7 +58,7 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
     faults.push_back(
         WrongOption("--target", question.target,
                     fmt::format("there is no such target: {}", Quoted(question.target)),
-                    "there are: step_time, throughput, gpus, cost, memory"));
+                    "there are: step_time, throughput, gpus, cost, memory, days"));
   } else {
     goal.target = *target;
   }
@@ -67,6 +67,10 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
   if (goal.target == Target::kCost && question.training.price.empty()) {
     faults.push_back(WrongOption("--target", question.target, "the price of a GPU is not given",
                                  "give the price of a GPU hour: --price 2.5"));
+  }
+  if (goal.target == Target::kDays && question.training.tokens.empty()) {
+    faults.push_back(WrongOption("--target", question.target, "'--target days' needs tokens",
+                                 "add --tokens 300B"));
   }
   if (goal.target == Target::kGpus && question.training.deadline.empty()) {
     faults.push_back(WrongOption("--target", question.target, "'--target gpus' needs a deadline",

@@ -30,6 +30,7 @@
 #include "src/scenario/memory_document.h"
 #include "src/scenario/resolved_scenario.h"
 #include "src/scenario/scenario_checks.h"
+#include "src/study/effective_training.h"
 #include "src/study/fitting_settings.h"
 #include "src/study/plan_base.h"
 #include "src/study/plan_goal.h"
@@ -91,6 +92,7 @@ class PlanSearch::Impl {
     CheckHeadroom(space_options, faults);
     if (!faults.empty()) return tl::unexpected(std::move(faults));
     if (question_.headroom.empty()) TakeDefaultHeadroom(space_options);
+    CountFailures();
     space_options.own = AsksForOwn(space_options);
     scenario::Variants variants(question_.scenario, set_, cache_);
     space_options.refused_by = [&](plan::Framework framework, int stage) {
@@ -332,6 +334,15 @@ class PlanSearch::Impl {
                       fmt::format("the headroom is not smaller than a device's memory of {}: {}",
                                   FormatBytes(capacity), Quoted(question_.headroom)),
                       "give less than that, or a percentage: '5%'"));
+    }
+  }
+
+  // Targets of whole runs count failures, unless the availability is given.
+  void CountFailures() {
+    const bool whole_run = goal_.target == planner::Target::kDays ||
+                           goal_.target == planner::Target::kCost;
+    if (whole_run && goal_.training.tokens > 0 && !goal_.training.availability) {
+      goal_.training.effective = EffectiveTraining(*base_);
     }
   }
 

@@ -304,9 +304,10 @@ Result<RankStep> RankStepOf(const TraceFile& file, std::int64_t number, const Na
       event.name = names.AxisOf(collective);
       event.members = fmt::format("{}", fmt::join(NumbersIn(collective.ranks), ","));
       event.bytes = BytesOf(collective);
-      // Ours begin when the peer does.
-      if (file.of_stepcast && event.activity == Activity::kMessage) {
+      // Ours begin when the last rank does.
+      if (file.of_stepcast) {
         event.transfer = event.end - event.begin;
+        event.begin -= At(kernel.waited);
       }
     } else if (kernel.work == formats::KinetoWork::kCopy) {
       event.activity = Activity::kCopy;
