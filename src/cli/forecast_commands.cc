@@ -31,7 +31,6 @@
 #include "src/program/validator.h"
 #include "src/report/answers.h"
 #include "src/report/command_text.h"
-#include "src/report/dumps.h"
 #include "src/report/pages.h"
 #include "src/report/table.h"
 #include "src/report/trace.h"

@@ -21,7 +21,6 @@
 #include "src/messaging/mailbox.h"
 #include "src/report/hardware_reports.h"
 #include "src/report/table.h"
-#include "src/report/validation_page.h"
 #include "src/runtime/join.h"
 #include "src/runtime/mpi_mailbox.h"
 #include "src/runtime/watch.h"

@@ -10,8 +10,8 @@
 #include "src/base/quantity.h"
 #include "src/base/version.h"
 #include "src/model/stage.h"
-#include "src/report/figures_text.h"
 #include "src/report/json.h"
+#include "src/report/step_figures.h"
 #include "src/report/table.h"
 #include "src/report/training_report.h"
 
@@ -38,27 +38,19 @@ Json SoftwareJson(const scenario::Scenario& scenario) {
 std::string SimulateJson(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          double seconds, const forecast::TrainingTarget& target,
                          const Fitting& fitting) {
-  const auto utilization = [&](double value) { return forecast.has_flops ? Json(value) : Json(); };
-  const std::optional<forecast::TimeRange>& range = forecast.step_time_range;
-  Json document{
-      {"stepcast", 1},
-      {"scenario", scenario.name},
-      {"step_time_s", JsonSeconds(forecast.step_time)},
-      {"step_time_range_s",
-       range ? Json{JsonSeconds(range->low), JsonSeconds(range->high)} : Json()},
-      {"tokens_per_s", forecast.tokens_per_second},
-      {"tokens_per_s_per_gpu", forecast.tokens_per_second_per_gpu},
-      {"mfu", utilization(forecast.mfu)},
-      {"hfu", utilization(forecast.hfu)},
-      {"parameters", scenario.model->all_parameter_count()},
-      {"time_s", TimeJson(forecast.time)},
-      {"communication", CommunicationJson(forecast)},
-      {"memory", MemoryJson(forecast.memory)},
-      {"classes", ClassesJson(forecast)},
-      {"software", SoftwareJson(scenario)},
-      {"resolved", ToJson(scenario.resolved)},
-      {"warnings", scenario.warnings},
-  };
+  Json document{{"stepcast", 1},
+                {"scenario", scenario.name},
+                {"step_time_s", JsonSeconds(forecast.step_time)},
+                {"step_time_range_s", RangeJson(forecast.step_time_range)}};
+  AddStep(forecast, document);
+  document.update({{"parameters", scenario.model->all_parameter_count()},
+                   {"time_s", TimeJson(forecast.time)},
+                   {"communication", CommunicationJson(forecast)},
+                   {"memory", MemoryJson(forecast.memory)},
+                   {"classes", ClassesJson(forecast)},
+                   {"software", SoftwareJson(scenario)},
+                   {"resolved", ToJson(scenario.resolved)},
+                   {"warnings", scenario.warnings}});
   if (!scenario.model->is_layer_list()) {
     document["attention"] = {{"kernel", model::Name(scenario.plan.training.attention)},
                              {"assumed", scenario.attention_assumed}};
@@ -85,9 +77,7 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
   }
   if (target.said()) {
     document["training"] = TargetJson(target);
-    for (auto& [key, value] : TrainingFigures(target, TrainedStepOf(forecast))) {
-      document[key] = std::move(value);
-    }
+    AddTraining(target, TrainedStepOf(forecast), document);
   }
   document["would_fit"] = FittingJson(fitting);
   document["run"] = {{"seconds", seconds}};

@@ -12,6 +12,7 @@
 #include "src/forecast/memory_summary.h"
 #include "src/forecast/training_run.h"
 #include "src/forecast/values.h"
+#include "src/formats/measured_memory.h"
 #include "src/report/fitting_report.h"
 #include "src/scenario/scenario.h"
 
@@ -114,6 +115,23 @@ std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& r
 // in the document only if the stage does not fit.
 std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& report,
                        double seconds, const Fitting* fitting = nullptr);
+
+// A job's measured memory compared with its forecast. A measurement has fewer categories than a
+// forecast; categories that it does not separate share a row.
+
+struct MeasuredComparison {
+  std::string scenario;  // its name
+  std::string file;      // the file of the measurement
+  const formats::MeasuredMemory* measured = nullptr;
+  const forecast::MemoryForecast* forecast = nullptr;
+};
+
+// Differences are forecast minus measured, in per cent of the measurement.
+std::string MeasuredMemoryText(const MeasuredComparison& comparison);
+
+// The document of `compare --memory --json`, version 1. All keys depend only on the input, except
+// the last one, `run`. `seconds` is the wall-clock time of the run.
+std::string MeasuredMemoryJson(const MeasuredComparison& comparison, double seconds);
 
 // The document of `simulate --json`, version 1. All keys depend only on the input, except the last
 // one, `run`. `seconds` is the wall-clock time of the run; `target` describes the training.

@@ -4,12 +4,13 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/report/answer.h"
 #include "src/report/hardware_reports.h"
-#include "src/report/json.h"
-#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {
+
+using enum Align;
 
 Time AsTime(double seconds) {
   constexpr double kPicosecondsPerSecond = 1e12;
@@ -26,44 +27,54 @@ std::string Rate(const calibrate::Fitted& fit) {
       Bandwidth::BytesPerSecond(static_cast<std::int64_t>(std::llround(BytesPerSecond(fit)))));
 }
 
-std::string Percentage(double part) { return fmt::format("{:.1f} %", 100 * part); }
+Cell Percentage(double part) { return {fmt::format("{:.1f} %", 100 * part), Json(part)}; }
+Cell Slowdown(double factor) { return {fmt::format("{:.2f} x", factor), Json(factor)}; }
 
-std::string Fits(const calibrate::Outcome& measured) {
-  if (measured.fits.empty()) return "";
-  Table table({{"measured by bytes", Align::kLeft},
-               {"points", Align::kRight},
-               {"start", Align::kRight},
-               {"rate", Align::kRight},
-               {"off the line", Align::kRight}});
+AnswerTable Fits(const calibrate::Outcome& measured) {
+  AnswerTable table{{{"measured by bytes", "of", kLeft},
+                     {"points", "points"},
+                     {"start", "start_s"},
+                     {"rate", "bytes_per_s"},
+                     {"off the line", "residual"}}};
   for (const calibrate::Fitted& fit : measured.fits) {
-    table.AddRow({fit.what, fmt::format("{}", fit.points), FormatTime(AsTime(fit.start)), Rate(fit),
-                  Percentage(fit.residual)});
+    table.Add({fit.what, Plain(fit.points), Cell(FormatTime(AsTime(fit.start)), fit.start),
+               Cell(Rate(fit), BytesPerSecond(fit)), Percentage(fit.residual)});
   }
-  return "\n" + table.ToString();
+  return table;
 }
 
-std::string Residuals(const calibration::Calibration& profile) {
-  if (profile.residuals.empty()) return "";
-  Table table({{"how well known", Align::kLeft},
-               {"spread", Align::kRight},
-               {"off its neighbours", Align::kRight}});
+AnswerTable Residuals(const calibration::Calibration& profile) {
+  AnswerTable table{{{"how well known", "", kLeft},
+                     {"spread", "spread"},
+                     {"off its neighbours", "interpolation"}}};
   for (const calibration::Residual& residual : profile.residuals) {
-    table.AddRow({residual.of, Percentage(residual.spread), Percentage(residual.interpolation)});
+    table.Add({residual.of, Percentage(residual.spread), Percentage(residual.interpolation)});
   }
-  return "\n" + table.ToString();
+  return table;
 }
 
-std::string Interference(const calibration::Calibration& profile) {
-  if (profile.interference.empty()) return "";
-  Table table({{"side by side", Align::kLeft},
-               {"kernel takes", Align::kRight},
-               {"collective takes", Align::kRight}});
+AnswerTable Interference(const calibration::Calibration& profile) {
+  AnswerTable table{{{"side by side", "", kLeft},
+                     {"", "kernel"},
+                     {"", "collective"},
+                     {"kernel takes", "kernel_slowdown"},
+                     {"collective takes", "collective_slowdown"}}};
   for (const calibration::Interference& entry : profile.interference) {
-    table.AddRow({fmt::format("{} and {}", Name(entry.kernel), Name(entry.collective)),
-                  fmt::format("{:.2f} x", entry.kernel_slowdown),
-                  fmt::format("{:.2f} x", entry.collective_slowdown)});
+    table.Add({fmt::format("{} and {}", Name(entry.kernel), Name(entry.collective)),
+               Name(entry.kernel), Name(entry.collective), Slowdown(entry.kernel_slowdown),
+               Slowdown(entry.collective_slowdown)});
   }
-  return "\n" + table.ToString();
+  return table;
+}
+
+AnswerTable Collectives(const calibration::Calibration& profile) {
+  AnswerTable table{
+      {{"", "collective"}, {"", "ranks"}, {"", "nodes"}, {"", "points"}, {"", "largest_bytes"}}};
+  for (const calibration::CollectiveTable& one : profile.collectives) {
+    table.Add({Name(one.collective), one.ranks, one.nodes, one.points.size(),
+               one.points.back().first.count()});
+  }
+  return table;
 }
 
 }  // namespace
@@ -77,7 +88,10 @@ std::string CalibrationText(const std::string& path, const calibrate::Outcome& m
                     FormatTime(profile.kernels->start_latency), FormatTime(profile.kernels->launch),
                     FormatTime(profile.kernels->collective_launch));
   }
-  return text + Fits(measured) + Interference(profile) + Residuals(profile);
+  for (const AnswerTable& table : {Fits(measured), Interference(profile), Residuals(profile)}) {
+    if (!table.rows.empty()) text += "\n" + table.Text();
+  }
+  return text;
 }
 
 std::string CalibrationJson(const std::string& path, const calibrate::Outcome& measured,
@@ -85,42 +99,18 @@ std::string CalibrationJson(const std::string& path, const calibrate::Outcome& m
   const calibration::Calibration& profile = measured.profile;
   Json provenance = Json::object();
   for (const auto& [key, value] : profile.provenance) provenance[key] = value;
-  Json fits = Json::array();
-  for (const calibrate::Fitted& fit : measured.fits) {
-    fits.push_back(Json{{"of", fit.what},
-                        {"points", fit.points},
-                        {"start_s", fit.start},
-                        {"bytes_per_s", BytesPerSecond(fit)},
-                        {"residual", fit.residual}});
-  }
-  Json tables = Json::array();
-  for (const calibration::CollectiveTable& table : profile.collectives) {
-    tables.push_back(Json{{"collective", Name(table.collective)},
-                          {"ranks", table.ranks},
-                          {"nodes", table.nodes},
-                          {"points", table.points.size()},
-                          {"largest_bytes", table.points.back().first.count()}});
-  }
-  Json interference = Json::array();
-  for (const calibration::Interference& entry : profile.interference) {
-    interference.push_back(Json{{"kernel", Name(entry.kernel)},
-                                {"collective", Name(entry.collective)},
-                                {"kernel_slowdown", entry.kernel_slowdown},
-                                {"collective_slowdown", entry.collective_slowdown}});
-  }
-  Json residuals = Json::object();
-  for (const calibration::Residual& residual : profile.residuals) {
-    residuals[residual.of] =
-        Json{{"spread", residual.spread}, {"interpolation", residual.interpolation}};
+  Json residuals = Json::object(), rows = Residuals(profile).ToJson();
+  for (std::size_t i = 0; i < profile.residuals.size(); ++i) {
+    residuals[profile.residuals[i].of] = rows[i];
   }
   return Text(Json{
       {"stepcast", 1},
       {"profile", path},
       {"name", profile.name},
       {"provenance", std::move(provenance)},
-      {"fits", std::move(fits)},
-      {"collectives", std::move(tables)},
-      {"interference", std::move(interference)},
+      {"fits", Fits(measured).ToJson()},
+      {"collectives", Collectives(profile).ToJson()},
+      {"interference", Interference(profile).ToJson()},
       {"residuals", std::move(residuals)},
       {"warnings", measured.warnings},
       {"run", {{"seconds", seconds}}},

@@ -3,12 +3,13 @@
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/base/time.h"
+#include "src/report/answer.h"
 #include "src/report/answers.h"
-#include "src/report/json.h"
-#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {
+
+using enum Align;
 
 using forecast::CollectiveForecast;
 using forecast::CollectiveRow;
@@ -19,9 +20,7 @@ double InMicroseconds(Time time) {
   return static_cast<double>(time.picoseconds()) / kPicoseconds;
 }
 
-std::string ChannelsText(const CollectiveRow& row) {
-  return row.channels ? fmt::format("{}", *row.channels) : "-";
-}
+Cell TwoDigits(double number) { return {fmt::format("{:.2f}", number), Json(number)}; }
 
 // Sizes at which NCCL does not choose the fastest algorithm.
 std::string FasterChoicesText(const CollectiveForecast& forecast) {
@@ -66,15 +65,55 @@ const char* NetworkName(scenario::Fidelity network) {
   return "";
 }
 
-std::string RangeText(const CollectiveRow& row) {
-  if (!row.range) return "-";
-  return fmt::format("{:.2f} to {:.2f}", InMicroseconds(row.range->low),
-                     InMicroseconds(row.range->high));
+Cell Range(const CollectiveRow& row) {
+  if (!row.range) return {"-", Json()};
+  const double low = InMicroseconds(row.range->low), high = InMicroseconds(row.range->high);
+  return {fmt::format("{:.2f} to {:.2f}", low, high), Json{{"low", low}, {"high", high}}};
 }
 
-Json RangeJson(const CollectiveRow& row) {
-  if (!row.range) return Json();
-  return Json{{"low", InMicroseconds(row.range->low)}, {"high", InMicroseconds(row.range->high)}};
+// In CSV, every record has the question, and the range has two fields.
+AnswerTable Rows(const CollectiveForecast& forecast, bool csv) {
+  AnswerTable table{{{"size B", "size_bytes"},
+                     {"size", ""},
+                     {"time us", "time_us"},
+                     {"nine of ten us", csv ? "" : "time_range_us"},
+                     {"algbw GB/s", "algbw_gb_s"},
+                     {"busbw GB/s", "busbw_gb_s"},
+                     {"algorithm", "algorithm", kLeft},
+                     {"protocol", "protocol", kLeft},
+                     {"channels", "channels"},
+                     {"cost is", "provenance", kLeft}}};
+  std::vector<AnswerColumn>& columns = table.columns;
+  if (csv) {
+    columns.insert(columns.begin() + 4, {{"", "time_low_us"}, {"", "time_high_us"}});
+    columns.insert(columns.begin(), {{"", "op"}, {"", "ranks"}, {"", "nodes"}});
+  } else {
+    columns.push_back({"", "faster_choice"});
+  }
+  for (const CollectiveRow& row : forecast.rows) {
+    std::vector<Cell> cells = {Plain(row.size.count()),
+                               FormatBytes(row.size),
+                               TwoDigits(InMicroseconds(row.time)),
+                               Range(row),
+                               TwoDigits(forecast.AlgorithmBandwidth(row)),
+                               TwoDigits(forecast.BusBandwidth(row)),
+                               row.algorithm,
+                               row.protocol,
+                               row.channels,
+                               cost::Name(row.provenance)};
+    if (csv) {
+      const auto end = [&](Time forecast::TimeRange::*bound) {
+        return row.range ? Cell(InMicroseconds((*row.range).*bound)) : Cell(Json());
+      };
+      cells.insert(cells.begin() + 4,
+                   {end(&forecast::TimeRange::low), end(&forecast::TimeRange::high)});
+      cells.insert(cells.begin(), {Name(forecast.op), forecast.ranks, forecast.nodes});
+    } else {
+      cells.emplace_back(FasterChoiceJson(row));
+    }
+    table.Add(std::move(cells));
+  }
+  return table;
 }
 
 }  // namespace
@@ -92,57 +131,12 @@ std::string CollectiveText(const std::string& name, const CollectiveForecast& fo
       forecast.network == scenario::Fidelity::kAnalytic
           ? ""
           : fmt::format("\nnetwork: {}, on the cluster's links", NetworkName(forecast.network)));
-  Table table({{"size B"},
-               {"size", Align::kRight},
-               {"time us"},
-               {"nine of ten us"},
-               {"algbw GB/s"},
-               {"busbw GB/s"},
-               {"algorithm", Align::kLeft},
-               {"protocol", Align::kLeft},
-               {"channels"},
-               {"cost is", Align::kLeft}});
-  for (const CollectiveRow& row : forecast.rows) {
-    table.AddRow({fmt::format("{}", row.size.count()), FormatBytes(row.size),
-                  fmt::format("{:.2f}", InMicroseconds(row.time)), RangeText(row),
-                  fmt::format("{:.2f}", forecast.AlgorithmBandwidth(row)),
-                  fmt::format("{:.2f}", forecast.BusBandwidth(row)), row.algorithm,
-                  row.protocol.value_or("-"), ChannelsText(row), cost::Name(row.provenance)});
-  }
-  return out + table.ToString() + FasterChoicesText(forecast);
+  return out + Rows(forecast, false).Text() + FasterChoicesText(forecast);
 }
 
-std::string CollectiveCsv(const CollectiveForecast& forecast) {
-  std::string out = CsvRecord({"op", "ranks", "nodes", "size_bytes", "time_us", "time_low_us",
-                               "time_high_us", "algbw_gb_s", "busbw_gb_s", "algorithm", "protocol", "channels", "provenance"});
-  for (const CollectiveRow& row : forecast.rows) {
-    out += CsvRecord(
-        {std::string(Name(forecast.op)), fmt::format("{}", forecast.ranks),
-         fmt::format("{}", forecast.nodes), fmt::format("{}", row.size.count()),
-         fmt::format("{}", InMicroseconds(row.time)),
-         row.range ? fmt::format("{}", InMicroseconds(row.range->low)) : "",
-         row.range ? fmt::format("{}", InMicroseconds(row.range->high)) : "",
-         fmt::format("{}", forecast.AlgorithmBandwidth(row)),
-         fmt::format("{}", forecast.BusBandwidth(row)), row.algorithm, row.protocol.value_or(""),
-         row.channels ? fmt::format("{}", *row.channels) : "", cost::Name(row.provenance)});
-  }
-  return out;
-}
+std::string CollectiveCsv(const CollectiveForecast& forecast) { return Rows(forecast, true).Csv(); }
 
 std::string CollectiveJson(const std::string& name, const CollectiveForecast& forecast) {
-  Json rows = Json::array();
-  for (const CollectiveRow& row : forecast.rows) {
-    rows.push_back(Json{{"size_bytes", row.size.count()},
-                        {"time_us", InMicroseconds(row.time)},
-                        {"time_range_us", RangeJson(row)},
-                        {"algbw_gb_s", forecast.AlgorithmBandwidth(row)},
-                        {"busbw_gb_s", forecast.BusBandwidth(row)},
-                        {"algorithm", row.algorithm},
-                        {"protocol", row.protocol ? Json(*row.protocol) : Json()},
-                        {"channels", row.channels ? Json(*row.channels) : Json()},
-                        {"provenance", cost::Name(row.provenance)},
-                        {"faster_choice", FasterChoiceJson(row)}});
-  }
   return Text(Json{{"stepcast", 1},
                    {"scenario", name},
                    {"op", Name(forecast.op)},
@@ -151,7 +145,7 @@ std::string CollectiveJson(const std::string& name, const CollectiveForecast& fo
                    {"groups", forecast.groups},
                    {"ranks", forecast.ranks},
                    {"nodes", forecast.nodes},
-                   {"rows", std::move(rows)}});
+                   {"rows", Rows(forecast, false).ToJson()}});
 }
 
 }  // namespace stepcast::report

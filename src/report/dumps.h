@@ -6,9 +6,7 @@
 
 #include "src/base/bytes.h"
 #include "src/base/collective_kind.h"
-#include "src/forecast/values.h"
 #include "src/formats/kineto.h"
-#include "src/formats/measured_memory.h"
 #include "src/parallel/pipeline_schedule.h"
 #include "src/parallel/schedule_check.h"
 #include "src/report/table.h"
@@ -82,22 +80,5 @@ std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& sty
 // "bubble", "stages": [{"stage", "chunks", "in_flight", "busy_slots", "idle_slots", "actions":
 // [{"action", "begin", "end"}]}]}.
 std::string ScheduleJson(const TimedSchedule& schedule);
-
-// A job's measured memory compared with its forecast. A measurement has fewer categories than a
-// forecast; categories that it does not separate share a row.
-
-struct MeasuredComparison {
-  std::string scenario;  // its name
-  std::string file;      // the file of the measurement
-  const formats::MeasuredMemory* measured = nullptr;
-  const forecast::MemoryForecast* forecast = nullptr;
-};
-
-// Differences are forecast minus measured, in per cent of the measurement.
-std::string MeasuredMemoryText(const MeasuredComparison& comparison);
-
-// The document of `compare --memory --json`, version 1. All keys depend only on the input, except
-// the last one, `run`. `seconds` is the wall-clock time of the run.
-std::string MeasuredMemoryJson(const MeasuredComparison& comparison, double seconds);
 
 }  // namespace stepcast::report

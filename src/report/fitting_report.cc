@@ -1,14 +1,14 @@
 #include "src/report/fitting_report.h"
 
-#include <utility>
-
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
-#include "src/report/table.h"
+#include "src/report/answer.h"
 
 namespace stepcast::report {
 namespace {
+
+using enum Align;
 
 // The command with further settings; empty if none is known.
 CommandWords With(const Fitting& fitting, const FittingSettings& one) {
@@ -50,6 +50,26 @@ std::string NothingFits(const Fitting& fitting) {
   return Wrapped(text + "More GPUs, or a GPU with more memory, divide the rest.\n");
 }
 
+AnswerTable Settings(const Fitting& fitting) {
+  AnswerTable table{{{"", ""},
+                     {"what makes it fit", "set", kLeft},
+                     {"step ms", "step_time_s"},
+                     {"longer by %", ""},
+                     {"left GiB", "free_bytes"},
+                     {"fits %", "fit_probability"},
+                     {"", "command"}}};
+  for (const FittingSettings& one : fitting.settings) {
+    const double change = fitting.step_time == Time() ? 0 : one.step_time / fitting.step_time - 1;
+    const double left = static_cast<double>(one.left.count()) / (1 << 30);
+    const CommandWords command = With(fitting, one);
+    table.Add({Plain(table.rows.size() + 1), Cell(SettingsOf(one), one.set), one.step_time,
+               Signed(kHundred * change, 1), Cell(Decimal(left, 2), one.left.count()),
+               InPerCent(one.fit_probability, 0),
+               command.words.empty() ? Json() : Json(CommandLine(command))});
+  }
+  return table;
+}
+
 }  // namespace
 
 std::string FittingText(const Fitting& fitting) {
@@ -60,41 +80,16 @@ std::string FittingText(const Fitting& fitting) {
                            : "";
   }
   if (fitting.settings.empty()) return NothingFits(fitting);
-  Table table({{"", Align::kRight},
-               {"what makes it fit", Align::kLeft},
-               {"step ms"},
-               {"longer by %"},
-               {"left GiB"},
-               {"fits %"}});
   std::string commands;
   for (std::size_t i = 0; i < fitting.settings.size(); ++i) {
-    const FittingSettings& one = fitting.settings[i];
-    const double change = fitting.step_time == Time() ? 0 : one.step_time / fitting.step_time - 1;
-    table.AddRow({fmt::format("{}", i + 1), SettingsOf(one), Milliseconds(one.step_time),
-                  Signed(kHundred * change, 1),
-                  Decimal(static_cast<double>(one.left.count()) / (1 << 30), 2),
-                  Decimal(kHundred * one.fit_probability, 0)});
-    const std::string command = CommandOrNothing(fitting, one);
+    const std::string command = CommandOrNothing(fitting, fitting.settings[i]);
     if (!command.empty()) commands += fmt::format("command {}\n{}", i + 1, command);
   }
-  return table.ToString() +
+  return Settings(fitting).Text() +
          (fitting.stopped ? "not all settings were tried: the time for it is over\n" : "") +
          (commands.empty() ? "" : "\n" + commands);
 }
 
-Json FittingJson(const Fitting& fitting) {
-  Json rows = Json::array();
-  for (const FittingSettings& one : fitting.settings) {
-    Json set = Json::array();
-    for (const std::string& option : one.set) set.push_back(option);
-    const CommandWords command = With(fitting, one);
-    rows.push_back({{"set", std::move(set)},
-                    {"step_time_s", JsonSeconds(one.step_time)},
-                    {"free_bytes", one.left.count()},
-                    {"fit_probability", one.fit_probability},
-                    {"command", command.words.empty() ? Json() : Json(CommandLine(command))}});
-  }
-  return rows;
-}
+Json FittingJson(const Fitting& fitting) { return Settings(fitting).ToJson(); }
 
 }  // namespace stepcast::report

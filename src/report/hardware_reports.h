@@ -5,6 +5,7 @@
 
 #include "src/calibrate/calibrate.h"
 #include "src/forecast/forecast.h"
+#include "src/report/json.h"
 #include "src/report/trace.h"
 #include "src/scenario/scenario.h"
 #include "src/validate/comparison.h"
@@ -52,5 +53,16 @@ std::string ValidationText(const scenario::Scenario& scenario, const validate::E
 
 std::string ValidationJson(const scenario::Scenario& scenario, const validate::Execution& execution,
                            const validate::Comparison& comparison, double within, double seconds);
+
+// Both time breakdowns, every kind of operation, and both timelines as one HTML page.
+std::string ValidationPage(const scenario::Scenario& scenario, const forecast::Run& forecast,
+                           const validate::Execution& execution,
+                           const validate::Comparison& comparison, double within);
+
+// The beginning of the documents of an execution: versions, backend and machine. Internal to this
+// package.
+Json ExecutedJson(const scenario::Scenario& scenario, const validate::Execution& execution);
+// The times of the measured steps. Internal to this package.
+Json StepsJson(const validate::Execution& execution);
 
 }  // namespace stepcast::report

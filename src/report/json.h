@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "src/base/time.h"
-#include "src/forecast/values.h"
 #include "src/scenario/resolved.h"
 
 namespace stepcast::report {
@@ -122,24 +121,12 @@ double JsonSeconds(Time time);
 // A number that may be a mean over ranks: an integer if it has no fraction.
 Json JsonNumber(double number);
 
-// "parameters_bytes": 0, ... in the order of program::Category.
-void AddCategories(Json& object, const forecast::BytesByCategory& bytes);
-
 Json ToJson(const scenario::Resolved& resolved);
+// Keys with their values.
+Json SetJson(const std::vector<std::pair<std::string, std::string>>& settings);
 
 // The text of a document, with a newline at its end. Invalid bytes of UTF-8 are replaced.
 std::string Text(const Json& document);
 // The same on one line.
 std::string Line(const Json& document);
-
-// Parts of the JSON documents with figures of a forecast or measured step. Internal to this
-// package.
-
-Json TimeJson(const forecast::TimeBreakdown& time);  // "time_s"
-// One object per class of ranks (docs/formats.md); none if all ranks are one class.
-Json ClassesJson(const forecast::Forecast& forecast);
-Json CommunicationJson(const forecast::Forecast& forecast);  // "communication"
-Json LengthsJson(const forecast::LengthsForecast& lengths);  // "lengths"
-Json MemoryJson(const forecast::MemoryForecast& memory);     // "memory"
-
 }  // namespace stepcast::report

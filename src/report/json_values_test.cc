@@ -2,7 +2,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "src/report/json.h"
+#include "src/report/step_figures.h"
 
 namespace stepcast::report {
 namespace {

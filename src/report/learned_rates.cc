@@ -1,30 +1,44 @@
 #include "src/report/learned_rates.h"
 
-#include <utility>
-
 #include "fmt/format.h"
 #include "src/base/quantity.h"
-#include "src/report/json.h"
-#include "src/report/table.h"
+#include "src/report/answer.h"
 
 namespace stepcast::report {
+
+namespace {
+
+using enum Align;
+
+AnswerTable Rates(const LearnedRates& learned) {
+  constexpr int kDigits = 3;
+  AnswerTable table{{{"part", "part", kLeft},
+                     {"calls", "traced_calls"},
+                     {"forecast", "forecast_calls"},
+                     {"traced ms", "traced_s"},
+                     {"forecast ms", "forecast_s"},
+                     {"times as long", "factor"}}};
+  for (const LearnedRate& rate : learned.rates) {
+    table.Add({rate.part, Plain(rate.traced_calls), Plain(rate.forecast_calls), rate.traced,
+               rate.forecast, Fixed(rate.factor(), kDigits)});
+  }
+  return table;
+}
+
+AnswerTable Collectives(const LearnedRates& learned) {
+  AnswerTable table{{{"", "collective"}, {"", "ranks"}, {"", "nodes"}, {"", "sizes"}}};
+  for (const LearnedTable& one : learned.tables) {
+    table.Add({Name(one.collective), one.ranks, one.nodes, one.sizes});
+  }
+  return table;
+}
+
+}  // namespace
 
 std::string LearnedRatesText(const LearnedRates& learned) {
   std::string out = fmt::format("learned    from step {} of {} rank{} in {}\n\n", learned.number,
                                 learned.ranks, learned.ranks == 1 ? "" : "s", learned.source);
-  Table rates({{"part", Align::kLeft},
-               {"calls"},
-               {"forecast"},
-               {"traced ms"},
-               {"forecast ms"},
-               {"times as long"}});
-  constexpr int kDigits = 3;
-  for (const LearnedRate& rate : learned.rates) {
-    rates.AddRow({rate.part, std::to_string(rate.traced_calls),
-                  std::to_string(rate.forecast_calls), Milliseconds(rate.traced),
-                  Milliseconds(rate.forecast), Decimal(rate.factor(), kDigits)});
-  }
-  out += rates.ToString() + "\n";
+  out += Rates(learned).Text() + "\n";
   for (const LearnedTable& table : learned.tables) {
     out += fmt::format("{} of {} ranks on {} node{}: {} size{}\n", Name(table.collective),
                        table.ranks, table.nodes, table.nodes == 1 ? "" : "s", table.sizes,
@@ -41,28 +55,12 @@ std::string LearnedRatesText(const LearnedRates& learned) {
 }
 
 std::string LearnedRatesJson(const LearnedRates& learned) {
-  Json rates = Json::array();
-  for (const LearnedRate& rate : learned.rates) {
-    rates.push_back({{"part", rate.part},
-                     {"traced_calls", rate.traced_calls},
-                     {"forecast_calls", rate.forecast_calls},
-                     {"traced_s", JsonSeconds(rate.traced)},
-                     {"forecast_s", JsonSeconds(rate.forecast)},
-                     {"factor", rate.factor()}});
-  }
-  Json tables = Json::array();
-  for (const LearnedTable& table : learned.tables) {
-    tables.push_back({{"collective", Name(table.collective)},
-                      {"ranks", table.ranks},
-                      {"nodes", table.nodes},
-                      {"sizes", table.sizes}});
-  }
   return Text(Json{{"stepcast", 1},
                    {"source", learned.source},
                    {"step", learned.number},
                    {"ranks", learned.ranks},
-                   {"rates", std::move(rates)},
-                   {"collectives", std::move(tables)},
+                   {"rates", Rates(learned).ToJson()},
+                   {"collectives", Collectives(learned).ToJson()},
                    {"notes", learned.notes},
                    {"traced_step_s", JsonSeconds(learned.traced)},
                    {"forecast_step_s", JsonSeconds(learned.forecast)},

@@ -4,7 +4,7 @@
 #include "src/base/bytes.h"
 #include "src/formats/measured_memory.h"
 #include "src/program/program.h"
-#include "src/report/dumps.h"
+#include "src/report/answers.h"
 
 namespace stepcast::report {
 namespace {

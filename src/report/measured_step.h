@@ -8,7 +8,6 @@
 #include "src/base/time.h"
 #include "src/forecast/values.h"
 #include "src/forecast/what_if.h"
-#include "src/report/json.h"
 #include "src/validate/step_causes.h"
 
 // Why a measured step takes another time than its forecast, as `explain --measured` shows it: where
@@ -31,8 +30,5 @@ struct MeasuredStep {
   std::vector<TriedSetting> settings;                // the best explanation first
   std::vector<forecast::ExplainingSpeed> resources;  // likewise
 };
-
-std::string MeasuredStepText(const forecast::Forecast& forecast, const MeasuredStep& step);
-Json MeasuredStepJson(const forecast::Forecast& forecast, const MeasuredStep& step);
 
 }  // namespace stepcast::report

@@ -8,7 +8,7 @@
 #include "src/base/quantity.h"
 #include "src/forecast/training_run.h"
 #include "src/report/answers.h"
-#include "src/report/table.h"
+#include "src/report/step_figures.h"
 
 namespace stepcast::report {
 
@@ -83,14 +83,10 @@ std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {
                      .more = range ? fmt::format("nine of ten within {} to {}",
                                                  FormatTime(range->low), FormatTime(range->high))
                                    : ""});
-  figures.push_back(
-      {.label = "Throughput",
-       .value = fmt::format("{} tokens/s", Decimal(forecast.tokens_per_second, 0)),
-       .more = fmt::format("{} tokens/s per GPU", Decimal(forecast.tokens_per_second_per_gpu, 1))});
-  if (forecast.has_flops) {
-    figures.push_back({.label = "Model FLOPs utilization",
-                       .value = fmt::format("{} %", Decimal(100 * forecast.mfu, 1)),
-                       .more = fmt::format("HFU {} %", Decimal(100 * forecast.hfu, 1))});
+  for (const StepFigure& figure : StepFigures(forecast)) {
+    if (figure.value) {
+      figures.push_back({.label = figure.title, .value = figure.text(), .more = figure.name});
+    }
   }
   const forecast::MemoryForecast& memory = forecast.memory;
   figures.push_back({.label = "Peak memory",

@@ -21,11 +21,9 @@ using planner::Verdict;
 
 // A plan's figures in the document.
 Json RowJson(const Goal& goal, const PlanRow& row) {
-  Json set = Json::object();
-  for (const auto& [key, value] : row.settings) set[key] = value;
   const planner::Outcome& outcome = row.outcome;
   Json json{
-      {"set", std::move(set)},
+      {"set", SetJson(row.settings)},
       {"status", outcome.fits ? "ok" : "does_not_fit"},
       {"reason", Reason(goal, row)},
       {"step_time_s", JsonSeconds(outcome.step_time)},
@@ -48,9 +46,7 @@ Json RowJson(const Goal& goal, const PlanRow& row) {
     for (const auto& [key, values] : row.no_difference) settings[key] = values;
     json["as_good"] = {{"plans", row.ties}, {"settings", std::move(settings)}};
   }
-  for (auto& [key, value] : TrainingFigures(goal.training, StepOf(row.facts, outcome.step_time))) {
-    json[key] = std::move(value);
-  }
+  AddTraining(goal.training, StepOf(row.facts, outcome.step_time), json);
   return json;
 }
 
@@ -97,67 +93,51 @@ Json ExecuteJson(const PlanReport& report) {
 }  // namespace
 
 std::string PlanCsv(const PlanReport& report) {
+  const std::vector<PlanRow> own = report.own ? std::vector{*report.own} : std::vector<PlanRow>();
+  const std::pair<const char*, const std::vector<PlanRow>*> lists[] = {
+      {"yours", &own},
+      {"best", &report.best},
+      {"pareto", &report.pareto},
+      {"nearest", &report.nearest}};
   // All keys of all plans, in order of first occurrence.
   std::vector<std::string> keys;
-  const auto note = [&](const std::vector<PlanRow>& rows) {
-    for (const PlanRow& row : rows) {
+  for (const auto& [list, rows] : lists) {
+    for (const PlanRow& row : *rows) {
       for (const auto& [key, value] : row.settings) {
         if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
       }
     }
-  };
-  const std::vector<PlanRow> own = report.own ? std::vector{*report.own} : std::vector<PlanRow>();
-  note(report.best);
-  note(report.pareto);
-  note(report.nearest);
+  }
+  // Keys of RowJson.
+  std::vector<std::string> figures = {"status",         "step_time_s",   "tokens_per_s_per_gpu",
+                                      "peak_bytes",     "fits",          "gpus",
+                                      "reserved_bytes", "outside_bytes", "capacity_bytes",
+                                      "tokens",         "verdict",       "fit_probability"};
   std::vector<std::string> fields = {"list", "rank"};
   fields.insert(fields.end(), keys.begin(), keys.end());
-  for (const char* name : {"status", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes", "fits",
-                           "gpus", "reserved_bytes", "outside_bytes", "capacity_bytes", "tokens",
-                           "verdict", "fit_probability", "step_time_low_s", "step_time_high_s"}) {
-    fields.emplace_back(name);
-  }
-  for (const auto& [name, value] : TrainingFigures(report.goal.training, {})) {
-    fields.emplace_back(name);
+  fields.insert(fields.end(), figures.begin(), figures.end());
+  fields.insert(fields.end(), {"step_time_low_s", "step_time_high_s"});
+  for (const Figure& figure : TrainingFigures(report.goal.training, {})) {
+    fields.push_back(figure.column.key);
   }
   std::string out = CsvRecord(fields);
-  const auto append = [&](const char* list, const std::vector<PlanRow>& rows) {
+  for (const auto& [list, rows] : lists) {
     int rank = 0;
-    for (const PlanRow& row : rows) {
+    for (const PlanRow& row : *rows) {
+      const Json json = RowJson(report.goal, row);
       fields = {list, fmt::format("{}", ++rank)};
-      for (const std::string& key : keys) {
-        const auto found = std::find_if(row.settings.begin(), row.settings.end(),
-                                        [&](const auto& setting) { return setting.first == key; });
-        fields.push_back(found == row.settings.end() ? "" : found->second);
-      }
-      fields.emplace_back(row.outcome.fits ? "ok" : "does_not_fit");
-      fields.push_back(fmt::format("{}", JsonSeconds(row.outcome.step_time)));
-      fields.push_back(fmt::format("{}", row.outcome.tokens_per_second_per_gpu));
-      fields.push_back(fmt::format("{}", row.outcome.memory.count()));
-      fields.emplace_back(row.outcome.fits ? "true" : "false");
-      for (const std::int64_t number :
-           {row.facts.gpus, row.outcome.reserved.count(), row.outcome.outside.count(),
-            row.facts.capacity.count(), row.facts.tokens}) {
-        fields.push_back(fmt::format("{}", number));
-      }
-      fields.emplace_back(Name(row.outcome.verdict));
-      fields.push_back(fmt::format("{}", row.outcome.fit_probability));
-      for (const bool high : {false, true}) {
-        fields.push_back(
-            row.range ? fmt::format("{}", JsonSeconds(high ? row.range->high : row.range->low))
-                      : "");
-      }
-      for (const auto& [name, value] :
-           TrainingFigures(report.goal.training, StepOf(row.facts, row.outcome.step_time))) {
-        fields.push_back(value.dump());
+      const Json set = json.value("set", Json());
+      for (const std::string& key : keys) fields.push_back(set.value(key, Json()).Field());
+      for (const std::string& key : figures) fields.push_back(json.value(key, Json()).Field());
+      Json range = json.value("step_time_range_s", Json());
+      for (std::size_t end : {0, 1}) fields.push_back(range.size() > 0 ? range[end].Field() : "");
+      const auto step = StepOf(row.facts, row.outcome.step_time);
+      for (const Figure& figure : TrainingFigures(report.goal.training, step)) {
+        fields.push_back(figure.cell.value.dump());
       }
       out += CsvRecord(fields);
     }
-  };
-  append("yours", own);
-  append("best", report.best);
-  append("pareto", report.pareto);
-  append("nearest", report.nearest);
+  }
   return out;
 }
 
@@ -192,10 +172,8 @@ std::string PlanJson(const PlanReport& report) {
   }
   Json losers = Json::array();
   for (const PlanRow& row : report.runners_up) {
-    Json set = Json::object();
-    for (const auto& [key, value] : row.settings) set[key] = value;
     const Shown shown = ShownOf(row);
-    losers.push_back({{"set", std::move(set)},
+    losers.push_back({{"set", SetJson(row.settings)},
                       {"reason", WhyText(report.goal, row)},
                       {"simulated", row.simulated},
                       {"step_time_s", JsonSeconds(shown.step_time)},

@@ -145,21 +145,22 @@ std::string KindsText(const PlanReport& report) {
     }
     const Bytes lacks = LackedBy(report.goal, kind.row);
     const char* const at_least = kind.row.simulated ? "" : "at least ";
-    without += lacks <= Bytes(0)
-                   ? fmt::format("{}, {}: no plan that fits was found among the most promising (of "
-                                 "{})\n",
-                                 framework, divides, Grouped(kind.plans))
-                   : fmt::format("{}, {}: no plan fits; {}, {} needs {}{}, and lacks {}{}\n",
-                                 framework, divides, LayoutText(kind.row.values),
-                                 SettingsInShort(kind.row), at_least,
-                                 FormatBytes(NeededBy(kind.row)), at_least, FormatBytes(lacks));
+    without +=
+        lacks <= Bytes(0)
+            ? fmt::format(
+                  "{}, {}: no plan that fits was found among the most promising (of "
+                  "{})\n",
+                  framework, divides, Grouped(kind.plans))
+            : fmt::format("{}, {}: no plan fits; {}, {} needs {}{}, and lacks {}{}\n", framework,
+                          divides, LayoutText(kind.row.values), SettingsInShort(kind.row), at_least,
+                          FormatBytes(NeededBy(kind.row)), at_least, FormatBytes(lacks));
   }
   if (report.own && report.own->outcome.fits) {
     const PlanRow& own = *report.own;
     const plan::Parallelism& axes = own.values.parallelism;
     const plan::Framework framework = own.values.data_parallel.framework;
-    add("yours", plan::Name(framework), DividesText({framework, axes.tensor > 1, axes.pipeline > 1}),
-        own);
+    add("yours", plan::Name(framework),
+        DividesText({framework, axes.tensor > 1, axes.pipeline > 1}), own);
   }
   std::string out = "by kind\n";
   if (!lines.empty()) out += table.ToString() + kTieText + "\n" + lines;
@@ -179,8 +180,6 @@ std::string KindsText(const PlanReport& report) {
 Json KindsJson(const PlanReport& report) {
   Json kinds = Json::array();
   for (const KindRow& kind : report.kinds) {
-    Json set = Json::object();
-    for (const auto& [key, value] : kind.row.settings) set[key] = value;
     const bool simulated = kind.row.simulated;
     kinds.push_back(
         {{"framework", plan::Name(kind.kind.framework)},
@@ -188,7 +187,7 @@ Json KindsJson(const PlanReport& report) {
          {"pipeline", kind.kind.pipeline},
          {"plans", kind.plans},
          {"fits", kind.fits},
-         {"set", std::move(set)},
+         {"set", SetJson(kind.row.settings)},
          {"layout", LayoutText(kind.row.values)},
          {"step_time_s", simulated ? Json(JsonSeconds(kind.row.outcome.step_time)) : Json()},
          {"step_time_range_s", RangeJson(kind.row)},
@@ -242,15 +241,11 @@ Json LayoutAnswerJson(const PlanReport& report) {
   if (!report.why_layout) return {};
   const LayoutAnswer& answer = *report.why_layout;
   const std::optional<PlanRow>& row = answer.best ? answer.best : answer.nearest;
-  Json set = Json::object();
-  if (row) {
-    for (const auto& [key, value] : row->settings) set[key] = value;
-  }
   const bool compared = answer.best && !report.best.empty();
   return Json{
       {"layout", answer.layout},
       {"fits", answer.best.has_value()},
-      {"set", std::move(set)},
+      {"set", row ? SetJson(row->settings) : Json::object()},
       {"step_time_s", answer.best ? Json(JsonSeconds(answer.best->outcome.step_time)) : Json()},
       {"lacks_bytes",
        row ? Json(std::max<std::int64_t>(0, LackedBy(report.goal, *row).count())) : Json()},

@@ -1,14 +1,15 @@
+#include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
-#include "src/report/json.h"
+#include "src/report/answer.h"
 #include "src/report/plan_rows.h"
-#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {
+
+using enum Align;
 
 // The extra time of the ported plan over the best on its cluster, as a fraction. None if one of the
 // two is not acceptable.
@@ -33,27 +34,47 @@ std::string LossText(const PlanReport& report) {
       Decimal(kHundred * *loss, 1));
 }
 
-void AddSide(const PortSide& side, const char* name, ByteUnit unit, Table& table) {
-  const forecast::Forecast& forecast = side.forecast;
-  const forecast::MemoryForecast& memory = forecast.memory;
-  table.AddRow({name, Grouped(forecast::TrainedStepOf(forecast).gpus),
-                Milliseconds(forecast.step_time), Decimal(forecast.tokens_per_second, 0),
-                Decimal(forecast.tokens_per_second_per_gpu, 1),
-                In(unit, memory.reserved + memory.outside), In(unit, memory.capacity),
-                Name(memory.verdict())});
+AnswerTable Sides(const PlanReport& report) {
+  const PortAnswer& port = *report.port;
+  const auto needed = [](const forecast::Forecast& forecast) {
+    return forecast.memory.reserved + forecast.memory.outside;
+  };
+  const ByteUnit unit = UnitFor(std::max(needed(port.from.forecast), needed(port.ported.forecast)));
+  AnswerTable table{{{"", "", kLeft},
+                     {"", "cluster"},
+                     {"GPUs", "gpus"},
+                     {"step ms", "step_time_s"},
+                     {"tokens/s", "tokens_per_s"},
+                     {"tokens/s/GPU", "tokens_per_s_per_gpu"},
+                     {fmt::format("needs {}", unit.name), "needed_bytes"},
+                     {fmt::format("of {}", unit.name), "capacity_bytes"},
+                     {"memory", "verdict", kLeft}}};
+  for (const PortSide* side : {&port.from, &port.ported}) {
+    const forecast::Forecast& forecast = side->forecast;
+    table.Add({side == &port.from ? "where it is from" : "ported", side->cluster,
+               forecast::TrainedStepOf(forecast).gpus, forecast.step_time,
+               Fixed(forecast.tokens_per_second, 0), Fixed(forecast.tokens_per_second_per_gpu, 1),
+               Amount(unit, needed(forecast)), Amount(unit, forecast.memory.capacity),
+               Name(forecast.memory.verdict())});
+  }
+  if (report.best.empty()) return table;
+  const PlanRow& best = report.best.front();
+  table.Add({"the best here", "", best.facts.gpus, best.outcome.step_time,
+             Fixed(TokensPerSecond(best), 0), Fixed(best.outcome.tokens_per_second_per_gpu, 1),
+             Amount(unit, Needed(best.outcome)), Amount(unit, best.facts.capacity),
+             Name(best.outcome.verdict)});
+  return table;
 }
 
-Json SideJson(const PortSide& side) {
-  const forecast::Forecast& forecast = side.forecast;
-  const forecast::MemoryForecast& memory = forecast.memory;
-  return Json{{"cluster", side.cluster},
-              {"gpus", forecast::TrainedStepOf(forecast).gpus},
-              {"step_time_s", JsonSeconds(forecast.step_time)},
-              {"tokens_per_s", forecast.tokens_per_second},
-              {"tokens_per_s_per_gpu", forecast.tokens_per_second_per_gpu},
-              {"needed_bytes", (memory.reserved + memory.outside).count()},
-              {"capacity_bytes", memory.capacity.count()},
-              {"verdict", Name(memory.verdict())}};
+AnswerTable Changes(const PortAnswer& port) {
+  AnswerTable table{{{"setting that changes", "key", kLeft},
+                     {"from", "from", kLeft},
+                     {"to", "to", kLeft},
+                     {"why", "why", kLeft}}};
+  for (const PortChange& change : port.changes) {
+    table.Add({change.key, WordOr(change.from), WordOr(change.to), change.why});
+  }
+  return table;
 }
 
 }  // namespace
@@ -63,58 +84,19 @@ std::string PortText(const PlanReport& report) {
   const PortAnswer& port = *report.port;
   std::string out =
       fmt::format("ported from  {}\nto           {}\n\n", port.from.cluster, port.ported.cluster);
-  if (port.changes.empty()) {
-    out += "every setting of the plan also works on this cluster\n\n";
-  } else {
-    Table changes({{"setting that changes", Align::kLeft},
-                   {"from", Align::kLeft},
-                   {"to", Align::kLeft},
-                   {"why", Align::kLeft}});
-    for (const PortChange& change : port.changes) {
-      changes.AddRow({change.key, change.from.empty() ? "-" : change.from,
-                      change.to.empty() ? "-" : change.to, change.why});
-    }
-    out += changes.ToString() + "\n";
-  }
-  const auto needed = [](const forecast::Forecast& forecast) {
-    return forecast.memory.reserved + forecast.memory.outside;
-  };
-  const ByteUnit unit = UnitFor(std::max(needed(port.from.forecast), needed(port.ported.forecast)));
-  Table table({{"", Align::kLeft},
-               {"GPUs"},
-               {"step ms"},
-               {"tokens/s"},
-               {"tokens/s/GPU"},
-               {fmt::format("needs {}", unit.name)},
-               {fmt::format("of {}", unit.name)},
-               {"memory", Align::kLeft}});
-  AddSide(port.from, "where it is from", unit, table);
-  AddSide(port.ported, "ported", unit, table);
-  if (!report.best.empty()) {
-    const PlanRow& best = report.best.front();
-    table.AddRow({"the best here", Grouped(best.facts.gpus), Milliseconds(best.outcome.step_time),
-                  Decimal(TokensPerSecond(best), 0),
-                  Decimal(best.outcome.tokens_per_second_per_gpu, 1),
-                  In(unit, best.outcome.reserved + best.outcome.outside),
-                  In(unit, best.facts.capacity), Name(best.outcome.verdict)});
-  }
-  return out + table.ToString() + LossText(report) + "\n";
+  out += port.changes.empty() ? "every setting of the plan also works on this cluster\n\n"
+                              : Changes(port).Text() + "\n";
+  return out + Sides(report).Text() + LossText(report) + "\n";
 }
 
 Json PortJson(const PlanReport& report) {
   if (!report.port) return {};
-  Json changes = Json::array();
-  for (const PortChange& change : report.port->changes) {
-    changes.push_back({{"key", change.key},
-                       {"from", change.from.empty() ? Json() : Json(change.from)},
-                       {"to", change.to.empty() ? Json() : Json(change.to)},
-                       {"why", change.why}});
-  }
+  Json sides = Sides(report).ToJson();
   const std::optional<double> loss = Loss(report);
-  return Json{{"from", SideJson(report.port->from)},
-              {"ported", SideJson(report.port->ported)},
+  return Json{{"from", sides[0]},
+              {"ported", sides[1]},
               {"set", report.port->set},
-              {"changes", std::move(changes)},
+              {"changes", Changes(*report.port).ToJson()},
               {"loss", loss ? Json(*loss) : Json()}};
 }
 

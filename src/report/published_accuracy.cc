@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 #include "src/report/accuracy.h"
-#include "src/report/json.h"
+#include "src/report/step_figures.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {
@@ -66,19 +66,15 @@ Json CaseJson(const PublishedAccuracy& accuracy, const PublishedOutcome& outcome
   json["gpu"] = outcome.gpu;
   json["gpus"] = outcome.devices;
   json["forecast_s"] = JsonSeconds(outcome.forecast);
-  json["forecast_range_s"] =
-      outcome.range ? Json{JsonSeconds(outcome.range->low), JsonSeconds(outcome.range->high)}
-                    : Json();
+  json["forecast_range_s"] = RangeJson(outcome.range);
   json["rival_s"] = Seconds(outcome.rival.step_time);
   json["rival_from_small_s"] = Seconds(outcome.rival.from_small);
   Json memory = Json::array();
   for (const validate::MemoryOutcome& peak : outcome.memory) {
-    memory.push_back(
-        Json{{"kind", scenario::Name(peak.kind)},
-             {"measured_bytes", peak.measured.count()},
-             {"forecast_bytes", peak.forecast.count()},
-             {"forecast_range_bytes",
-              peak.range ? Json{peak.range->low.count(), peak.range->high.count()} : Json()}});
+    memory.push_back(Json{{"kind", scenario::Name(peak.kind)},
+                          {"measured_bytes", peak.measured.count()},
+                          {"forecast_bytes", peak.forecast.count()},
+                          {"forecast_range_bytes", RangeJson(peak.range)}});
   }
   json["memory"] = std::move(memory);
   json["over_bytes"] = outcome.over.count();

@@ -9,11 +9,10 @@
 #include "fmt/format.h"
 #include "src/base/bytes.h"
 #include "src/base/quantity.h"
+#include "src/report/answer.h"
 #include "src/report/charts.h"
-#include "src/report/figures_text.h"
-#include "src/report/json.h"
+#include "src/report/step_figures.h"
 #include "src/report/page.h"
-#include "src/report/table.h"
 #include "src/report/training_report.h"
 
 namespace stepcast::report {
@@ -74,16 +73,20 @@ std::string InputText(const InputRow& row, double value) {
   return std::isfinite(value) ? TimeText(value) : "never";
 }
 
-Table InputTable(const forecast::RunInputs& inputs) {
-  Table table(
-      {{"depends on", Align::kLeft}, {"likely"}, {"best"}, {"worst"}, {"source", Align::kLeft}});
+AnswerTable InputTable(const forecast::RunInputs& inputs) {
+  AnswerTable table{{{"depends on", "", Align::kLeft},
+                     {"", "name"},
+                     {"likely", "likely"},
+                     {"best", "best"},
+                     {"worst", "worst"},
+                     {"", "given"},
+                     {"source", "", Align::kLeft}}};
   for (const InputRow& row : RowsOf(inputs)) {
-    if (row.value.given) {
-      table.AddRow({row.name, InputText(row, row.value.likely), "", "", "given"});
-    } else {
-      table.AddRow({row.name, InputText(row, row.value.likely), InputText(row, row.value.best),
-                    InputText(row, row.value.worst), row.source});
-    }
+    const auto& [best, likely, worst, given] = row.value;
+    table.Add({row.name, row.key, Cell(InputText(row, likely), likely),
+               Cell(given ? "" : InputText(row, best), best),
+               Cell(given ? "" : InputText(row, worst), worst), given,
+               given ? "given" : row.source});
   }
   return table;
 }
@@ -169,7 +172,7 @@ std::string RunTimeText(const scenario::Scenario& scenario, const WholeRun& run)
   out += EnergyLine(run);
   out += FailuresLine(run) + CheckpointLines(run) + "\n";
   out += TimeTable(run).ToString() + "\n";
-  out += InputTable(run.inputs).ToString();
+  out += InputTable(run.inputs).Text();
   return out;
 }
 
@@ -183,7 +186,7 @@ std::string RunTimeJson(const scenario::Scenario& scenario, const WholeRun& run,
                 {"gpus", step.gpus},
                 {"steps", StepsOf(run)},
                 {"training", TargetJson(run.target)}};
-  for (auto& [key, value] : TrainingFigures(run.target, step)) document[key] = std::move(value);
+  AddTraining(run.target, step, document);
   document["training_range_s"] = {shortest, longest};
   document["effective"] = time.shares.work;
   document["effective_range"] = {time.work_range.first, time.work_range.second};
@@ -207,15 +210,7 @@ std::string RunTimeJson(const scenario::Scenario& scenario, const WholeRun& run,
                         {"gpus_kwh", run.GpuEnergy() / kJoulesPerKilowattHour},
                         {"pue", run.pue},
                         {"kwh", run.Energy() / kJoulesPerKilowattHour}};
-  Json inputs = Json::array();
-  for (const InputRow& row : RowsOf(run.inputs)) {
-    inputs.push_back({{"name", row.key},
-                      {"likely", row.value.likely},
-                      {"best", row.value.best},
-                      {"worst", row.value.worst},
-                      {"given", row.value.given}});
-  }
-  document["inputs"] = std::move(inputs);
+  document["inputs"] = InputTable(run.inputs).ToJson();
   document["warnings"] = scenario.warnings;
   document["run"] = {{"seconds", seconds}};
   return Text(document);
@@ -250,7 +245,7 @@ PageSection InputSection(const WholeRun& run) {
   section.paragraphs = {
       "The range of the effective time has the effect of each figure at its best and at its worst, "
       "and the chance in the number of failures, added in quadrature."};
-  section.tables.push_back({.caption = "Inputs", .table = InputTable(run.inputs)});
+  section.tables.push_back({.caption = "Inputs", .table = InputTable(run.inputs).ToTable()});
   return section;
 }
 

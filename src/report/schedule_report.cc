@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/parallel/schedule_text.h"
+#include "src/report/answer.h"
 #include "src/report/dumps.h"
-#include "src/report/json.h"
-#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {
@@ -243,6 +243,36 @@ std::int64_t Whole(const parallel::PassDurations& durations) {
   return durations.Of(parallel::Action{parallel::Task::kBackward, 0, 0});
 }
 
+AnswerTable Stages(const TimedSchedule& timed) {
+  const ScheduleTiming& timing = timed.timing;
+  AnswerTable table{{{"stage", "stage"},
+                     {"chunks", "chunks", Align::kLeft},
+                     {"in flight", "in_flight"},
+                     {"busy", "busy_slots"},
+                     {"idle", "idle_slots"},
+                     {"idle %", ""},
+                     {"", "actions"}}};
+  for (std::size_t number = 0; number < timed.schedule.stages.size(); ++number) {
+    const parallel::PipelineSchedule::Stage& stage = timed.schedule.stages[number];
+    Json actions = Json::array();
+    for (std::size_t i = 0; i < stage.entries.size(); ++i) {
+      actions.push_back(Json{
+          {"action",
+           parallel::Print(stage.entries[i], stage.chunks.size() == 1 ? stage.chunks.front() : -1)},
+          {"begin", timing.spans[number][i].begin},
+          {"end", timing.spans[number][i].end}});
+    }
+    table.Add({Plain(number), Cell(fmt::format("{}", fmt::join(stage.chunks, " ")), stage.chunks),
+               Plain(timed.in_flight[number]), timing.slots - timing.idle[number],
+               timing.idle[number], Share(timing.idle[number], timing.slots), std::move(actions)});
+  }
+  return table;
+}
+
+std::int64_t Idle(const ScheduleTiming& timing) {
+  return std::accumulate(timing.idle.begin(), timing.idle.end(), std::int64_t{0});
+}
+
 }  // namespace
 
 std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& style) {
@@ -257,48 +287,17 @@ std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& sty
       schedule.durations.backward_weight);
   text += ScheduleDrawing(schedule.schedule, timing, style);
 
-  Table table({{"stage"}, {"chunks", Align::kLeft}, {"in flight"}, {"busy"}, {"idle"}, {"idle %"}});
-  for (std::size_t stage = 0; stage < stages; ++stage) {
-    std::string chunks;
-    for (const int chunk : schedule.schedule.stages[stage].chunks) {
-      chunks += fmt::format("{}{}", chunks.empty() ? "" : " ", chunk);
-    }
-    table.AddRow({fmt::format("{}", stage), chunks, fmt::format("{}", schedule.in_flight[stage]),
-                  Grouped(timing.slots - timing.idle[stage]), Grouped(timing.idle[stage]),
-                  Share(timing.idle[stage], timing.slots)});
-  }
-  const std::int64_t idle =
-      std::accumulate(timing.idle.begin(), timing.idle.end(), std::int64_t{0});
+  const std::int64_t idle = Idle(timing);
   const std::int64_t all = timing.slots * static_cast<std::int64_t>(stages);
   text += fmt::format(
       "\n{}\nstep of {}; bubble {} % of it, {} % of what is computed\n"
       "in flight: the most micro-batches whose activations a stage holds at once\n",
-      table.ToString(), Slots(timing.slots), Share(idle, all), Share(idle, all - idle));
+      Stages(schedule).Text(), Slots(timing.slots), Share(idle, all), Share(idle, all - idle));
   return text;
 }
 
 std::string ScheduleJson(const TimedSchedule& schedule) {
   const parallel::ScheduleTiming& timing = schedule.timing;
-  Json stages = Json::array();
-  for (std::size_t number = 0; number < schedule.schedule.stages.size(); ++number) {
-    const parallel::PipelineSchedule::Stage& stage = schedule.schedule.stages[number];
-    Json actions = Json::array();
-    for (std::size_t i = 0; i < stage.entries.size(); ++i) {
-      actions.push_back(Json{
-          {"action",
-           parallel::Print(stage.entries[i], stage.chunks.size() == 1 ? stage.chunks.front() : -1)},
-          {"begin", timing.spans[number][i].begin},
-          {"end", timing.spans[number][i].end}});
-    }
-    stages.push_back(Json{{"stage", number},
-                          {"chunks", Json(stage.chunks)},
-                          {"in_flight", schedule.in_flight[number]},
-                          {"busy_slots", timing.slots - timing.idle[number]},
-                          {"idle_slots", timing.idle[number]},
-                          {"actions", std::move(actions)}});
-  }
-  const std::int64_t idle =
-      std::accumulate(timing.idle.begin(), timing.idle.end(), std::int64_t{0});
   const auto all =
       static_cast<double>(timing.slots) * static_cast<double>(schedule.schedule.stages.size());
   Json durations{{"forward", schedule.durations.forward},
@@ -309,8 +308,8 @@ std::string ScheduleJson(const TimedSchedule& schedule) {
                    {"micro_batches", schedule.schedule.micro_batches},
                    {"durations", std::move(durations)},
                    {"slots", timing.slots},
-                   {"bubble", all > 0 ? static_cast<double>(idle) / all : 0},
-                   {"stages", std::move(stages)}});
+                   {"bubble", all > 0 ? static_cast<double>(Idle(timing)) / all : 0},
+                   {"stages", Stages(schedule).ToJson()}});
 }
 
 }  // namespace stepcast::report

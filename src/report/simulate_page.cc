@@ -8,7 +8,7 @@
 #include "src/memory/account.h"
 #include "src/report/categories.h"
 #include "src/report/charts.h"
-#include "src/report/figures_text.h"
+#include "src/report/step_figures.h"
 #include "src/report/page.h"
 #include "src/report/page_figures.h"
 #include "src/report/pages.h"
@@ -346,7 +346,7 @@ PageSection CollectiveSection(const forecast::Forecast& forecast) {
   section.paragraphs = {fmt::format("In flight for {} ms of the step, of which {} ms are exposed.",
                                     Milliseconds(forecast.communication_total),
                                     Milliseconds(forecast.time.exposed_communication))};
-  section.tables.push_back({.caption = "One rank in one step", .table = CollectiveRows(forecast)});
+  section.tables.push_back({.caption = "One rank in one step", .table = CollectiveRows(forecast).ToTable()});
   return section;
 }
 

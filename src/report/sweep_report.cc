@@ -157,11 +157,6 @@ struct RowFigure {
   bool of_illegal = false;             // also present for illegal combinations
 };
 
-template <typename Value>
-Json OrNull(const std::optional<Value>& value) {
-  return value ? Json(*value) : Json();
-}
-
 constexpr RowFigure kRowFigures[] = {
     {"status", [](const SweepRow& row) { return Json(Name(row.status)); }, true},
     {"reason", [](const SweepRow& row) { return Json(Reason(row)); }, true},
@@ -180,12 +175,10 @@ constexpr RowFigure kRowFigures[] = {
     {"gpus", [](const SweepRow& row) { return Json(row.gpus); }},
     {"global_batch_size", [](const SweepRow& row) { return Json(row.global_batch_size); }},
     {"gradient_accumulation", [](const SweepRow& row) { return Json(row.gradient_accumulation); }},
-    {"mfu", [](const SweepRow& row) { return OrNull(row.mfu); }},
+    {"mfu", [](const SweepRow& row) { return Cell(row.mfu).value; }},
     {"wire_bytes_per_rank", [](const SweepRow& row) { return Json(row.wire_bytes_per_rank); }},
     {"exposed_communication_s",
-     [](const SweepRow& row) {
-       return row.exposed_communication ? Json(JsonSeconds(*row.exposed_communication)) : Json();
-     }},
+     [](const SweepRow& row) { return Cell(row.exposed_communication).value; }},
 };
 
 Json ValueOf(const RowFigure& figure, const SweepRow& row) {
@@ -195,12 +188,10 @@ Json ValueOf(const RowFigure& figure, const SweepRow& row) {
 
 Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row,
             const TrainingTarget& target) {
-  Json set = Json::object();
-  for (auto& [key, value] : planner::SettingsOf(grid, index, row)) set[key] = std::move(value);
-  Json json{{"set", std::move(set)}};
+  Json json{{"set", SetJson(planner::SettingsOf(grid, index, row))}};
   for (const RowFigure& figure : kRowFigures) json[figure.key] = ValueOf(figure, row);
-  for (auto& [key, value] : TrainingFigures(target, StepOf(row))) {
-    json[key] = row.status == RowStatus::kIllegal ? Json() : std::move(value);
+  for (const Figure& figure : TrainingFigures(target, StepOf(row))) {
+    json[figure.column.key] = row.status == RowStatus::kIllegal ? Json() : figure.cell.value;
   }
   return json;
 }
@@ -277,8 +268,7 @@ std::string ShortName(const SweepGrid& grid, std::size_t axis) {
 }
 
 std::string Left(ByteUnit unit, const SweepRow& row) {
-  const Bytes left = row.capacity - row.needed();
-  return left < Bytes(0) ? "-" + In(unit, Bytes(0) - left) : In(unit, left);
+  return SignedIn(unit, row.capacity - row.needed());
 }
 
 RowColumns::RowColumns(const std::vector<SweepRow>& rows, const TrainingTarget& target)
@@ -380,7 +370,7 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows,
       std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return !row.added.empty(); });
   if (partly) fields.emplace_back(kDevices);
   for (const RowFigure& figure : kRowFigures) fields.emplace_back(figure.key);
-  for (const auto& [name, value] : TrainingFigures(target, {})) fields.emplace_back(name);
+  for (const Figure& figure : TrainingFigures(target, {})) fields.push_back(figure.column.key);
   std::string out = CsvRecord(fields);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const SweepRow& row = rows[i];
@@ -391,8 +381,8 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows,
     }
     if (partly) fields.push_back(row.added.empty() ? "" : row.added.front().second);
     for (const RowFigure& figure : kRowFigures) fields.push_back(ValueOf(figure, row).Field());
-    for (const auto& [name, value] : TrainingFigures(target, StepOf(row))) {
-      fields.push_back(illegal ? "" : value.dump());
+    for (const Figure& figure : TrainingFigures(target, StepOf(row))) {
+      fields.push_back(illegal ? "" : figure.cell.value.dump());
     }
     out += CsvRecord(fields);
   }

@@ -112,8 +112,16 @@ std::string In(ByteUnit unit, double bytes) {
   return Decimal(amount, 2);
 }
 
-std::string SignedMilliseconds(Time time) {
-  return time < Time() ? "-" + Milliseconds(Time() - time) : Milliseconds(time);
+std::string SignedIn(ByteUnit unit, Bytes bytes) {
+  return bytes < Bytes() ? "-" + In(unit, Bytes(-bytes.count())) : In(unit, bytes);
+}
+
+std::string ChangeText(double change, double of) {
+  constexpr double kLarge = 1000;
+  if (of == 0) return "-";
+  const double per_cent = 100 * change / of;
+  if (std::abs(per_cent) >= kLarge) return per_cent > 0 ? ">1,000" : "<-1,000";
+  return Signed(per_cent, 1);
 }
 
 std::string Percent(Time part, Time whole) {

@@ -105,8 +105,9 @@ std::string Signed(double number, int digits);
 // gets the digits up to its first significant one.
 std::string Milliseconds(Time time);
 
-// A difference of times in milliseconds, formatted by Milliseconds, with a minus if negative.
-std::string SignedMilliseconds(Time time);
+// A change in per cent of what changes, with one digit after the decimal point: "+12.3". "-" if
+// that is zero; ">1,000" for large changes.
+std::string ChangeText(double change, double of);
 
 // A binary unit of bytes in a column's heading.
 struct ByteUnit {
@@ -123,6 +124,9 @@ std::string In(ByteUnit unit, double bytes);
 inline std::string In(ByteUnit unit, Bytes bytes) {
   return In(unit, static_cast<double>(bytes.count()));
 }
+
+// The same with a minus before the amount: "-<0.01".
+std::string SignedIn(ByteUnit unit, Bytes bytes);
 
 // A fraction in per cent with one digit after the decimal point: "12.3", or with its sign "+12.3".
 // For tables of accuracy.

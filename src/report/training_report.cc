@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/report/table.h"
 
 namespace stepcast::report {
 
@@ -80,21 +79,46 @@ std::string TrainingText(const TrainingTarget& target, const TrainedStep& step) 
   return out;
 }
 
-void AddTrainingColumns(const TrainingTarget& target, std::vector<Column>& columns) {
-  if (target.tokens > 0) columns.push_back({"training"});
-  if (target.deadline) columns.push_back({"in time", Align::kLeft});
+std::vector<Figure> TrainingFigures(const TrainingTarget& target, const TrainedStep& step) {
+  std::vector<Figure> figures;
+  const auto money = [&](double sum) { return Cell(Money(target, sum), Json(sum)); };
+  if (target.tokens > 0) {
+    const double seconds = TrainingSeconds(target, step);
+    figures.push_back({{"training", "training_s"}, Cell(Duration(seconds), seconds)});
+    figures.push_back({{"", "gpu_hours"}, GpuHours(target, step)});
+  }
+  if (target.deadline) {
+    const bool meets = MeetsDeadline(target, step);
+    figures.push_back(
+        {{"in time", "meets_deadline", Align::kLeft}, Cell(meets ? "yes" : "no", meets)});
+  }
+  const bool whole = HasMoneyOfTraining(target);
   if (target.gpu_hour_price > 0) {
-    columns.push_back({HasMoneyOfTraining(target) ? "money" : "money/million tokens"});
+    figures.push_back({{whole ? "" : "money/million tokens", "money_per_million_tokens"},
+                       money(MoneyOfMillionTokens(target, step))});
+  }
+  if (whole) figures.push_back({{"money", "money"}, money(MoneyOfTraining(target, step))});
+  return figures;
+}
+
+void AddTrainingColumns(const TrainingTarget& target, std::vector<Column>& columns) {
+  for (const Figure& figure : TrainingFigures(target, {})) {
+    if (figure.column.for_people()) {
+      columns.push_back({figure.column.heading, figure.column.align});
+    }
   }
 }
 
 void AddTrainingCells(const TrainingTarget& target, const TrainedStep& step,
                       std::vector<std::string>& cells) {
-  if (target.tokens > 0) cells.push_back(Duration(TrainingSeconds(target, step)));
-  if (target.deadline) cells.emplace_back(MeetsDeadline(target, step) ? "yes" : "no");
-  if (target.gpu_hour_price > 0) {
-    cells.push_back(Money(target, HasMoneyOfTraining(target) ? MoneyOfTraining(target, step)
-                                                             : MoneyOfMillionTokens(target, step)));
+  for (const Figure& figure : TrainingFigures(target, step)) {
+    if (figure.column.for_people()) cells.push_back(figure.cell.text);
+  }
+}
+
+void AddTraining(const TrainingTarget& target, const TrainedStep& step, Json& document) {
+  for (const Figure& figure : TrainingFigures(target, step)) {
+    document[figure.column.key] = figure.cell.value;
   }
 }
 
@@ -107,21 +131,6 @@ Json TargetJson(const TrainingTarget& target) {
               {"currency", target.currency},
               {"availability", target.availability.value_or(1)},
               {"availability_is_assumed", !target.availability.has_value()}};
-}
-
-std::vector<std::pair<const char*, Json>> TrainingFigures(const TrainingTarget& target,
-                                                          const TrainedStep& step) {
-  std::vector<std::pair<const char*, Json>> figures;
-  if (target.tokens > 0) {
-    figures.emplace_back("training_s", TrainingSeconds(target, step));
-    figures.emplace_back("gpu_hours", GpuHours(target, step));
-  }
-  if (target.deadline) figures.emplace_back("meets_deadline", MeetsDeadline(target, step));
-  if (target.gpu_hour_price > 0) {
-    figures.emplace_back("money_per_million_tokens", MoneyOfMillionTokens(target, step));
-  }
-  if (HasMoneyOfTraining(target)) figures.emplace_back("money", MoneyOfTraining(target, step));
-  return figures;
 }
 
 std::string SizesText(const TrainingTarget& target, std::vector<SizeRow> rows) {

@@ -2,12 +2,10 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "src/forecast/training_run.h"
-#include "src/report/json.h"
-#include "src/report/table.h"
+#include "src/report/answer.h"
 
 // The training of which the step is a part, as `simulate`, `sweep` and `plan` show it. Internal to
 // this package.
@@ -24,18 +22,18 @@ std::string TargetText(const forecast::TrainingTarget& target);
 // target.
 std::string TrainingText(const forecast::TrainingTarget& target, const forecast::TrainedStep& step);
 
-// The same as columns of a table, and as their cells.
+// The same as figures, as far as the target determines them.
+std::vector<Figure> TrainingFigures(const forecast::TrainingTarget& target,
+                                    const forecast::TrainedStep& step);
+// As columns of a table, as their cells, and as keys of a document.
 void AddTrainingColumns(const forecast::TrainingTarget& target, std::vector<Column>& columns);
 void AddTrainingCells(const forecast::TrainingTarget& target, const forecast::TrainedStep& step,
                       std::vector<std::string>& cells);
+void AddTraining(const forecast::TrainingTarget& target, const forecast::TrainedStep& step,
+                 Json& document);
 
 // The target as JSON; null without one.
 Json TargetJson(const forecast::TrainingTarget& target);
-// The figures as keys of a document or columns of CSV (`training_s`, ...), as far as the target
-// determines them.
-std::vector<std::pair<const char*, Json>> TrainingFigures(const forecast::TrainingTarget& target,
-                                                          const forecast::TrainedStep& step);
-
 // The best plan for a number of GPUs.
 struct SizeRow {
   forecast::TrainedStep step;

@@ -10,7 +10,7 @@
 #include "fmt/format.h"
 #include "src/forecast/forecast.h"
 #include "src/plan/settings.h"
-#include "src/report/figures_text.h"
+#include "src/report/step_figures.h"
 #include "src/report/plan_rows.h"
 #include "src/scenario/key_values.h"
 #include "src/scenario/load.h"

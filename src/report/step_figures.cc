@@ -1,4 +1,4 @@
-#include "src/report/figures_text.h"
+#include "src/report/step_figures.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/quantity.h"
 #include "src/forecast/corrections.h"
 #include "src/forecast/training_run.h"
@@ -14,7 +15,6 @@
 #include "src/plan/settings.h"
 #include "src/program/program.h"
 #include "src/report/categories.h"
-#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {
@@ -285,11 +285,63 @@ std::string LengthsText(const forecast::LengthsForecast& lengths) {
 
 }  // namespace
 
+std::vector<StepFigure> StepFigures(const forecast::Forecast& forecast) {
+  const auto with_flops = [&](double value) {
+    return forecast.has_flops ? std::optional(value) : std::nullopt;
+  };
+  return {{.name = "tokens/s",
+           .key = "tokens_per_s",
+           .value = forecast.tokens_per_second,
+           .title = "Throughput"},
+          {.name = "tokens/s per GPU",
+           .key = "tokens_per_s_per_gpu",
+           .value = forecast.tokens_per_second_per_gpu,
+           .digits = 1,
+           .title = "Throughput of a GPU"},
+          {.name = "MFU, %",
+           .key = "mfu",
+           .value = with_flops(forecast.mfu),
+           .digits = 1,
+           .scale = kHundred,
+           .line = "MFU",
+           .title = "Model FLOPs utilization"},
+          {.name = "HFU, %",
+           .key = "hfu",
+           .value = with_flops(forecast.hfu),
+           .digits = 1,
+           .scale = kHundred,
+           .line = "HFU",
+           .title = "Hardware FLOPs utilization"}};
+}
+
+std::vector<MemoryFigure> MemoryFigures(const forecast::MemoryForecast& memory) {
+  return {{"peak allocated", "peak_bytes", memory.peak},
+          {"reserved by the allocator", "reserved_bytes", memory.reserved},
+          {"outside the allocator", "outside_bytes", memory.outside},
+          {"capacity", "capacity_bytes", memory.capacity}};
+}
+
+std::string ThroughputLine(const forecast::Forecast& forecast) {
+  std::vector<std::string> rates;
+  for (const StepFigure& figure : StepFigures(forecast)) {
+    if (*figure.line == 0) rates.push_back(fmt::format("{} {}", figure.text(), figure.name));
+  }
+  return fmt::format("throughput {}\n", fmt::join(rates, ", "));
+}
+
+std::string UtilizationLines(const forecast::Forecast& forecast) {
+  std::string out;
+  for (const StepFigure& figure : StepFigures(forecast)) {
+    if (*figure.line == 0 || !figure.value) continue;
+    out += fmt::format("{:<10} {} %\n", figure.line, figure.text());
+  }
+  return out;
+}
+
 std::string Throughput(const forecast::Forecast& forecast) {
-  std::string out = fmt::format("step time  {}{}\nthroughput {} tokens/s, {} tokens/s per GPU\n",
-                                FormatTime(forecast.step_time), Range(forecast.step_time_range),
-                                Decimal(forecast.tokens_per_second, 0),
-                                Decimal(forecast.tokens_per_second_per_gpu, 1));
+  std::string out = fmt::format("step time  {}{}\n", FormatTime(forecast.step_time),
+                                Range(forecast.step_time_range)) +
+                    ThroughputLine(forecast);
   if (forecast.lengths) out += LengthsText(*forecast.lengths);
   if (const auto& unknown = forecast.unknown_host) {
     out += fmt::format("host       {}\n", forecast::Sentence(*unknown));
@@ -306,11 +358,7 @@ std::string Throughput(const forecast::Forecast& forecast) {
                              FormatTime(forecast.step_time - forecast.time.learned),
                              Decimal(100 * learned->known, 0));
   }
-  if (forecast.has_flops) {
-    out += fmt::format("MFU        {} %\nHFU        {} %\n", Decimal(100 * forecast.mfu, 1),
-                       Decimal(100 * forecast.hfu, 1));
-  }
-  return out;
+  return out + UtilizationLines(forecast);
 }
 
 Table TimeRows(const forecast::Forecast& forecast) {
@@ -383,34 +431,37 @@ std::string ClassTable(const forecast::Forecast& forecast) {
   return "\nclasses of ranks\n" + ClassRows(forecast).ToString();
 }
 
-Table CollectiveRows(const forecast::Forecast& forecast) {
+AnswerTable CollectiveRows(const forecast::Forecast& forecast) {
   double most = 0;
   for (const forecast::CollectiveSummary& summary : forecast.collectives) {
     most = std::max(most, summary.wire_bytes_per_rank);
   }
   const ByteUnit unit = UnitFor(most);
-  Table table({{"collective", Align::kLeft},
-               {"group", Align::kLeft},
-               {"calls", Align::kRight, /*spare=*/true},
-               {fmt::format("sent {}/rank", unit.name), Align::kRight},
-               {"total ms", Align::kRight},
-               {"algorithm", Align::kLeft},
-               {"channels", Align::kRight, /*spare=*/true},
-               {"cost is", Align::kLeft}});
+  AnswerTable table{{{"collective", "collective", Align::kLeft},
+                     {"group", "group", Align::kLeft},
+                     {"calls", "calls", Align::kRight, /*spare=*/true},
+                     {fmt::format("sent {}/rank", unit.name), "bytes_per_rank"},
+                     {"", "algorithm"},
+                     {"", "protocol"},
+                     {"", "channels"},
+                     {"total ms", "total_s"},
+                     {"algorithm", "", Align::kLeft},
+                     {"channels", "", Align::kRight, /*spare=*/true},
+                     {"cost is", "provenance", Align::kLeft}}};
   for (const forecast::CollectiveSummary& summary : forecast.collectives) {
-    table.AddRow(
-        {std::string(Name(summary.collective)), summary.group, Grouped(summary.calls),
-         In(unit, summary.wire_bytes_per_rank), Milliseconds(summary.total),
-         summary.protocol.empty() ? summary.algorithm : summary.algorithm + " " + summary.protocol,
-         summary.channels == 0 ? std::string("-") : fmt::format("{}", summary.channels),
-         cost::Name(summary.provenance)});
+    const Cell channels = summary.channels == 0 ? Cell("-", Json()) : Plain(summary.channels);
+    table.Add({Name(summary.collective), summary.group, summary.calls,
+               Cell(In(unit, summary.wire_bytes_per_rank), JsonNumber(summary.wire_bytes_per_rank)),
+               summary.algorithm, WordOr(summary.protocol), channels, summary.total,
+               summary.algorithm + (summary.protocol.empty() ? "" : " " + summary.protocol),
+               channels, cost::Name(summary.provenance)});
   }
   return table;
 }
 
 std::string CollectiveTable(const forecast::Forecast& forecast) {
   if (forecast.collectives.empty()) return "no collectives\n";
-  std::string out = CollectiveRows(forecast).ToString();
+  std::string out = CollectiveRows(forecast).Text();
   out += fmt::format("in flight {} ms of the step, exposed {} ms\n",
                      Milliseconds(forecast.communication_total),
                      Milliseconds(forecast.time.exposed_communication));
@@ -425,11 +476,10 @@ Table MemoryRows(const forecast::MemoryForecast& memory) {
     table.AddRow({std::string(kCategoryNames[i]), In(unit, memory.at_peak[i])});
   }
   table.AddRule();
-  table.AddRow({"peak allocated", In(unit, memory.peak)});
-  table.AddRow({"reserved by the allocator", In(unit, memory.reserved)});
-  table.AddRow({"outside the allocator", In(unit, memory.outside)});
-  table.AddRow({"capacity", In(unit, memory.capacity)});
-  table.AddRow({"headroom", In(unit, memory.capacity - memory.reserved - memory.outside)});
+  for (const MemoryFigure& figure : MemoryFigures(memory)) {
+    table.AddRow({figure.name, In(unit, figure.bytes)});
+  }
+  table.AddRow({"headroom", In(unit, memory.left())});
   return table;
 }
 
@@ -449,6 +499,108 @@ std::string MemoryTable(const forecast::MemoryForecast& memory) {
                        FormatBytes(memory.padding));
   }
   return out;
+}
+
+Json RangeJson(const std::optional<forecast::TimeRange>& range) {
+  return range ? Json{JsonSeconds(range->low), JsonSeconds(range->high)} : Json();
+}
+
+Json RangeJson(const std::optional<forecast::BytesRange>& range) {
+  return range ? Json{range->low.count(), range->high.count()} : Json();
+}
+
+void AddCategories(Json& object, const forecast::BytesByCategory& bytes) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    object[std::string(kCategoryNames[i]) + "_bytes"] = bytes[i].count();
+  }
+}
+
+void AddStep(const forecast::Forecast& forecast, Json& object) {
+  object["step_time_s"] = JsonSeconds(forecast.step_time);
+  for (const StepFigure& figure : StepFigures(forecast)) {
+    object[figure.key] = figure.value ? Json(*figure.value) : Json();
+  }
+}
+
+Json TimeJson(const std::vector<forecast::TimePart>& parts) {
+  Json object;
+  for (const forecast::TimePart& part : parts) {
+    if (part.always || part.time != Time()) object[part.key] = JsonSeconds(part.time);
+  }
+  return object;
+}
+
+Json ClassesJson(const forecast::Forecast& forecast) {
+  Json classes = Json::array();
+  for (const forecast::ClassForecast& own : forecast.classes) {
+    classes.push_back(Json{{"stage", own.label.stage},
+                           {"in_flight", own.in_flight},
+                           {"ranks", own.ranks},
+                           {"first_rank", own.first_rank},
+                           {"speed", JsonNumber(own.speed)},
+                           {"device", own.device.empty() ? Json() : Json(own.device)},
+                           {"time_s", TimeJson(own.time)},
+                           {"memory", MemoryJson(own.memory)}});
+  }
+  return classes;
+}
+
+Json LengthsJson(const forecast::LengthsForecast& lengths) {
+  Json steps = Json::array();
+  for (const forecast::LengthsForecast::Step& step : lengths.steps) {
+    steps.push_back(Json{{"tokens", step.tokens},
+                         {"of_ranks", JsonNumber(step.of_ranks)},
+                         {"of_steps", JsonNumber(step.of_steps)},
+                         {"step_time_s", JsonSeconds(step.step_time)}});
+  }
+  return Json{{"sample_tokens", JsonNumber(lengths.sample_tokens)},
+              {"padded_tokens", JsonNumber(lengths.padded_tokens)},
+              {"padding", JsonNumber(lengths.padding())},
+              {"wait_in_micro_batches", lengths.wait_in_micro_batches},
+              {"slowest_tokens", JsonNumber(lengths.slowest_tokens)},
+              {"steps", std::move(steps)}};
+}
+
+Json CommunicationJson(const forecast::Forecast& forecast) {
+  double bytes_per_rank = 0;
+  for (const forecast::CollectiveSummary& summary : forecast.collectives) {
+    bytes_per_rank += summary.wire_bytes_per_rank;
+  }
+  return Json{
+      {"bytes_per_rank", JsonNumber(bytes_per_rank)},
+      {"total_s", JsonSeconds(forecast.communication_total)},
+      {"exposed_s", JsonSeconds(forecast.time.exposed_communication)},
+      {"collectives", CollectiveRows(forecast).ToJson()},
+  };
+}
+
+Json MemoryJson(const forecast::MemoryForecast& memory) {
+  Json object{{"rank", memory.rank}};
+  for (const MemoryFigure& figure : MemoryFigures(memory)) {
+    object[figure.key] = figure.bytes.count();
+  }
+  object["fits"] = memory.fits;
+  object["verdict"] = Name(memory.verdict());
+  object["fit_probability"] = memory.fit_probability;
+  AddCategories(object, memory.at_peak);
+  object["padding_bytes"] = memory.padding.count();
+  object["peak_range_bytes"] = RangeJson(memory.peak_range);
+  object["error_bytes"] = memory.error.count();
+  object["allocator_flushes"] = memory.allocator_flushes;
+  if (memory.allocator_may_hang) object["allocator_may_hang"] = true;
+  if (memory.offloads()) {
+    object["host_bytes"] = memory.host.count();
+    object["host_capacity_bytes"] = memory.host_capacity.count();
+    object["nvme_bytes"] = memory.drives.count();
+    object["nvme_capacity_bytes"] = memory.drives_capacity.count();
+  }
+  return object;
+}
+
+void Close(const scenario::Scenario& scenario, double seconds, Json& document) {
+  document["resolved"] = ToJson(scenario.resolved);
+  document["warnings"] = scenario.warnings;
+  document["run"] = {{"seconds", seconds}};
 }
 
 }  // namespace stepcast::report

@@ -1,0 +1,73 @@
+#include "src/report/answer.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+
+namespace stepcast::report {
+
+Table AnswerTable::ToTable(std::size_t most) const {
+  std::vector<Column> shown;
+  for (const AnswerColumn& column : columns) {
+    if (column.for_people()) shown.push_back({column.heading, column.align, column.spare});
+  }
+  Table table(std::move(shown));
+  for (std::size_t row = 0; row < std::min(most, rows.size()); ++row) {
+    STEPCAST_CHECK(rows[row].size() == columns.size(), "a row has one cell for each column");
+    std::vector<std::string> cells;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      if (columns[i].for_people()) cells.push_back(rows[row][i].text);
+    }
+    table.AddRow(std::move(cells));
+  }
+  return table;
+}
+
+Json AnswerTable::ToJson() const {
+  Json array = Json::array();
+  for (const std::vector<Cell>& row : rows) {
+    Json object = Json::object();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      if (!columns[i].key.empty()) object[columns[i].key] = row[i].value;
+    }
+    array.push_back(std::move(object));
+  }
+  return array;
+}
+
+std::string AnswerTable::Csv() const {
+  std::vector<std::string> fields;
+  for (const AnswerColumn& column : columns) {
+    if (!column.key.empty()) fields.push_back(column.key);
+  }
+  std::string out = CsvRecord(fields);
+  for (const std::vector<Cell>& row : rows) {
+    fields.clear();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      if (!columns[i].key.empty()) fields.push_back(row[i].value.Field());
+    }
+    out += CsvRecord(fields);
+  }
+  return out;
+}
+
+std::string Markdown(const Table& table) {
+  const auto line = [](const auto& cells, const auto& text) {
+    std::string out = "|";
+    for (const auto& cell : cells) out += text(cell);
+    return out + "\n";
+  };
+  std::string out = line(table.columns(), [](const Column& column) {
+    return fmt::format(" {} |", column.heading);
+  });
+  out += line(table.columns(), [](const Column& column) {
+    return column.align == Align::kLeft ? "---|" : "---:|";
+  });
+  for (const std::vector<std::string>& row : table.rows()) {
+    out += line(row, [](const std::string& cell) { return fmt::format(" {} |", cell); });
+  }
+  return out;
+}
+
+}  // namespace stepcast::report

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/forecast/training_run.h"
+#include "src/forecast/values.h"
+#include "src/report/answer.h"
+#include "src/scenario/scenario.h"
+
+// The figures of a forecast or measured step, in the forms that answers share. Texts end in a
+// newline.
+namespace stepcast::report {
+
+// The name and the facts of a scenario, one per line.
+std::string Header(const scenario::Scenario& scenario,
+                   const std::vector<std::pair<std::string, std::string>>& facts);
+// "7 000 000 parameters"; with frozen parameters also the number that are trained.
+std::string ParametersText(const model::Model& model);
+
+// Model, cluster and plan, each with its label.
+std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario& scenario);
+// The same, and the software that the forecast assumes. An execution has its own software.
+std::vector<std::pair<std::string, std::string>> ForecastFacts(const scenario::Scenario& scenario);
+
+// A figure of a whole step, as every answer with such figures shows it.
+struct StepFigure {
+  const char* name = "";  // with its unit: "tokens/s", "MFU, %"
+  const char* key = "";   // in JSON
+  std::optional<double> value{};
+  int digits = 0;          // after the decimal point, for people
+  double scale = 1;        // for people, such as 100 for per cent
+  const char* line = "";   // the label of its own line, in per cent; empty: "throughput" has it
+  const char* title = "";  // of the page's large figure
+
+  std::string text() const { return Decimal(scale * *value, digits); }
+};
+std::vector<StepFigure> StepFigures(const forecast::Forecast& forecast);
+
+// The totals of a rank's memory, likewise.
+struct MemoryFigure {
+  const char* name = "";  // "peak allocated"
+  const char* key = "";   // in JSON
+  Bytes bytes{};
+};
+std::vector<MemoryFigure> MemoryFigures(const forecast::MemoryForecast& memory);
+
+// The lines of an answer in text.
+std::string ThroughputLine(const forecast::Forecast& forecast);
+std::string UtilizationLines(const forecast::Forecast& forecast);
+// Step time, throughput, utilization, and what limits the forecast.
+std::string Throughput(const forecast::Forecast& forecast);
+std::string TimeTable(const forecast::Forecast& forecast);
+// One row per class of ranks; empty if all ranks are one class.
+Table ClassRows(const forecast::Forecast& forecast);
+std::string ClassTable(const forecast::Forecast& forecast);
+std::string CollectiveTable(const forecast::Forecast& forecast);
+std::string MemoryTable(const forecast::MemoryForecast& memory);
+
+// The tables without the lines below them.
+Table TimeRows(const forecast::Forecast& forecast);
+AnswerTable CollectiveRows(const forecast::Forecast& forecast);
+Table MemoryRows(const forecast::MemoryForecast& memory);
+
+// The same in JSON.
+
+// [low, high] in seconds, or in bytes; null without a range.
+Json RangeJson(const std::optional<forecast::TimeRange>& range);
+Json RangeJson(const std::optional<forecast::BytesRange>& range);
+// "parameters_bytes": 0, ... in the order of program::Category.
+void AddCategories(Json& object, const forecast::BytesByCategory& bytes);
+// Step time and StepFigures, as keys of `object`.
+void AddStep(const forecast::Forecast& forecast, Json& object);
+Json TimeJson(const std::vector<forecast::TimePart>& parts);  // "time_s"
+inline Json TimeJson(const forecast::TimeBreakdown& time) {
+  return TimeJson(forecast::PartsOf(time));
+}
+// One object per class of ranks (docs/formats.md); none if all ranks are one class.
+Json ClassesJson(const forecast::Forecast& forecast);
+Json CommunicationJson(const forecast::Forecast& forecast);  // "communication"
+Json LengthsJson(const forecast::LengthsForecast& lengths);  // "lengths"
+Json MemoryJson(const forecast::MemoryForecast& memory);     // "memory"
+
+// Adds "resolved", "warnings" and "run", the last keys of most documents. `seconds` is the
+// wall-clock time of the run.
+void Close(const scenario::Scenario& scenario, double seconds, Json& document);
+
+}  // namespace stepcast::report
