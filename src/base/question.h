@@ -23,10 +23,11 @@ struct QuestionSetting {
   std::string type;  // the value's name on help pages; empty: a flag, or an argument
   std::string help;
   bool required = false;
-  bool commas = false;                           // values in one word, separated by commas
-  bool not_negative = false;                     // a number from 0
-  bool probability = false;                      // a number from 0 to 1
-  std::vector<std::string> words{};              // the allowed values; empty: any
+  bool commas = false;                // values in one word, separated by commas
+  bool not_negative = false;          // a number from 0
+  bool probability = false;           // a number from 0 to 1
+  std::vector<std::string> words{};   // the allowed values; empty: any
+  std::vector<std::string> offers{};  // values that completion offers, if others are allowed
   std::optional<std::pair<int, int>> range{};    // of whole numbers, both included
   std::vector<std::string> excludes{}, needs{};  // names of other settings
 
@@ -36,6 +37,9 @@ struct QuestionSetting {
   QuestionSetting& Probability() { return probability = true, *this; }
   QuestionSetting& OneOf(std::vector<std::string> allowed) {
     return words = std::move(allowed), *this;
+  }
+  QuestionSetting& Offers(std::vector<std::string> usual) {
+    return offers = std::move(usual), *this;
   }
   QuestionSetting& Between(int least, int most) { return range = {least, most}, *this; }
   QuestionSetting& Excludes(std::vector<std::string> others) {

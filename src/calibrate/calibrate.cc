@@ -4,24 +4,15 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
-#include "src/calibrate/benchmark.h"
 #include "src/calibrate/campaign.h"
 #include "src/calibrate/kernel_measurements.h"
-#include "src/calibrate/session.h"
 #include "src/calibrate/statistics.h"
-#include "src/calibration/calibration.h"
 #include "src/calibration/plausible.h"
 #include "src/program/program.h"
-#include "src/runtime/job.h"
 
 namespace stepcast::calibrate {
 // Measure collectives, uncontended and concurrently with kernels. All ranks call these together.

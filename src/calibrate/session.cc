@@ -4,9 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <optional>
-#include <string_view>
-#include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -22,8 +21,8 @@
 #include "src/base/diagnostic.h"
 #include "src/base/files.h"
 #include "src/base/quantity.h"
+#include "src/calibrate/benchmark.h"
 #include "src/calibrate/calibrate.h"
-#include "src/calibrate/device_runner.h"
 #include "src/cli/backends.h"
 #include "src/cli/distributed_session.h"
 #include "src/cli/hardware_commands.h"
@@ -35,8 +34,7 @@
 #include "src/report/hardware_reports.h"
 #include "src/report/output_file.h"
 #include "src/report/table.h"
-#include "src/runtime/join.h"
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
 #include "src/study/output_paths.h"
 
 namespace stepcast::cli {
@@ -121,41 +119,24 @@ void ReadWords(const char* option, const char* what, const std::vector<std::stri
   }
 }
 
-Bytes ReadSize(const char* option, const std::string& text, Diagnostics& faults) {
+// The quantity in `text` that `parse` reads, from `least` to `most`, which `limits` names. Without
+// a text, and after a mistake, it is zero.
+template <typename T>
+T ReadBetween(const char* option, const std::string& text, const auto& parse, T least, T most,
+              const char* limits, Diagnostics& faults) {
   if (text.empty()) return {};
-  const auto size = ParseBytes(text);
-  if (!size) {
-    faults.push_back(
-        {"command.bad-quantity", {option, 0, 0}, size.error().message, size.error().hint});
-    return {};
-  }
-  constexpr Bytes kLargest = GiB(64);
-  if (*size < Bytes(4) || *size > kLargest) {
-    faults.push_back({"command.bad-quantity",
-                      {option, 0, 0},
-                      fmt::format("must lie between 4 B and 64 GiB: {}", Quoted(text)),
-                      ""});
-    return {};
-  }
-  return *size;
+  const auto fault = [&](std::string message, std::string hint) {
+    faults.push_back({"command.bad-quantity", {option, 0, 0}, std::move(message), std::move(hint)});
+    return T();
+  };
+  const auto value = parse(text);
+  if (!value) return fault(value.error().message, value.error().hint);
+  if (*value >= least && *value <= most) return *value;
+  return fault(fmt::format("must lie between {}: {}", limits, Quoted(text)), "");
 }
 
-Time ReadMeasuringTime(const std::string& text, Diagnostics& faults) {
-  if (text.empty()) return {};
-  const auto time = ParseTime(text);
-  if (!time) {
-    faults.push_back(
-        {"command.bad-quantity", {"--time", 0, 0}, time.error().message, time.error().hint});
-    return {};
-  }
-  if (*time < Seconds(10) || *time > Seconds(24 * 3600)) {
-    faults.push_back({"command.bad-quantity",
-                      {"--time", 0, 0},
-                      fmt::format("must lie between 10 s and 24 h: {}", Quoted(text)),
-                      ""});
-    return {};
-  }
-  return *time;
+Bytes ReadSize(const char* option, const std::string& text, Diagnostics& faults) {
+  return ReadBetween(option, text, ParseBytes, Bytes(4), Bytes(GiB(64)), "4 B and 64 GiB", faults);
 }
 
 Result<Setting> Prepare(const CalibrateOptions& options, MadeBackend backend) {
@@ -177,7 +158,8 @@ Result<Setting> Prepare(const CalibrateOptions& options, MadeBackend backend) {
   for (const CollectiveKind kind : kMeasuredCollectiveKinds) kinds.push_back(Name(kind));
   ReadWords("--collectives", "collective", options.collectives, MeasuredCollectiveKind, kinds,
             measured.collectives, faults);
-  measured.time = ReadMeasuringTime(options.time, faults);
+  measured.time = ReadBetween("--time", options.time, ParseTime, Time(Seconds(10)),
+                              Time(Seconds(24 * 3600)), "10 s and 24 h", faults);
   measured.group_sizes = options.groups;
   measured.from = ReadSize("--from", options.from, faults);
   measured.to = ReadSize("--to", options.to, faults);
@@ -275,35 +257,26 @@ calibrate::Outcome Measure(const CalibrateOptions& options, const Setting& setti
       };
     }
   }
-  Failure failure;
-  try {
+  return OrFail<calibrate::Outcome>(watch, rank, [&] {
     watch.SetStage(rank, runtime::Stage::kRunning);
-    auto outcome = calibrate::Calibrate(job, calibrate::RunOn(*setting.backend, job, watch), own);
-    if (outcome) return std::move(*outcome);
-    failure = outcome.error();
-  } catch (const std::bad_alloc&) {
-    failure = {"out of memory", true};
-  }
-  watch.Fail(rank, failure);
+    return calibrate::Calibrate(job, calibrate::RunOn(*setting.backend, job, watch), own);
+  });
 }
 
 Outcome Report(const CalibrateOptions& options, const std::string& host,
                const calibrate::Outcome& measured, double seconds) {
   if (!measured.refused.empty()) {
-    return WrongInput({{"calibrate.other-state",
-                        {options.resume, 0, 0},
-                        fmt::format("this state cannot be resumed: {}", measured.refused),
-                        "name another file, or remove this one to begin anew"}});
+    return WrongInput("calibrate.other-state", options.resume,
+                      fmt::format("this state cannot be resumed: {}", measured.refused),
+                      "name another file, or remove this one to begin anew");
   }
   if (measured.no_group_of > 0) {
     return WrongInput(
-        {{"command.bad-group",
-          {"--groups", 0, 0},
-          fmt::format("these ranks have no groups of {0} that are alike: {0}",
-                      measured.no_group_of),
-          measured.groups_of.empty()
-              ? "one rank does not communicate"
-              : fmt::format("there are groups of {}", fmt::join(measured.groups_of, ", "))}});
+        "command.bad-group", "--groups",
+        fmt::format("these ranks have no groups of {0} that are alike: {0}", measured.no_group_of),
+        measured.groups_of.empty()
+            ? "one rank does not communicate"
+            : fmt::format("there are groups of {}", fmt::join(measured.groups_of, ", ")));
   }
   const std::string path = OutputPath(options, host);
   if (auto written = WriteFile(path, report::CalibrationYaml(measured.profile)); !written) {
@@ -331,10 +304,9 @@ Outcome RunThreads(const CalibrateOptions& options, MadeBackend backend) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int ranks = options.ranks > 0 ? options.ranks : std::min(cores, most);
   if (ranks > most) {
-    return WrongInput({{"launch.wrong-number",
-                        {"--ranks", 0, 0},
-                        fmt::format("this process can hold {} ranks, not {}", most, ranks),
-                        "launch one process for each with mpirun or srun"}});
+    return WrongInput("launch.wrong-number", "--ranks",
+                      fmt::format("this process can hold {} ranks, not {}", most, ranks),
+                      "launch one process for each with mpirun or srun");
   }
   auto jobs = runtime::MakeThreadJobs(ranks);
   const std::string host = jobs.front()->place().host;
@@ -344,33 +316,17 @@ Outcome RunThreads(const CalibrateOptions& options, MadeBackend backend) {
   for (const auto& job : jobs) places.push_back(job->place());
   const auto watch = Watch::OverThreads(places, setting->watch, SayAtTheEnd);
   calibrate::Outcome measured;
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < jobs.size(); ++rank) {
-    try {
-      threads.emplace_back([&, rank] {
-        calibrate::Outcome own = Measure(options, *setting, *jobs[rank], *watch);
-        if (rank == 0) measured = std::move(own);
-      });
-    } catch (const std::exception& error) {
-      watch->Fail(static_cast<int>(rank), {fmt::format("no thread can be made: {}", error.what())});
-    }
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunJobs(jobs, *watch, [&](Job& job) {
+    calibrate::Outcome own = Measure(options, *setting, job, *watch);
+    if (job.place().rank == 0) measured = std::move(own);
+  });
   Outcome outcome = Report(options, host, measured, stopwatch.Seconds());
   watch->Finish();
   return outcome;
 }
 
-Outcome RunInSession(const CalibrateOptions& options, MadeBackend backend,
-                     DistributedSession& session, std::unique_ptr<runtime::StartLimit> limit) {
-  const Stopwatch stopwatch;
-  auto setting = Prepare(options, std::move(backend));
-  runtime::WatchOptions watch_options;
-  if (setting) watch_options = setting->watch;
-  if (auto watched = session.StartWatch(watch_options); !watched) {
-    return Failed(watched.error().message);
-  }
-  limit.reset();
+Outcome RunProcesses(const CalibrateOptions& options, Result<Setting>& setting,
+                     const Stopwatch& stopwatch, DistributedSession& session) {
   const std::string host = session.job().place().host;
   std::optional<Outcome> end;
   if (!setting) end = WrongInput(setting.error());
@@ -392,19 +348,16 @@ Outcome Calibrate(const CalibrateOptions& options) {
     return RunThreads(options, std::move(backend));
   if (options.ranks > 0 && options.ranks != launch->ranks) {
     return WrongInput(
-        {{"launch.wrong-number",
-          {"--ranks", 0, 0},
-          fmt::format("a launcher started {} ranks, not {}", launch->ranks, options.ranks),
-          "leave --ranks out: all ranks that were launched take part"}});
+        "launch.wrong-number", "--ranks",
+        fmt::format("a launcher started {} ranks, not {}", launch->ranks, options.ranks),
+        "leave --ranks out: all ranks that were launched take part");
   }
-  auto limit = std::make_unique<runtime::StartLimit>(*launch);
-  auto job = runtime::Join(*launch);
-  if (!job) return Failed(job.error().message);
-  auto session = std::make_shared<DistributedSession>(std::move(*job));
-  Outcome outcome = RunInSession(options, std::move(backend), *session, std::move(limit));
-  if (session->watched())
-    outcome.end = [session](ExitStatus status) { return session->End(status); };
-  return outcome;
+  const Stopwatch stopwatch;
+  auto setting = Prepare(options, std::move(backend));
+  return RunInSession(*launch, setting ? setting->watch : runtime::WatchOptions(),
+                      [&](DistributedSession& session) {
+                        return RunProcesses(options, setting, stopwatch, session);
+                      });
 }
 
 }  // namespace stepcast::cli

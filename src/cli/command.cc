@@ -391,7 +391,7 @@ void Program::Add(Command command) {
   // A group shows the text of its first command.
   if (app->get_footer().empty()) app->footer(text.footer + ExitStatuses());
   CLI::App* const own = app->add_subcommand(word, text.about)->group(unlisted ? "" : "Commands");
-  if (command.run) own->footer(text.footer + ExitStatuses());
+  own->footer(command.run ? text.footer + ExitStatuses() : "");
   if (!command.run) own->require_subcommand(1);
   AddSettings(command.question, *own);
   parser_->by_name.emplace(command.name, own);
@@ -445,15 +445,26 @@ Program::Parsed Program::Parse(std::vector<std::string> words) {
     return {nullptr, WrongInput(faults)};
   }
   const std::string name = path().substr(1);
-  for (const Command& command : parser_->commands) {
-    if (command.name == name) return {&command, {}};
-  }
-  STEPCAST_CHECK(false, "a parsed command was added");
+  const auto parsed = std::find_if(parser_->commands.begin(), parser_->commands.end(),
+                                   [&](const Command& command) { return command.name == name; });
+  STEPCAST_CHECK(parsed != parser_->commands.end(), "a parsed command was added");
+  return {&*parsed, {}};
 }
 
 std::vector<CommandPage> Program::Pages() const {
   std::vector<CommandPage> pages;
   AddPages(parser_->app, "", pages);
+  for (const Command& command : parser_->commands) {
+    const auto page = std::find_if(pages.begin(), pages.end(), [&](const CommandPage& other) {
+      return other.name == command.name;
+    });
+    for (const QuestionSetting& setting : command.question.settings()) {
+      const auto option =
+          std::find_if(page->options.begin(), page->options.end(),
+                       [&](const OptionPage& other) { return other.names.back() == setting.name; });
+      if (option != page->options.end()) option->offers = setting.offers;
+    }
+  }
   return pages;
 }
 

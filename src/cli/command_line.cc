@@ -7,8 +7,8 @@
 
 #include "src/base/files.h"
 #include "src/cli/command.h"
+#include "src/cli/command_page.h"
 #include "src/cli/commands.h"
-#include "src/cli/completion.h"
 #include "src/cli/option_parts.h"
 #include "src/cli/outcome.h"
 #include "src/cli/outputs.h"
@@ -31,9 +31,7 @@ Command SchemaCommand() {
   };
   return MakeCommand<SchemaOptions>("schema", describe, [](const SchemaOptions& options) {
     const scenario::InputSchema input = scenario::InputSchemaOf(options.what);
-    Outcome outcome;
-    outcome.output = report::SchemaJson(input.schema, options.what, input.version);
-    return outcome;
+    return Outcome{kDone, report::SchemaJson(input.schema, options.what, input.version), ""};
   });
 }
 

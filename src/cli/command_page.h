@@ -1,18 +1,21 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-// Help pages as values: for manual pages, and for shell completion (completion.h).
+// Help pages as values, and what is made from them: manual pages, and shell completion. The shell
+// script calls the program, so that completions match its version.
 namespace stepcast::cli {
 
 struct OptionPage {
-  std::vector<std::string> names;    // "--set", or of an argument "SCENARIO"
-  bool argument = false;             // positional
-  std::string type{};                // the value's name, "KEY=VALUE"; empty: no value
-  std::vector<std::string> words{};  // the allowed values; empty: any
+  std::vector<std::string> names;     // "--set", or of an argument "SCENARIO"
+  bool argument = false;              // positional
+  std::string type{};                 // the value's name, "KEY=VALUE"; empty: no value
+  std::vector<std::string> words{};   // the allowed values; empty: any
+  std::vector<std::string> offers{};  // values that completion offers, if others are allowed
   std::string help{};
 };
 
@@ -38,5 +41,21 @@ std::string ManualPage(const CommandPage& page, const std::vector<CommandPage>& 
 
 // "stepcast-calibrate-import" for "calibrate import".
 std::string ManualName(const std::string& command);
+
+inline constexpr const char* kComplete = "complete";
+
+// The shells with a completion script.
+const std::vector<std::string>& CompletionShells();
+// A shell's completion script.
+std::string CompletionScript(const std::string& shell);
+
+// Completions of the last of `words`, which follow the program's name. Each line has a word and,
+// after a tab, its meaning. A line with only kFilesToo adds file names.
+inline constexpr const char* kFilesToo = ":files";
+// `names`: completions of values by type, in addition to files: the shipped models for "MODEL". A
+// name that ends in an equals sign is only the start of a value, "training.precision=".
+std::string Completions(const std::vector<CommandPage>& pages,
+                        const std::map<std::string, std::vector<std::string>>& names,
+                        const std::vector<std::string>& words);
 
 }  // namespace stepcast::cli

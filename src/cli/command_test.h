@@ -6,9 +6,18 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/cli/shell.h"
 
+// For tests of the binary.
 namespace stepcast::cli {
+
+struct ShellResult {
+  int status = -1;  // exit status; 128 + signal number if a signal ended it
+  std::string output;
+  std::string messages;  // stderr
+};
+
+// Runs a command line with /bin/sh in the working directory, with empty stdin.
+ShellResult Shell(const std::string& command);
 
 // Runs the binary like a user, with a folder for each test's files.
 class CommandTest : public testing::Test {

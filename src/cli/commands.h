@@ -43,7 +43,7 @@ Command CompletionCommand();
 // `pages`: the help pages of all commands, the program's first.
 Command ManualCommand(std::function<std::vector<CommandPage>()> pages);
 
-// Completions of values by option type (completion.h): keys followed by an equals sign, and the
+// Completions of values by option type (command_page.h): keys followed by an equals sign, and the
 // shipped models and topologies.
 std::map<std::string, std::vector<std::string>> NamesByType();
 

@@ -1,5 +1,3 @@
-#include "src/cli/completion.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
@@ -7,83 +5,11 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/cli/command_page.h"
+#include "src/cli/help.h"
 
 namespace stepcast::cli {
 namespace {
-
-// Each script calls `stepcast complete WORD...` and offers the words with the last word's prefix.
-constexpr const char* kBash =
-    R"(# Completion of stepcast for bash: source this, or put it where bash-completion looks.
-_stepcast() {
-  local word line files=no
-  word=${COMP_LINE:0:COMP_POINT}
-  word=${word##*[[:space:]]}
-  COMPREPLY=()
-  while IFS= read -r line; do
-    if [ "$line" = :files ]; then
-      files=yes
-    else
-      line=${line%%$'\t'*}
-      # bash replaces what follows the last of COMP_WORDBREAKS alone.
-      case $word in *=*) line=${line#"${word%=*}="} ;; esac
-      # The value follows at once.
-      case $line in *=) compopt -o nospace 2>/dev/null ;; esac
-      COMPREPLY+=("$line")
-    fi
-  done < <("${COMP_WORDS[0]}" complete "${COMP_WORDS[@]:1:COMP_CWORD-1}" "$word" 2>/dev/null)
-  if [ $files = yes ]; then
-    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "${word##*=}")
-    compopt -o filenames 2>/dev/null
-  fi
-}
-complete -F _stepcast stepcast
-)";
-
-constexpr const char* kZsh = R"(#compdef stepcast
-# Completion of stepcast for zsh: put it as _stepcast into a folder of $fpath.
-_stepcast() {
-  local line word
-  local -a offered keys
-  local files=no
-  while IFS= read -r line; do
-    if [[ $line == :files ]]; then
-      files=yes
-    else
-      word=${line%%$'\t'*}
-      if [[ $word == *= ]]; then
-        keys+=("$word")
-      elif [[ $line == *$'\t'* ]]; then
-        offered+=("${word//:/\\:}:${line#*$'\t'}")
-      else
-        offered+=("${word//:/\\:}")
-      fi
-    fi
-  done < <($words[1] complete "${(@)words[2,CURRENT]}" 2>/dev/null)
-  (( $#keys )) && compadd -S '' -a keys  # the value follows at once
-  (( $#offered )) && _describe -t values stepcast offered
-  [[ $files == yes ]] && _files
-}
-if [[ $funcstack[1] == _stepcast ]]; then
-  _stepcast
-else
-  compdef _stepcast stepcast
-fi
-)";
-
-constexpr const char* kFish =
-    R"(# Completion of stepcast for fish: put it into ~/.config/fish/completions.
-function __stepcast_complete
-    set -l words (commandline -opc) (commandline -ct)
-    for line in ($words[1] complete $words[2..-1] 2>/dev/null)
-        if test "$line" = :files
-            __fish_complete_path (commandline -ct)
-        else
-            echo $line
-        end
-    end
-end
-complete -c stepcast -f -a '(__stepcast_complete)'
-)";
 
 // The page of the command at the start of the words, and the number of words that name it.
 std::pair<const CommandPage*, std::size_t> PageOf(const std::vector<CommandPage>& pages,
@@ -124,6 +50,7 @@ class Offer {
   // Adds values of an option or argument; `before`: text before the value, "--json=".
   void AddValues(const OptionPage& option, const std::string& before) {
     for (const std::string& word : option.words) Add(before + word, "");
+    for (const std::string& word : option.offers) Add(before + word, "");
     const auto names = names_.find(option.type);
     if (names != names_.end()) {
       for (const std::string& name : names->second) Add(before + name, "");
@@ -131,7 +58,8 @@ class Offer {
     // A key is not a file name; its value may be one.
     const bool key =
         option.type.starts_with("KEY=") && begin_.find('=', before.size()) == begin_.npos;
-    if (option.words.empty() && !key) text_ += std::string(kFilesToo) + "\n";
+    if (option.words.empty() && option.offers.empty() && !key)
+      text_ += std::string(kFilesToo) + "\n";
   }
   std::string Take() { return std::move(text_); }
 
@@ -149,10 +77,10 @@ const std::vector<std::string>& CompletionShells() {
 }
 
 std::string CompletionScript(const std::string& shell) {
-  if (shell == "bash") return kBash;
-  if (shell == "fish") return kFish;
+  if (shell == "bash") return std::string(BashCompletion());
+  if (shell == "fish") return std::string(FishCompletion());
   STEPCAST_CHECK(shell == "zsh", "one of CompletionShells");
-  return kZsh;
+  return std::string(ZshCompletion());
 }
 
 std::string Completions(const std::vector<CommandPage>& pages, const Names& names,

@@ -1,11 +1,10 @@
-#include "src/cli/completion.h"
-
 #include <map>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/cli/command_page.h"
 
 namespace stepcast::cli {
 namespace {
@@ -17,6 +16,8 @@ const std::vector<CommandPage>& Pages() {
   static const OptionPage output{.names = {"--output"}, .type = "FILE", .help = "Write FILE"};
   static const OptionPage network{
       .names = {"--network"}, .type = "NAME", .words = {"flow", "message"}, .help = "How"};
+  static const OptionPage target{
+      .names = {"--target"}, .type = "NAME", .offers = {"gpus", "cost"}, .help = "Which"};
   static const OptionPage help{.names = {"-h", "--help"}, .help = "Help"};
   static const OptionPage model{.names = {"--model"}, .type = "MODEL", .help = "Of it"};
   static const OptionPage set{.names = {"--set"}, .type = "KEY=VALUE", .help = "Override"};
@@ -25,7 +26,7 @@ const std::vector<CommandPage>& Pages() {
       {.name = "", .about = "All", .options = {help}},
       {.name = "simulate",
        .about = "Forecasts a step: long",
-       .options = {help, network, json, model, set}},
+       .options = {help, network, json, model, set, target}},
       {.name = "calibrate", .about = "Measures", .options = {help, output}},
       {.name = "calibrate import", .about = "Reads\nlogs. More", .options = {help, log}},
   };
@@ -49,7 +50,8 @@ TEST(Completions, OffersCommandsThatBeginSo) {
 TEST(Completions, OffersOptionsOfTheCommandAlone) {
   EXPECT_EQ(Of({"--h"}), "--help\tHelp\n");
   EXPECT_EQ(Of({"simulate", "--"}),
-            "--help\tHelp\n--network\tHow\n--json\tPrint JSON\n--model\tOf it\n--set\tOverride\n");
+            "--help\tHelp\n--network\tHow\n--json\tPrint JSON\n--model\tOf it\n--set\tOverride\n"
+            "--target\tWhich\n");
   EXPECT_EQ(Of({"calibrate", "import", "-"}), "--help\tHelp\n");
 }
 
@@ -57,6 +59,7 @@ TEST(Completions, OffersTheWordsThatAValueMayBe) {
   EXPECT_EQ(Of({"simulate", "--network", ""}), "flow\nmessage\n");
   EXPECT_EQ(Of({"simulate", "x.yaml", "--network", "m"}), "message\n");
   EXPECT_EQ(Of({"simulate", "--network=f"}), "--network=flow\n");
+  EXPECT_EQ(Of({"simulate", "--target", "c"}), "cost\n");
   // A flag takes no value.
   EXPECT_EQ(Of({"simulate", "--json", "--n"}), "--network\tHow\n");
 }

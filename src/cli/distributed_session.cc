@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdint>
 #include <string_view>
+#include <thread>
 #include <type_traits>
 
 #include "fmt/format.h"
@@ -16,7 +17,7 @@
 #include "src/cli/outcome.h"
 #include "src/messaging/byte_stream.h"
 #include "src/report/output_file.h"
-#include "src/runtime/mpi_mailbox.h"
+#include "src/runtime/job.h"
 #include "src/runtime/mpi_session.h"
 
 namespace stepcast::cli {
@@ -55,13 +56,7 @@ void SayAtTheEnd(int /*status*/, const std::string& sentence) {
 }
 
 void Say(const std::string& sentence) {
-  const std::string line = fmt::format("stepcast: {}\n", Printable(sentence));
-  std::string_view left = line;
-  while (!left.empty()) {
-    const ssize_t written = ::write(STDERR_FILENO, left.data(), left.size());
-    if (written <= 0) return;
-    left.remove_prefix(static_cast<std::size_t>(written));
-  }
+  WriteAll(STDERR_FILENO, fmt::format("stepcast: {}\n", Printable(sentence)));
 }
 
 Result<std::chrono::milliseconds> ReadTimeout(const std::string& text) {
@@ -154,6 +149,35 @@ ExitStatus DistributedSession::End(ExitStatus status) {
   if (runtime::MpiSession* session = runtime::MpiSession::Current()) session->Finish();
   // A rank that failed itself never exits with success.
   return status == kDone ? StatusOf(agreed) : FailureOf(StatusOf(agreed));
+}
+
+Outcome RunInSession(const messaging::Launch& launch, const runtime::WatchOptions& options,
+                     const std::function<Outcome(DistributedSession&)>& work) {
+  std::optional<runtime::StartLimit> limit(std::in_place, launch);
+  auto job = runtime::JoinMpi();
+  if (!job) return Failed(job.error().message);
+  const auto session = std::make_shared<DistributedSession>(std::move(*job));
+  if (auto watched = session->StartWatch(options); !watched) {
+    return Failed(watched.error().message);
+  }
+  limit.reset();
+  Outcome outcome = work(*session);
+  outcome.end = [session](ExitStatus status) { return session->End(status); };
+  return outcome;
+}
+
+void RunJobs(const std::vector<std::unique_ptr<runtime::Job>>& jobs, Watch& watch,
+             const std::function<void(runtime::Job&)>& work) {
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < jobs.size(); ++rank) {
+    // Running ranks wait for the others, so if one is missing the process must end.
+    try {
+      threads.emplace_back([&, rank] { work(*jobs[rank]); });
+    } catch (const std::exception& error) {
+      watch.Fail(static_cast<int>(rank), {fmt::format("no thread can be made: {}", error.what())});
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace stepcast::cli

@@ -2,7 +2,10 @@
 
 #include <chrono>
 #include <cstddef>
+#include <exception>
+#include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +13,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/cli/outcome.h"
+#include "src/messaging/launch.h"
 #include "src/program/program.h"
 #include "src/runtime/job.h"
 #include "src/runtime/watch.h"
@@ -31,7 +35,6 @@ class DistributedSession {
  public:
   explicit DistributedSession(std::unique_ptr<runtime::Job> job) : job_(std::move(job)) {}
 
-  bool watched() const { return watch_ != nullptr; }
   runtime::Attempt<void> StartWatch(const runtime::WatchOptions& options);
 
   runtime::Job& job() { return *job_; }
@@ -63,5 +66,30 @@ class DistributedSession {
   std::vector<program::Program> programs_;
   std::unique_ptr<runtime::Watch> watch_;  // ends before the members that it watches
 };
+
+// Joins the launched ranks, starts the watch over them and runs `work`. All ranks then end with the
+// status of rank 0.
+Outcome RunInSession(const messaging::Launch& launch, const runtime::WatchOptions& options,
+                     const std::function<Outcome(DistributedSession&)>& work);
+
+// Runs `work` for each job on a thread of its own. A thread that cannot be made ends the process.
+void RunJobs(const std::vector<std::unique_ptr<runtime::Job>>& jobs, runtime::Watch& watch,
+             const std::function<void(runtime::Job&)>& work);
+
+// The answer of `work` on a rank. If it fails, the process ends and names the rank.
+template <typename T>
+T OrFail(runtime::Watch& watch, int rank, const std::function<runtime::Attempt<T>()>& work) {
+  runtime::Failure failure;
+  try {
+    auto answer = work();
+    if (answer) return std::move(*answer);
+    failure = answer.error();
+  } catch (const std::bad_alloc&) {
+    failure = {"out of memory", true};
+  } catch (const std::exception& error) {
+    failure = {error.what()};
+  }
+  watch.Fail(rank, failure);
+}
 
 }  // namespace stepcast::cli

@@ -10,7 +10,6 @@
 #include "fmt/format.h"
 #include "src/base/files.h"
 #include "src/base/quantity.h"
-#include "src/cli/collective_words.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/foreign_scenario.h"
@@ -26,7 +25,7 @@
 #include "src/formats/measured_memory.h"
 #include "src/lowering/lowering.h"
 #include "src/plan/rank_grid.h"
-#include "src/program/dump.h"
+#include "src/program/description.h"
 #include "src/program/program.h"
 #include "src/program/validator.h"
 #include "src/report/answers.h"
@@ -39,6 +38,7 @@
 #include "src/study/fitting_settings.h"
 #include "src/study/guard.h"
 #include "src/study/measured_step.h"
+#include "src/study/run_time_study.h"
 #include "src/study/stage_memory.h"
 #include "src/study/training_question.h"
 
@@ -294,13 +294,11 @@ Outcome Collective(const CollectiveOptions& options) {
                                                       .siblings = options.siblings},
                                                      *from, *to);
   if (!forecast) return WrongInput(forecast.error());
-  Outcome outcome;
-  outcome.output = options.json ? report::CollectiveJson(scenario->name, *forecast)
-                   : options.csv
-                       ? report::CollectiveCsv(*forecast)
-                       : report::Wrapped(report::CollectiveText(scenario->name, *forecast));
-  outcome.messages = Warnings(*scenario);
-  return outcome;
+  return {kDone,
+          options.json  ? report::CollectiveJson(scenario->name, *forecast)
+          : options.csv ? report::CollectiveCsv(*forecast)
+                        : report::Wrapped(report::CollectiveText(scenario->name, *forecast)),
+          Warnings(*scenario)};
 }
 
 // Whether --measured names a trace or a folder, and not a time.
@@ -551,6 +549,45 @@ Command CollectiveCommand() {
                                 options.scenario);
         return Collective(options);
       });
+}
+
+namespace {
+
+struct RunTimeOptions : study::RunTimeQuestion {
+  ScenarioFiles files;
+  bool json = false;
+  std::string report;  // HTML page to write; empty: none
+};
+
+Outcome RunTime(const RunTimeOptions& options) {
+  const Stopwatch stopwatch;
+  OptionalOutput page;
+  if (auto failed = page.Create(options.report)) return *failed;
+  const auto answer = study::AnswerRunTime(options);
+  if (!answer) return WrongInput(answer.error());
+  if (auto failed =
+          page.Write([&] { return report::RunTimePage(answer->scenario, answer->run); })) {
+    return *failed;
+  }
+  return {kDone,
+          options.json ? report::RunTimeJson(answer->scenario, answer->run, stopwatch.Seconds())
+                       : report::Wrapped(report::RunTimeText(answer->scenario, answer->run)),
+          Warnings(answer->scenario)};
+}
+
+}  // namespace
+
+Command RunTimeCommand() {
+  const auto describe = [](Question& question, RunTimeOptions& options) {
+    AddScenarioFiles(question, options.files, options.set);
+    options.Describe(question);
+    question.Flag("--json", &options.json, "Print one JSON document");
+    AddReport(question, options.report);
+  };
+  return MakeCommand<RunTimeOptions>("run-time", describe, [](RunTimeOptions& options) {
+    const WorkNotice notice("simulating a step of " + Named(options.files));
+    return RunOn(options.files, options.scenario, options.set, [&] { return RunTime(options); });
+  });
 }
 
 }  // namespace stepcast::cli

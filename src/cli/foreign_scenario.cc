@@ -1,13 +1,18 @@
 #include "src/cli/foreign_scenario.h"
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
 #include "src/base/text_lines.h"
+#include "src/cli/option_parts.h"
 #include "src/cli/outputs.h"
 #include "src/foreign/recipes.h"
 
@@ -19,18 +24,10 @@ std::string Named(const ScenarioFiles& files) {
 
 foreign::ImportRequest ImportRequestOf(const ScenarioFiles& files,
                                        const std::vector<std::string>& set) {
-  return {.files = files.files,
-          .model = files.family.empty() ? files.model : "",
-          .cluster = files.cluster,
-          .nodes = files.nodes,
-          .gpus = files.gpus,
-          .sequence_length = files.sequence_length,
-          .global_batch = files.global_batch,
-          .set = set,
-          .variables = files.variables,
-          .function = files.function,
-          .for_search = files.for_search,
-          .varied = files.varied};
+  foreign::ImportRequest request = files;
+  if (!files.family.empty()) request.model.clear();
+  request.set = set;
+  return request;
 }
 
 report::CommandWords CommandOn(const char* command, const ScenarioFiles& files,
@@ -38,23 +35,22 @@ report::CommandWords CommandOn(const char* command, const ScenarioFiles& files,
   report::CommandWords line{{"stepcast", command}, set};
   std::vector<std::string>& words = line.words;
   words.insert(words.end(), files.files.begin(), files.files.end());
-  const auto add = [&words](const char* option, const std::string& value) {
-    if (value.empty()) return;
-    words.emplace_back(option);
-    words.push_back(value);
-  };
-  const auto count = [&add](const char* option, const std::optional<std::int64_t>& value) {
-    if (value) add(option, fmt::format("{}", *value));
-  };
-  add("--model", files.model);
-  add("--family", files.family);
-  add("--cluster", files.cluster);
-  count("--nodes", files.nodes);
-  add("--gpus", files.gpus);
-  count("--sequence-length", files.sequence_length);
-  count("--global-batch", files.global_batch);
-  for (const std::string& variable : files.variables) add("--variable", variable);
-  add("--function", files.function);
+  ScenarioFiles given = files;
+  Question question;
+  AddImport(question, given);
+  for (const QuestionSetting& setting : question.settings()) {
+    std::vector<std::string> values;
+    if (const auto* text = std::get_if<std::string*>(&setting.variable)) {
+      values = {**text};
+    } else if (const auto* list = std::get_if<std::vector<std::string>*>(&setting.variable)) {
+      values = **list;
+    } else if (const auto& number = *std::get<std::optional<std::int64_t>*>(setting.variable)) {
+      values = {fmt::format("{}", *number)};
+    }
+    for (const std::string& value : values) {
+      if (!value.empty()) words.insert(words.end(), {setting.name, value});
+    }
+  }
   return line;
 }
 
@@ -106,14 +102,13 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
     count("training.sequence_length", files.sequence_length);
     count("training.global_batch_size", files.global_batch);
     if (!files.save.empty()) {
-      return WrongInput({{"command.wrong-use",
-                          {"--save " + files.save, 0, 0},
-                          "--save writes the scenario of a model's name or of other programs' "
-                          "files, and this is a scenario already: " +
-                              Quoted(files.files.front()),
-                          fmt::format("to write it with other settings: stepcast init {} --set "
-                                      "KEY=VALUE -o my.yaml",
-                                      files.files.front())}});
+      return WrongInput("command.wrong-use", "--save " + files.save,
+                        "--save writes the scenario of a model's name or of other programs' "
+                        "files, and this is a scenario already: " +
+                            Quoted(files.files.front()),
+                        fmt::format("to write it with other settings: stepcast init {} --set "
+                                    "KEY=VALUE -o my.yaml",
+                                    files.files.front()));
     }
     return command();
   }
@@ -123,10 +118,9 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
   if (!files.save.empty()) {
     std::error_code error;
     if (std::filesystem::exists(files.save, error)) {
-      return WrongInput({{"file.exists",
-                          {files.save, 0, 0},
-                          "the file exists, and may hold changes of yours: " + Quoted(files.save),
-                          "name another file"}});
+      return WrongInput("file.exists", files.save,
+                        "the file exists, and may hold changes of yours: " + Quoted(files.save),
+                        "name another file");
     }
     if (auto saved = PutText(files.save, imported->scenario.text); saved.status != kDone) {
       return saved;

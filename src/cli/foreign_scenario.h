@@ -14,19 +14,9 @@
 namespace stepcast::cli {
 
 // The input of a command: a scenario, or configurations of other programs.
-struct ScenarioFiles {
-  std::vector<std::string> files;  // one scenario, or files of other programs
-  std::string model;               // of --model, --cluster, --nodes, --variable, --function
-  std::string family;              // --family: the file that reads the model's config.json
-  std::string cluster;
-  std::optional<std::int64_t> nodes;
-  std::string gpus;  // from --gpus
-  std::optional<std::int64_t> sequence_length, global_batch;
-  std::string save;                 // from --save
-  bool for_search = false;          // the command searches for a plan
-  std::vector<std::string> varied;  // keys to which the command itself gives values
-  std::vector<std::string> variables;
-  std::string function;
+struct ScenarioFiles : foreign::ImportRequest {
+  std::string family;  // --family: the file that reads the model's config.json
+  std::string save;    // from --save
 };
 
 // "train.sh, config.json", for messages.

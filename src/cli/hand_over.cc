@@ -39,14 +39,12 @@ std::vector<char*> Words(const std::string& program, std::vector<std::string>& a
 }
 
 Outcome Missing(const fs::path& folder, const std::string& need) {
-  return WrongInput(
-      {{.code = "command.no-hardware",
-        .location = {"command line", 0, 0},
-        .message = fmt::format("{} needs {}, and there is none in {}", need, kProgram,
-                               Quoted(folder.string(), "'", PATH_MAX)),
-        .hint = fmt::format("copy {} of the same release there (the package {} has it); in a "
-                            "checkout build it with 'bazel build //src/cli:stepcast'",
-                            kProgram, kProgram)}});
+  return WrongInput("command.no-hardware", "command line",
+                    fmt::format("{} needs {}, and there is none in {}", need, kProgram,
+                                Quoted(folder.string(), "'", PATH_MAX)),
+                    fmt::format("copy {} of the same release there (the package {} has it); in a "
+                                "checkout build it with 'bazel build //src/cli:stepcast'",
+                                kProgram, kProgram));
 }
 
 // Returns only on failure.

@@ -21,8 +21,7 @@
 #include "src/messaging/mailbox.h"
 #include "src/report/hardware_reports.h"
 #include "src/report/table.h"
-#include "src/runtime/join.h"
-#include "src/runtime/mpi_mailbox.h"
+#include "src/runtime/mpi_session.h"
 #include "src/runtime/watch.h"
 #include "src/validate/comparison.h"
 
@@ -52,23 +51,18 @@ Outcome TakePart(const WorkCommand& command, DistributedSession& session) {
   return {};
 }
 
-Outcome RunInSession(const WorkCommand& command, DistributedSession& session,
-                     std::unique_ptr<runtime::StartLimit> limit) {
-  if (auto watched = session.StartWatch({}); !watched) return Failed(watched.error().message);
-  limit.reset();
+Outcome RunOnRank(const WorkCommand& command, DistributedSession& session) {
   // Forecasts have no expected duration, so the watch must not report a hang in this stage.
   session.watch().SetStage(session.rank(), runtime::Stage::kForecasting);
   std::optional<Outcome> end = command.prepare();
   if (end = session.Agree(end); end) return std::move(*end);
   const std::string other = session.FirstThatDiffers(command.fingerprint());
   if (!other.empty()) {
-    end = WrongInput(
-        {{.code = "launch.different-work",
-          .location = {command.scenario, 0, 0},
-          .message = fmt::format("{} has other input files, other options or another build of "
+    end = WrongInput("launch.different-work", command.scenario,
+                     fmt::format("{} has other input files, other options or another build of "
                                  "stepcast than rank 0",
                                  other),
-          .hint = "give all ranks the same program, the same options and the same files"}});
+                     "give all ranks the same program, the same options and the same files");
   }
   if (end = session.Agree(end); end) return std::move(*end);
   return TakePart(command, session);
@@ -81,14 +75,8 @@ Outcome RunDistributed(const WorkCommand& command) {
   // This work needs no launcher, so torchrun's variables are ignored.
   const bool ranks = launch && launch->launcher == messaging::Launcher::kMpi && launch->ranks > 1;
   if (!ranks) return RunOnThreads(command);
-  auto limit = std::make_unique<runtime::StartLimit>(*launch);
-  auto job = runtime::Join(*launch);
-  if (!job) return Failed(job.error().message);
-  auto session = std::make_shared<DistributedSession>(std::move(*job));
-  Outcome outcome = RunInSession(command, *session, std::move(limit));
-  if (session->watched())
-    outcome.end = [session](ExitStatus status) { return session->End(status); };
-  return outcome;
+  return RunInSession(*launch, {},
+                      [&](DistributedSession& session) { return RunOnRank(command, session); });
 }
 
 Outcome Execute(const ExecuteOptions& options) {

@@ -1,13 +1,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <exception>
 #include <functional>
 #include <memory>
-#include <new>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -23,12 +20,11 @@
 #include "src/lowering/lowering.h"
 #include "src/messaging/launch.h"
 #include "src/plan/rank_grid.h"
-#include "src/program/dump.h"
+#include "src/program/description.h"
 #include "src/program/validator.h"
 #include "src/report/output_file.h"
 #include "src/runtime/executor.h"
-#include "src/runtime/join.h"
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
 #include "src/runtime/watch.h"
 #include "src/scenario/job_devices.h"
 #include "src/scenario/load.h"
@@ -94,12 +90,11 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
   }
   const auto* architecture =
       scenario ? std::get_if<model::Architecture>(&scenario->model->source) : nullptr;
-  if (architecture != nullptr &&
-      std::any_of(architecture->kinds.begin(), architecture->kinds.end(),
-                  [](const model::Architecture& kind) {
-                    return kind.mixer == model::Mixer::kDelta ||
-                           kind.mixer == model::Mixer::kStateSpace;
-                  })) {
+  if (architecture != nullptr && std::any_of(architecture->kinds.begin(), architecture->kinds.end(),
+                                             [](const model::Architecture& kind) {
+                                               return kind.mixer == model::Mixer::kDelta ||
+                                                      kind.mixer == model::Mixer::kStateSpace;
+                                             })) {
     faults.push_back({.code = "launch.not-executable",
                       .location = scenario->cluster_location,
                       .message = "the backends have no kernels of recurrent layers, which are "
@@ -228,18 +223,9 @@ Attempt<std::vector<RankYield>> RunRank(const HardwareOptions& options, const Se
 std::vector<RankYield> RunRankOrFail(const HardwareOptions& options, const Setting& setting,
                                      const program::Program& program, const Programs& all_programs,
                                      Job& job, Watch& watch) {
-  const int rank = job.place().rank;
-  Failure failure;
-  try {
-    auto yields = RunRank(options, setting, program, all_programs, job, watch);
-    if (yields) return std::move(*yields);
-    failure = yields.error();
-  } catch (const std::bad_alloc&) {
-    failure = {"out of memory", true};
-  } catch (const std::exception& error) {
-    failure = {error.what()};
-  }
-  watch.Fail(rank, failure);
+  return OrFail<std::vector<RankYield>>(watch, job.place().rank, [&] {
+    return RunRank(options, setting, program, all_programs, job, watch);
+  });
 }
 
 // Lengthens kernels of given time on a slow device. Real kernels are not changed.
@@ -333,32 +319,19 @@ Outcome RunThreads(const HardwareOptions& options, const HardwareReport& report,
   watch->SetPrograms(std::move(of_ranks));
 
   std::vector<RankYield> yields;
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < programs.size(); ++rank) {
-    // Running ranks wait for the others, so if one is missing the process must end.
-    try {
-      threads.emplace_back([&, rank] {
-        auto all = RunRankOrFail(options, setting, programs[rank], named, *jobs[rank], *watch);
-        if (rank == 0) yields = std::move(all);
-      });
-    } catch (const std::exception& error) {
-      watch->Fail(static_cast<int>(rank), {fmt::format("no thread can be made: {}", error.what())});
-    }
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunJobs(jobs, *watch, [&](Job& job) {
+    const auto rank = static_cast<std::size_t>(job.place().rank);
+    auto all = RunRankOrFail(options, setting, programs[rank], named, job, *watch);
+    if (rank == 0) yields = std::move(all);
+  });
   Outcome outcome = Report(options, report, setting, named.classes, std::move(yields));
   watch->Finish();
   return outcome;
 }
 
-Outcome RunInSession(const HardwareOptions& options, const HardwareReport& report,
+Outcome RunProcesses(const HardwareOptions& options, const HardwareReport& report,
                      const messaging::Launch& launch, MadeBackend backend,
-                     const runtime::WatchOptions& watch_options, DistributedSession& session,
-                     std::unique_ptr<runtime::StartLimit> limit) {
-  if (auto watched = session.StartWatch(watch_options); !watched) {
-    return Failed(watched.error().message);
-  }
-  limit.reset();
+                     DistributedSession& session) {
   auto setting = Prepare(options, launch, std::move(backend));
   std::optional<Outcome> end;
   if (!setting) end = WrongInput(setting.error());
@@ -371,12 +344,10 @@ Outcome RunInSession(const HardwareOptions& options, const HardwareReport& repor
   const std::string other = session.FirstThatDiffers(
       Fingerprint(options, session.rank() == 0 ? program : LowerFor(*setting, 0)));
   if (!other.empty()) {
-    end = WrongInput(
-        {{.code = "launch.different-plans",
-          .location = {options.scenario, 0, 0},
-          .message = fmt::format("{} has another plan, or other options, than rank 0", other),
-          .hint = "give all ranks the same scenario, the same files that it names, and the same "
-                  "options"}});
+    end = WrongInput("launch.different-plans", options.scenario,
+                     fmt::format("{} has another plan, or other options, than rank 0", other),
+                     "give all ranks the same scenario, the same files that it names, and the same "
+                     "options");
   }
   if (end = session.Agree(end); end) return std::move(*end);
   auto yields = RunRankOrFail(options, *setting, program, named, session.job(), session.watch());
@@ -396,15 +367,9 @@ Outcome RunOnHardware(const HardwareOptions& options, const HardwareReport& repo
     if (!setting) return WrongInput(setting.error());
     return RunThreads(options, report, *setting, watch_options);
   }
-  auto limit = std::make_unique<runtime::StartLimit>(*launch);
-  auto job = runtime::Join(*launch);
-  if (!job) return Failed(job.error().message);
-  auto session = std::make_shared<DistributedSession>(std::move(*job));
-  Outcome outcome = RunInSession(options, report, *launch, std::move(backend), watch_options,
-                                 *session, std::move(limit));
-  if (session->watched())
-    outcome.end = [session](ExitStatus status) { return session->End(status); };
-  return outcome;
+  return RunInSession(*launch, watch_options, [&](DistributedSession& session) {
+    return RunProcesses(options, report, *launch, std::move(backend), session);
+  });
 }
 
 }  // namespace stepcast::cli

@@ -299,10 +299,9 @@ Outcome ImportAtlas(const ImportAtlasOptions& options) {
   const std::vector<std::string> gpus =
       options.gpu.empty() ? GpusOf(options.folder) : std::vector<std::string>{options.gpu};
   if (gpus.empty()) {
-    return WrongInput({{"file.not-found",
-                        {options.folder, 0, 0},
-                        "the folder holds no products/GPU.csv of a known GPU type",
-                        "name the folder above products"}});
+    return WrongInput("file.not-found", options.folder,
+                      "the folder holds no products/GPU.csv of a known GPU type",
+                      "name the folder above products");
   }
   report::Table table({{"GPU", report::Align::kLeft},
                        {"kernels", report::Align::kLeft},
@@ -316,11 +315,10 @@ Outcome ImportAtlas(const ImportAtlasOptions& options) {
     const auto profile_path = scenario::FindInput(fmt::format("calibration/{}.yaml", name), "");
     if (!gpu_path || !profile_path) {
       return WrongInput(
-          {{"file.not-found",
-            {fmt::format("--gpu {}", name), 0, 0},
-            fmt::format("GPU type {} needs topologies/gpus/{}.yaml and calibration/{}.yaml",
-                        Quoted(name), name, name),
-            "stepcast list gpus names the types that are known"}});
+          "file.not-found", fmt::format("--gpu {}", name),
+          fmt::format("GPU type {} needs topologies/gpus/{}.yaml and calibration/{}.yaml",
+                      Quoted(name), name, name),
+          "stepcast list gpus names the types that are known");
     }
     const auto gpu = scenario::LoadGpu(*gpu_path);
     if (!gpu) return WrongInput(gpu.error());

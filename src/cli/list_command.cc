@@ -14,7 +14,7 @@
 #include "src/foreign/frameworks.h"
 #include "src/foreign/recipes.h"
 #include "src/plan/framework.h"
-#include "src/report/listing.h"
+#include "src/report/answer.h"
 #include "src/report/table.h"
 #include "src/scenario/calibration_file.h"
 #include "src/scenario/data_root.h"
@@ -39,10 +39,11 @@ std::string PathOf(std::string_view folder, const std::string& name) {
 }
 
 Result<Listing> Models() {
-  Listing listing{.name = "models",
-                  .columns = {{"model", "name"}, {"parameters", "parameters", Align::kRight}},
-                  .rows = {},
-                  .footer = "Others by their config.json: model: PATH, or --model PATH."};
+  Listing listing{
+      .name = "models",
+      .columns = {{"model", "name", Align::kLeft}, {"parameters", "parameters", Align::kRight}},
+      .rows = {},
+      .footer = "Others by their config.json: model: PATH, or --model PATH."};
   for (const std::string& name : scenario::ShippedNames(SourceKind::kModel)) {
     const auto loaded = scenario::LoadModel(PathOf("models", name));
     if (!loaded) return tl::make_unexpected(loaded.error());
@@ -53,11 +54,11 @@ Result<Listing> Models() {
 
 Result<Listing> Topologies() {
   Listing listing{.name = "topologies",
-                  .columns = {{"topology", "name"},
+                  .columns = {{"topology", "name", Align::kLeft},
                               {"GPUs of a node", "gpus_per_node", Align::kRight},
-                              {"GPU", "gpu"},
-                              {"nodes", "nodes"},
-                              {"title", "title"}},
+                              {"GPU", "gpu", Align::kLeft},
+                              {"nodes", "nodes", Align::kLeft},
+                              {"title", "title", Align::kLeft}},
                   .rows = {},
                   .footer = "More with stepcast topology show NAME."};
   for (const std::string& name : scenario::ShippedNames(SourceKind::kTopology)) {
@@ -90,11 +91,11 @@ Result<std::string> ProfileOf(const topology::Gpu& gpu) {
 
 Result<Listing> Gpus() {
   Listing listing{.name = "gpus",
-                  .columns = {{"GPU", "name"},
+                  .columns = {{"GPU", "name", Align::kLeft},
                               {"memory", "memory", Align::kRight},
                               {"bandwidth", "memory_bandwidth", Align::kRight},
                               {"BF16", "bf16", Align::kRight},
-                              {"measured on", "profile"}},
+                              {"measured on", "profile", Align::kLeft}},
                   .rows = {},
                   .footer = "h100, a100 and others without their form are the SXM modules."};
   for (const std::string& name : scenario::NamesIn(kGpus)) {
@@ -111,9 +112,10 @@ Result<Listing> Gpus() {
 }
 
 Result<Listing> Frameworks() {
-  Listing listing{
-      .name = "frameworks",
-      .columns = {{"framework", "name"}, {"ZeRO stages", "zero_stages"}, {"axes", "axes"}}};
+  Listing listing{.name = "frameworks",
+                  .columns = {{"framework", "name", Align::kLeft},
+                              {"ZeRO stages", "zero_stages", Align::kLeft},
+                              {"axes", "axes", Align::kLeft}}};
   for (const plan::Framework framework : plan::kFrameworks) {
     const plan::FrameworkTraits& traits = plan::TraitsOf(framework);
     std::vector<const char*> axes = {"data"};
@@ -206,7 +208,9 @@ void AddSettings(const scenario::Schema& mapping, const std::string& path, Listi
 // All keys of a scenario file.
 Listing Settings() {
   Listing listing{.name = "settings",
-                  .columns = {{"setting", "key"}, {"default", "default"}, {"values", "values"}},
+                  .columns = {{"setting", "key", Align::kLeft},
+                              {"default", "default", Align::kLeft},
+                              {"values", "values", Align::kLeft}},
                   .rows = {},
                   .footer = ""};
   AddSettings(scenario::InputSchemaOf("scenario").schema, "", listing);
@@ -215,7 +219,9 @@ Listing Settings() {
 
 Listing Recipes() {
   Listing listing{.name = "recipes",
-                  .columns = {{"recipe", "name"}, {"model", "model"}, {"settings", "settings"}},
+                  .columns = {{"recipe", "name", Align::kLeft},
+                              {"model", "model", Align::kLeft},
+                              {"settings", "settings", Align::kLeft}},
                   .rows = {},
                   .footer = fmt::format("Of {}; stepcast init NAME --cluster TOPOLOGY --nodes N.",
                                         foreign::kRecipeRelease)};
@@ -230,8 +236,8 @@ Listing Recipes() {
 std::string RecipesText(const Listing& listing) {
   std::string text;
   for (const auto& row : listing.rows) {
-    text += fmt::format("{}: {}\n", std::get<std::string>(row[0]), std::get<std::string>(row[1]));
-    const std::string& settings = std::get<std::string>(row[2]);
+    text += fmt::format("{}: {}\n", row[0].text, row[1].text);
+    const std::string& settings = row[2].text;
     for (std::size_t at = 0; at < settings.size();) {
       const std::size_t end = std::min(settings.find(' ', at), settings.size());
       text += fmt::format("    {}\n", settings.substr(at, end - at));
@@ -245,8 +251,7 @@ std::string RecipesText(const Listing& listing) {
 std::string SettingsText(const Listing& listing) {
   std::string text;
   for (const auto& row : listing.rows) {
-    text += fmt::format("{}\n    {}\n    default: {}\n", std::get<std::string>(row[0]),
-                        std::get<std::string>(row[2]), std::get<std::string>(row[1]));
+    text += fmt::format("{}\n    {}\n    default: {}\n", row[0].text, row[2].text, row[1].text);
   }
   return text;
 }
@@ -266,12 +271,12 @@ Outcome List(const ListOptions& options) {
   if (!listing) return WrongInput(listing.error());
   Outcome outcome;
   if (options.json) {
-    outcome.output = report::ListingJson(*listing);
+    outcome.output = listing->ToJson();
     return outcome;
   }
   outcome.output = report::Wrapped(options.what == "settings"  ? SettingsText(*listing)
                                    : options.what == "recipes" ? RecipesText(*listing)
-                                                               : report::ListingText(*listing));
+                                                               : listing->Text());
   return outcome;
 }
 
@@ -290,7 +295,7 @@ Command ListCommand() { return MakeCommand<ListOptions>("list", DescribeList, Li
 
 std::map<std::string, std::vector<std::string>> NamesByType() {
   std::vector<std::string> keys;
-  for (const auto& row : Settings().rows) keys.push_back(std::get<std::string>(row[0]) + "=");
+  for (const auto& row : Settings().rows) keys.push_back(row[0].text + "=");
   return {{"KEY=VALUE", keys},
           {"KEY=VALUES", keys},
           {"MODEL", scenario::ShippedNames(SourceKind::kModel)},

@@ -13,7 +13,6 @@
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/base/files.h"
-#include "src/cli/collective_words.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/option_parts.h"
@@ -82,43 +81,39 @@ class DocumentSection {
  public:
   // Call this before the work, so that a document without the section is reported at once. An
   // outcome is a failure.
-  std::optional<Outcome> Open(const std::string& path, const std::string& name);
+  std::optional<Outcome> Open(const std::string& path, const std::string& name) {
+    if (path.empty()) return std::nullopt;
+    const std::string begin_line = fmt::format("<!-- {}: begin -->\n", name);
+    const std::string end_line = fmt::format("<!-- {}: end -->\n", name);
+    std::ifstream file(path, std::ios::binary);
+    std::stringstream read;
+    read << file.rdbuf();
+    const std::string text = read.str();
+    const std::size_t begin = text.find(begin_line);
+    const std::size_t end = begin == std::string::npos ? begin : text.find(end_line, begin);
+    if (!file || end == std::string::npos) {
+      return WrongInput(
+          file ? "command.no-section" : "file.not-found", path,
+          file ? fmt::format("the document has no section for {}", name) : "there is no such file",
+          fmt::format("write the lines '<!-- {0}: begin -->' and '<!-- {0}: end "
+                      "-->' where it is to stand",
+                      name));
+    }
+    before_ = text.substr(0, begin + begin_line.size());
+    after_ = text.substr(end);
+    return file_.Create(path);
+  }
+
   // Rewrites the section; the rest stays as it was when the document was opened. Calls `content`
   // only if a document is requested.
-  std::optional<Outcome> Write(const std::function<std::string()>& content);
+  std::optional<Outcome> Write(const std::function<std::string()>& content) {
+    return file_.Write([&] { return before_ + content() + after_; });
+  }
 
  private:
   std::string before_, after_;
   OptionalOutput file_;
 };
-
-std::optional<Outcome> DocumentSection::Open(const std::string& path, const std::string& name) {
-  if (path.empty()) return std::nullopt;
-  const std::string begin_line = fmt::format("<!-- {}: begin -->\n", name);
-  const std::string end_line = fmt::format("<!-- {}: end -->\n", name);
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream read;
-  read << file.rdbuf();
-  const std::string text = read.str();
-  const std::size_t begin = text.find(begin_line);
-  const std::size_t end = begin == std::string::npos ? begin : text.find(end_line, begin);
-  if (!file || end == std::string::npos) {
-    return WrongInput(
-        {{file ? "command.no-section" : "file.not-found",
-          {path, 0, 0},
-          file ? fmt::format("the document has no section for {}", name) : "there is no such file",
-          fmt::format("write the lines '<!-- {0}: begin -->' and '<!-- {0}: end "
-                      "-->' where it is to stand",
-                      name)}});
-  }
-  before_ = text.substr(0, begin + begin_line.size());
-  after_ = text.substr(end);
-  return file_.Create(path);
-}
-
-std::optional<Outcome> DocumentSection::Write(const std::function<std::string()>& content) {
-  return file_.Write([&] { return before_ + content() + after_; });
-}
 
 struct ValidatePublishedOptions {
   std::string source;  // only this source; empty: all
@@ -179,6 +174,7 @@ void DescribeHardware(Question& question, HardwareOptions& hardware) {
   AddScenario(question, hardware.scenario, hardware.set);
   constexpr int kMostSteps = 100'000;
   question.Option("--backend", &hardware.backend, "NAME", "What to run on: host or cuda")
+      .Offers({"host", "cuda"})
       .Required();
   question.Option("--steps", &hardware.steps, "N", "How many steps to measure (5)")
       .Between(1, kMostSteps);
@@ -259,7 +255,8 @@ void DescribeValidatePublished(Question& question, ValidatePublishedOptions& opt
 void DescribeCalibrate(Question& question, CalibrateOptions& options) {
   constexpr int kMostRanks = 4096;
   // Required, except by `import`, `runs` and `trace`; CalibrateCommand checks this.
-  question.Option("--backend", &options.backend, "NAME", "What to measure: host or cuda");
+  question.Option("--backend", &options.backend, "NAME", "What to measure: host or cuda")
+      .Offers({"host", "cuda"});
   question.Flag("--quick", &options.quick, "Coarser, less often repeated, under two minutes");
   question.Option("--time", &options.time, "TIME",
                   "Measure for about so long (20 min; quick: 90 s)");
@@ -326,10 +323,8 @@ Command CalibrateCommand(const HardwareAccess& hardware,
                          const std::vector<std::string>& arguments) {
   const auto run = [calibrate = hardware.calibrate, arguments](CalibrateOptions& options) {
     if (options.backend.empty()) {
-      return WrongInput({{"command.wrong-use",
-                          {"command line", 0, 0},
-                          "--backend is required",
-                          "see stepcast calibrate --help"}});
+      return WrongInput("command.wrong-use", "command line", "--backend is required",
+                        "see stepcast calibrate --help");
     }
     options.version = fmt::format("stepcast {}", kVersion);
     options.command = "stepcast";

@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
+#include "src/base/diagnostic.h"
 #include "src/cli/command.h"
 #include "src/cli/foreign_scenario.h"
 
@@ -39,5 +42,12 @@ void AddEmit(Question& question, std::string& folder, bool& force);
 
 // "all_reduce, all_gather, ..."
 std::string CollectiveNames();
+
+// Parse words about collectives; `option` is the word's option ("--op"). They append mistakes:
+// command.unknown-collective, command.bad-quantity.
+std::optional<CollectiveKind> ReadCollective(const std::string& option, const std::string& word,
+                                             Diagnostics& diagnostics);
+std::optional<Bytes> ReadSize(const std::string& option, const std::string& text,
+                              Diagnostics& diagnostics);  // above zero
 
 }  // namespace stepcast::cli

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -52,6 +53,18 @@ void SayWhatIsKept() {
   Say({rest.data(), rest_size.load()});
 }
 
+bool WriteAll(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return false;
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
 Outcome RunOnThreads(const WorkCommand& command) {
   if (auto end = command.prepare()) return std::move(*end);
   const auto pool = planner::MakeThreadPool(command.work, command.threads);
@@ -62,6 +75,10 @@ Outcome WrongInput(const Diagnostics& diagnostics) {
   Outcome outcome{kWrongInput, "", Format(diagnostics)};
   outcome.diagnostics = diagnostics;
   return outcome;
+}
+
+Outcome WrongInput(const char* code, std::string place, std::string message, std::string hint) {
+  return WrongInput({{code, {std::move(place), 0, 0}, std::move(message), std::move(hint)}});
 }
 
 Outcome Failed(const std::string& reason) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "src/base/diagnostic.h"
 #include "src/planner/worker_pool.h"
@@ -37,12 +38,17 @@ struct Outcome {
 };
 
 Outcome WrongInput(const Diagnostics& diagnostics);
+// A single mistake at a place without lines: a file, or an option.
+Outcome WrongInput(const char* code, std::string place, std::string message, std::string hint);
 
 // A failure with this sentence, without a full stop.
 Outcome Failed(const std::string& reason);
 
 // Converts mistakes or a failure.
 Outcome OutcomeOf(const study::Failure& failure);
+
+// Whether all of it was written; otherwise see errno.
+bool WriteAll(int descriptor, std::string_view text);
 
 // The message about stored results when a signal ends a run.
 

@@ -48,11 +48,10 @@ Outcome CannotCreate(const std::string& path, const std::string& failure) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (fs::is_directory(path, error)) {
-    return WrongInput({{"file.not-a-file",
-                        {path, 0, 0},
-                        fmt::format("this is a folder, and a file is to be written: {}",
-                                    Quoted(path, "'", PATH_MAX)),
-                        "add the name of the file"}});
+    return WrongInput("file.not-a-file", path,
+                      fmt::format("this is a folder, and a file is to be written: {}",
+                                  Quoted(path, "'", PATH_MAX)),
+                      "add the name of the file");
   }
   if (auto missing = NoFolderFor(path)) return *std::move(missing);
   return Failed(failure);
@@ -66,11 +65,10 @@ std::optional<Outcome> NoFolderFor(const std::string& path) {
   if (!whole.has_filename()) whole = whole.parent_path();  // "folder/"
   const fs::path folder = whole.parent_path();
   if (fs::is_directory(folder, error)) return std::nullopt;
-  return WrongInput({{"file.not-found",
-                      {path, 0, 0},
-                      fmt::format("the folder to write into does not exist: {}",
-                                  Quoted(folder.string(), "'", PATH_MAX)),
-                      "make it first, or name another"}});
+  return WrongInput("file.not-found", path,
+                    fmt::format("the folder to write into does not exist: {}",
+                                Quoted(folder.string(), "'", PATH_MAX)),
+                    "make it first, or name another");
 }
 
 Outcome PutText(const std::string& file, std::string text) {
@@ -115,10 +113,9 @@ std::optional<Outcome> TraceFolder::Create(const std::string& path) {
   if (error == std::errc::not_a_directory || error == std::errc::file_exists ||
       (!error && !std::filesystem::is_directory(path, error))) {
     return WrongInput(
-        {{"file.exists",
-          {path, 0, 0},
-          fmt::format("this folder cannot be made, a file is in its place: {}", Quoted(path)),
-          "name another folder"}});
+        "file.exists", path,
+        fmt::format("this folder cannot be made, a file is in its place: {}", Quoted(path)),
+        "name another folder");
   }
   if (error) return Failed(fmt::format("cannot make the folder {}: {}", path, error.message()));
   return std::nullopt;

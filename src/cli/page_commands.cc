@@ -6,8 +6,8 @@
 #include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
 #include "src/cli/command.h"
+#include "src/cli/command_page.h"
 #include "src/cli/commands.h"
-#include "src/cli/completion.h"
 #include "src/cli/version.h"
 
 namespace stepcast::cli {
@@ -146,9 +146,7 @@ struct CompletionOptions {
 };
 
 Outcome PrintCompletion(const CompletionOptions& options) {
-  Outcome outcome;
-  outcome.output = CompletionScript(options.shell);
-  return outcome;
+  return {kDone, CompletionScript(options.shell), ""};
 }
 
 struct ManualOptions {
@@ -169,10 +167,9 @@ Outcome PrintManual(const ManualOptions& options, const std::vector<CommandPage>
   const auto page = std::find_if(pages.begin(), pages.end(),
                                  [&](const CommandPage& other) { return other.name == name; });
   if (page == pages.end()) {
-    return WrongInput({{.code = "command.unknown-command",
-                        .location = {"command line", 0, 0},
-                        .message = fmt::format("unknown command: {}", Quoted(name)),
-                        .hint = "see stepcast manual --list"}});
+    return WrongInput("command.unknown-command", "command line",
+                      fmt::format("unknown command: {}", Quoted(name)),
+                      "see stepcast manual --list");
   }
   outcome.output = ManualPage(*page, pages, kVersion);
   return outcome;

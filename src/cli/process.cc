@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -27,6 +28,8 @@
 
 namespace stepcast::cli {
 namespace {
+
+std::atomic<StopFlag*> stopped{nullptr};
 
 bool (*take_signal)(int) = nullptr;
 
@@ -69,18 +72,6 @@ void FillStandardDescriptors() {
       [[maybe_unused]] const int opened = ::open("/dev/null", O_RDONLY);
     }
   }
-}
-
-bool WriteAll(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return false;
-    }
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
 }
 
 // A search allocates and frees thousands of step programs of some megabytes. glibc would return
@@ -149,6 +140,20 @@ Outcome RunOrSayWhyNot(const std::vector<std::string>& arguments, const ProcessP
 }
 
 }  // namespace
+
+StopAtInterrupt::StopAtInterrupt(StopFlag& flag) { stopped = &flag; }
+StopAtInterrupt::~StopAtInterrupt() { stopped = nullptr; }
+
+bool TakeInterrupt(int signal) {
+  if (signal != SIGINT) return false;
+  StopFlag* const flag = stopped.exchange(nullptr);
+  if (flag == nullptr) return false;
+  flag->Request();
+  constexpr std::string_view kLine =
+      "\nstepcast: ending with the best plan so far; Ctrl-C again ends without an answer\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kLine.data(), kLine.size());
+  return true;
+}
 
 int RunProcess(int count, char** words, const ProcessParts& parts) {
   std::set_terminate(EndByException);

@@ -29,7 +29,7 @@
 #include "src/report/pages.h"
 #include "src/report/plan_report.h"
 #include "src/report/plan_rows.h"
-#include "src/report/stage_rows.h"
+#include "src/report/page_figures.h"
 #include "src/report/sweep_report.h"
 #include "src/report/table.h"
 #include "src/scenario/memory_document.h"
@@ -50,17 +50,46 @@ class KeptResults {
   // "of 400 combinations", "bounds and forecasts". An outcome is a failure.
   std::optional<Outcome> Open(const std::string& path,
                               const std::function<std::vector<planner::StoreFact>()>& facts,
-                              const std::string& what);
+                              const std::string& what) {
+    if (path.empty()) return std::nullopt;
+    if (auto wrong = study::ReplacesInput(path)) return WrongInput({*std::move(wrong)});
+    path_ = path;
+    what_ = what;
+    std::error_code error;
+    made_ = !std::filesystem::exists(path, error);
+    auto opened = planner::ResultStore::Open(path, facts());
+    if (!opened) {
+      const planner::StoreFault& fault = opened.error();
+      return fault.wrong_input.empty() ? Failed(fault.failure) : WrongInput(fault.wrong_input);
+    }
+    store_ = *std::move(opened);
+    note_.emplace(store_->kept(), what_, store_->path());
+    return std::nullopt;
+  }
 
   planner::ResultStore* store() const { return store_.get(); }  // null if no store was requested
 
   // The line "120 of 400 combinations are kept in 'F': the same command goes on from there";
   // nothing without a store, or if it is damaged.
-  std::string HowToGoOn() const;
+  std::string HowToGoOn() const {
+    if (!store_ || store_->damaged()) return "";
+    return fmt::format("stepcast: {} {} are kept in {}: the same command goes on from there\n",
+                       store_->kept().load(), what_, Quoted(path_, "'", PATH_MAX));
+  }
+
   // The line "120 of 400 combinations were in 'F'"; nothing if `known` is 0.
-  std::string WhatWasKnown(std::int64_t known) const;
+  std::string WhatWasKnown(std::int64_t known) const {
+    if (known == 0) return "";
+    return fmt::format("{} {} were in {}\n", known, what_, Quoted(path_, "'", PATH_MAX));
+  }
+
   // Closes the store. If this run created the file, removes it, since its content is useless.
-  void Drop();
+  void Drop() {
+    note_.reset();
+    store_.reset();
+    std::error_code error;
+    if (made_) std::filesystem::remove(path_, error);
+  }
 
  private:
   std::string path_;
@@ -69,43 +98,6 @@ class KeptResults {
   std::unique_ptr<planner::ResultStore> store_;
   std::optional<KeptNote> note_;
 };
-
-std::optional<Outcome> KeptResults::Open(
-    const std::string& path, const std::function<std::vector<planner::StoreFact>()>& facts,
-    const std::string& what) {
-  if (path.empty()) return std::nullopt;
-  if (auto wrong = study::ReplacesInput(path)) return WrongInput({*std::move(wrong)});
-  path_ = path;
-  what_ = what;
-  std::error_code error;
-  made_ = !std::filesystem::exists(path, error);
-  auto opened = planner::ResultStore::Open(path, facts());
-  if (!opened) {
-    const planner::StoreFault& fault = opened.error();
-    return fault.wrong_input.empty() ? Failed(fault.failure) : WrongInput(fault.wrong_input);
-  }
-  store_ = *std::move(opened);
-  note_.emplace(store_->kept(), what_, store_->path());
-  return std::nullopt;
-}
-
-std::string KeptResults::HowToGoOn() const {
-  if (!store_ || store_->damaged()) return "";
-  return fmt::format("stepcast: {} {} are kept in {}: the same command goes on from there\n",
-                     store_->kept().load(), what_, Quoted(path_, "'", PATH_MAX));
-}
-
-std::string KeptResults::WhatWasKnown(std::int64_t known) const {
-  if (known == 0) return "";
-  return fmt::format("{} {} were in {}\n", known, what_, Quoted(path_, "'", PATH_MAX));
-}
-
-void KeptResults::Drop() {
-  note_.reset();
-  store_.reset();
-  std::error_code error;
-  if (made_) std::filesystem::remove(path_, error);
-}
 
 // The question of a page: the scenario and its overrides.
 std::vector<std::pair<std::string, std::string>> AskedOf(const std::string& scenario,
@@ -144,8 +136,7 @@ Outcome Report(const PlanOptions& options, study::PlanSearch& search,
                const report::PlanReport& report, OptionalOutput& page) {
   if (auto failed = page.Write([&] {
         const auto name = [&](std::int64_t plan) { return search.NameOf(plan); };
-        return report::PlanPage(
-            report::ViewOf(report, AskedOf(options.scenario, options.set), name));
+        return report::PlanPage(report, AskedOf(options.scenario, options.set), name);
       })) {
     return *failed;
   }

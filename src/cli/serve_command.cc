@@ -126,16 +126,6 @@ std::string AnswerOrReason(const std::string& id, const std::string& ask, const 
   }
 }
 
-bool Write(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
 // Reads the next line; false at the end. Of an endless line, only as much is kept as a file may
 // have, which makes it an invalid question.
 bool ReadLine(std::string& line) {
@@ -169,16 +159,15 @@ Outcome Serve() {
       // question's (base/files.h).
       std::thread([&] { answer = AnswerOrReason(read.id, *read.ask, asked); }).join();
     }
-    if (!Write(answer)) {
+    if (!WriteAll(STDOUT_FILENO, answer)) {
       if (errno == EPIPE) break;  // the reader has seen enough
       return Failed(fmt::format("cannot write the output: {}", std::strerror(errno)));
     }
     if (others == kMostOthers) {
       return WrongInput(
-          {{"question.too-many-others",
-            {"stdin", 0, 0},
-            fmt::format("{} lines in a row are no questions: the rest is not read", kMostOthers),
-            "send a JSON object on each line, as docs/library.md has it"}});
+          "question.too-many-others", "stdin",
+          fmt::format("{} lines in a row are no questions: the rest is not read", kMostOthers),
+          "send a JSON object on each line, as docs/library.md has it");
     }
   }
   return {};

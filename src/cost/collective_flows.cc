@@ -11,13 +11,13 @@
 #include "src/topology/cluster.h"
 
 namespace stepcast::cost {
-const CollectivePrice& SlowestPrice(std::span<const PricedKind> kinds, program::Index collective) {
-  const PricedKind& first = kinds.front();
+const CollectivePrice& SlowestPrice(std::span<const RankClass> kinds, program::Index collective) {
+  const RankClass& first = kinds.front();
   const CollectivePrice* slowest = &first.prices->collectives[collective];
-  for (const PricedKind& kind : kinds.subspan(1)) {
+  for (const RankClass& kind : kinds.subspan(1)) {
     if (kind.program->collectives != first.program->collectives) continue;
     const CollectivePrice& price = kind.prices->collectives[collective];
-    if (price.demand.alone() > slowest->demand.alone()) slowest = &price;
+    if (price.demand.uncontended() > slowest->demand.uncontended()) slowest = &price;
   }
   return *slowest;
 }

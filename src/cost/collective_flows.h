@@ -24,7 +24,7 @@ namespace stepcast::cost {
 // The longest price, among all these kinds, of a collective (given by its index in the first kind's
 // program), because all ranks of the group finish together (scenario/job_devices.h). Kinds with
 // other collectives are ignored.
-const CollectivePrice& SlowestPrice(std::span<const PricedKind> kinds, program::Index collective);
+const CollectivePrice& SlowestPrice(std::span<const RankClass> kinds, program::Index collective);
 
 // A priced collective or message as a flow. Its latency is the price's. Its work W is the longer of
 // the price's work and the links' work. If link l carries b_l bytes at bandwidth B_l, the flow uses
@@ -92,11 +92,12 @@ struct FlowClasses {
   network::CollectiveTraffic traffic;
 };
 
-// `labels`: [rank] its index in `kinds`. `layouts`: all group layouts of the programs. In a group
-// of several kinds, the longest price counts. Errors: cost.no-network.
+// `labels`: [rank] its index in `kinds`, of which only programs and prices count. `layouts`: all
+// group layouts of the programs. In a group of several kinds, the longest price counts. Errors:
+// cost.no-network.
 Result<FlowClasses> FlowClassesOf(const scenario::Scenario& scenario,
                                   std::span<const std::int64_t> labels,
-                                  std::span<const PricedKind> kinds,
+                                  std::span<const RankClass> kinds,
                                   std::span<const parallel::GroupLayout> layouts);
 
 // The links of a scenario's cluster, including slow and failed ones. Errors: cost.no-network.

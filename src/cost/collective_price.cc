@@ -323,7 +323,7 @@ CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
   SetShares(price.demand, path, links);
   price.wire_bytes_per_rank = WireBytesPerRank(kind, bytes, path.ranks);
   price.bandwidth_bound = BandwidthBound(kind, bytes, path);
-  STEPCAST_CHECK(price.demand.alone() >= price.bandwidth_bound,
+  STEPCAST_CHECK(price.demand.uncontended() >= price.bandwidth_bound,
                  "no collective is faster than its bandwidth bound");
   return price;
 }
@@ -342,7 +342,7 @@ CollectivePrice PriceTabulatedCollective(Bytes bytes, const CommunicationPath& p
   price.bandwidth_bound = MeasurementBound(table.collective, bytes, path);
   // If both points keep the bound, so do points in between: a rising logarithm lies above its
   // chord, a falling one above its end. The allowed difference is one of rounding.
-  STEPCAST_CHECK(price.demand.alone() + Picoseconds(1) >= price.bandwidth_bound,
+  STEPCAST_CHECK(price.demand.uncontended() + Picoseconds(1) >= price.bandwidth_bound,
                  "no measured collective is faster than the wire");
   return price;
 }

@@ -160,7 +160,7 @@ TEST(FlatClusterTest, TreeDepthsByHand) {
         Flat(CollectiveKind::kAllReduce, Bytes(0),
              FlatPath(ranks, Microseconds(1), Bandwidth::GigabytesPerSecond(1)),
              CollectiveAlgorithm::kTree);
-    EXPECT_EQ(price.demand.alone(), Microseconds(2 * depth)) << ranks;
+    EXPECT_EQ(price.demand.uncontended(), Microseconds(2 * depth)) << ranks;
   }
 }
 
@@ -178,7 +178,7 @@ TEST(FlatClusterTest, AutoTakesTheFasterAndTheRingOnATie) {
 
 TEST(FlatClusterTest, OneRankDoesNothing) {
   const CollectivePrice price = Flat(CollectiveKind::kAllReduce, MiB(1), CommunicationPath());
-  EXPECT_EQ(price.demand.alone(), Time());
+  EXPECT_EQ(price.demand.uncontended(), Time());
   EXPECT_STREQ(price.algorithm, "none");
   EXPECT_DOUBLE_EQ(price.wire_bytes_per_rank, 0);
 }
@@ -202,13 +202,13 @@ RC_GTEST_PROP(FlatClusterTest, RingIsTheClosedFormToThePicosecond, ()) {
       Bandwidth::BytesPerSecond(*rc::gen::inRange<std::int64_t>(1'000'000, 1'000'000'000'000));
   const Bytes bytes(*rc::gen::inRange<std::int64_t>(0, 10'000'000'000));
   const CommunicationPath path = FlatPath(ranks, latency, bandwidth);
-  RC_ASSERT(Flat(CollectiveKind::kAllReduce, bytes, path).demand.alone() ==
+  RC_ASSERT(Flat(CollectiveKind::kAllReduce, bytes, path).demand.uncontended() ==
             2 * std::int64_t{ranks - 1} * latency + RoundedUp(2, bytes, ranks, bandwidth));
-  RC_ASSERT(Flat(CollectiveKind::kAllGather, bytes, path).demand.alone() ==
+  RC_ASSERT(Flat(CollectiveKind::kAllGather, bytes, path).demand.uncontended() ==
             std::int64_t{ranks - 1} * latency + RoundedUp(1, bytes, ranks, bandwidth));
-  RC_ASSERT(Flat(CollectiveKind::kReduceScatter, bytes, path).demand.alone() ==
+  RC_ASSERT(Flat(CollectiveKind::kReduceScatter, bytes, path).demand.uncontended() ==
             std::int64_t{ranks - 1} * latency + RoundedUp(1, bytes, ranks, bandwidth));
-  RC_ASSERT(Flat(CollectiveKind::kBroadcast, bytes, path).demand.alone() ==
+  RC_ASSERT(Flat(CollectiveKind::kBroadcast, bytes, path).demand.uncontended() ==
             std::int64_t{ranks - 1} * latency + bytes / bandwidth);
 }
 
@@ -252,7 +252,7 @@ TEST(RealTopologyTest, WireLatencyOfASlowNodeCounts) {
   path.intra_latency = Microseconds(20);
   const CollectivePrice price = PriceModelledCollective(CollectiveKind::kAllReduce, Bytes(0), path,
                                                         &links, CollectiveAlgorithm::kRing);
-  EXPECT_EQ(price.demand.alone(), Microseconds(288));
+  EXPECT_EQ(price.demand.uncontended(), Microseconds(288));
 }
 
 TEST(RealTopologyTest, PcieHasItsOwnConstants) {
@@ -330,7 +330,7 @@ RC_GTEST_PROP(RealTopologyTest, NothingBeatsTheBound, ()) {
                                            CollectiveAlgorithm::kTree);
   const Bytes bytes(*rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000));
   const CollectivePrice price = PriceModelledCollective(kind, bytes, path, &links, algorithm);
-  RC_ASSERT(price.demand.alone() >= price.bandwidth_bound);
+  RC_ASSERT(price.demand.uncontended() >= price.bandwidth_bound);
   // The bytes on the wire, in floating point, over the raw bandwidth.
   const double wire_seconds =
       price.wire_bytes_per_rank / static_cast<double>(path.ring_bandwidth.bytes_per_second());
@@ -340,8 +340,8 @@ RC_GTEST_PROP(RealTopologyTest, NothingBeatsTheBound, ()) {
   // ring's slowest link.
   const bool all_cross =
       kind != CollectiveKind::kAllToAll || path.nodes == 1 || path.ranks_per_node == 1;
-  RC_ASSERT(!all_cross || price.demand.alone().seconds() >= least * (1 - 1e-12) - 1e-12);
-  RC_ASSERT(MeasurementBound(kind, bytes, path) <= price.demand.alone());
+  RC_ASSERT(!all_cross || price.demand.uncontended().seconds() >= least * (1 - 1e-12) - 1e-12);
+  RC_ASSERT(MeasurementBound(kind, bytes, path) <= price.demand.uncontended());
   for (double share : price.demand.share) RC_ASSERT(share >= 0 && share <= 1);
 }
 
@@ -358,7 +358,7 @@ TEST(TabulatedCollectiveTest, TakesTheTimeOfTheTable) {
   const CommunicationPath path = FlatPath(4, Time(), Bandwidth());
   const auto table = Table({{KiB(4), Microseconds(1800)}, {MiB(1), Microseconds(13100)}});
   const CollectivePrice price = PriceTabulatedCollective(KiB(64), path, nullptr, table);
-  EXPECT_EQ(price.demand.alone(), Microseconds(7450));
+  EXPECT_EQ(price.demand.uncontended(), Microseconds(7450));
   EXPECT_EQ(price.demand.latency, Microseconds(1800));
   EXPECT_EQ(price.demand.provenance, Provenance::kInterpolated);
   EXPECT_STREQ(price.algorithm, "table");
@@ -413,7 +413,7 @@ RC_GTEST_PROP(TabulatedCollectiveTest, PointsOnTheBoundKeepItEverywhere, ()) {
   const Bytes bytes(*rc::gen::inRange<std::int64_t>(0, 8'000'000'000));
   const CollectivePrice price =
       PriceTabulatedCollective(bytes, path, nullptr, Table(std::move(points)));
-  RC_ASSERT(price.demand.alone() + Picoseconds(1) >= price.bandwidth_bound);
+  RC_ASSERT(price.demand.uncontended() + Picoseconds(1) >= price.bandwidth_bound);
 }
 
 }  // namespace

@@ -1,23 +1,13 @@
 #include "src/cost/demand.h"
 
+#include <cstddef>
+
 namespace stepcast::cost {
 
 const char* Name(Provenance provenance) {
-  switch (provenance) {
-    case Provenance::kGiven:
-      return "given";
-    case Provenance::kMeasured:
-      return "measured";
-    case Provenance::kInterpolated:
-      return "interpolated";
-    case Provenance::kExtrapolated:
-      return "extrapolated";
-    case Provenance::kTransferred:
-      return "transferred";
-    case Provenance::kModelled:
-      return "modelled";
-  }
-  return "";
+  constexpr const char* kNames[] = {"given",        "measured",    "interpolated",
+                                    "extrapolated", "transferred", "modelled"};
+  return kNames[static_cast<std::size_t>(provenance)];
 }
 
 }  // namespace stepcast::cost

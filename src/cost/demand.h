@@ -83,14 +83,14 @@ struct Demand {
   // The largest share, at least 1: the factor by which own shares lengthen the work.
   double hindrance() const { return std::max(1.0, *std::max_element(share.begin(), share.end())); }
   // How long the work takes if only the operation's own shares limit it.
-  Time work_alone() const {
+  Time uncontended_work() const {
     const double by = hindrance();
     if (by == 1) return work;
     constexpr double kLongest = 1e18;  // eleven days: prices of a day or more are errors
     return Picoseconds(static_cast<std::int64_t>(
         std::min(by * static_cast<double>(work.picoseconds()), kLongest)));
   }
-  Time alone() const { return latency + work_alone(); }
+  Time uncontended() const { return latency + uncontended_work(); }
 };
 
 }  // namespace stepcast::cost

@@ -59,7 +59,7 @@ struct Channel {
 class Classifier {
  public:
   Classifier(const scenario::Scenario& scenario, std::span<const std::int64_t> labels,
-             std::span<const PricedKind> kinds, std::span<const parallel::GroupLayout> layouts)
+             std::span<const RankClass> kinds, std::span<const parallel::GroupLayout> layouts)
       : scenario_(scenario), labels_(labels), kinds_(kinds), layouts_(layouts) {}
 
   Result<FlowClasses> Run() {
@@ -82,20 +82,20 @@ class Classifier {
   }
 
  private:
-  const PricedKind& KindOf(int rank) const {
+  const RankClass& KindOf(int rank) const {
     return kinds_[static_cast<std::size_t>(labels_[static_cast<std::size_t>(rank)])];
   }
 
   // The kinds of a group's ranks, given the ranks' labels.
-  std::vector<PricedKind> KindsOf(const std::vector<std::int64_t>& labels) const {
-    std::vector<PricedKind> kinds;
+  std::vector<RankClass> KindsOf(const std::vector<std::int64_t>& labels) const {
+    std::vector<RankClass> kinds;
     for (const std::int64_t label : labels) {
       kinds.push_back(kinds_[static_cast<std::size_t>(label)]);
     }
     return kinds;
   }
 
-  GroupCalls CallsOf(const std::vector<PricedKind>& kinds, std::size_t layout) const {
+  GroupCalls CallsOf(const std::vector<RankClass>& kinds, std::size_t layout) const {
     GroupCalls calls;
     const program::Program& program = *kinds.front().program;
     for (Index c = 0; c < program.communicators.size(); ++c) {
@@ -191,7 +191,7 @@ class Classifier {
     return labels;
   }
 
-  std::vector<Channel> ChannelsOf(const PricedKind& kind) const {
+  std::vector<Channel> ChannelsOf(const RankClass& kind) const {
     std::vector<Channel> channels;
     for (Index e = 0; e < kind.program->exchanges.size(); ++e) {
       const program::Exchange& exchange = kind.program->exchanges[e];
@@ -223,7 +223,7 @@ class Classifier {
 
   // Adds a meeting for each rank and each peer that it sends to.
   tl::expected<void, network::Fault> AddMessages() {
-    for (const PricedKind& kind : kinds_) channels_.push_back(ChannelsOf(kind));
+    for (const RankClass& kind : kinds_) channels_.push_back(ChannelsOf(kind));
     first_channel_.reserve(labels_.size());
     for (int rank = 0; rank < static_cast<int>(labels_.size()); ++rank) {
       first_channel_.push_back(meetings_.size());
@@ -332,7 +332,7 @@ class Classifier {
   }
 
   void AddClass(int rank) {
-    const PricedKind& kind = KindOf(rank);
+    const RankClass& kind = KindOf(rank);
     const program::Program& program = *kind.program;
     std::vector<std::uint32_t>& numbers = result_.traffic.numbers.emplace_back();
     for (Index i = 0; i < program.collectives.size(); ++i) {
@@ -361,7 +361,7 @@ class Classifier {
   }
 
   void AddMessagesOf(int rank) {
-    const PricedKind& kind = KindOf(rank);
+    const RankClass& kind = KindOf(rank);
     const std::size_t first = first_channel_[static_cast<std::size_t>(rank)];
     std::vector<Channel>& channels =
         channels_[static_cast<std::size_t>(labels_[static_cast<std::size_t>(rank)])];
@@ -407,7 +407,7 @@ class Classifier {
 
   const scenario::Scenario& scenario_;
   std::span<const std::int64_t> labels_;
-  std::span<const PricedKind> kinds_;
+  std::span<const RankClass> kinds_;
   std::span<const parallel::GroupLayout> layouts_;
   FlowClasses result_;
   std::optional<LinkLoads> loads_of_;
@@ -430,7 +430,7 @@ class Classifier {
 
 Result<FlowClasses> FlowClassesOf(const scenario::Scenario& scenario,
                                   std::span<const std::int64_t> labels,
-                                  std::span<const PricedKind> kinds,
+                                  std::span<const RankClass> kinds,
                                   std::span<const parallel::GroupLayout> layouts) {
   return Classifier(scenario, labels, kinds, layouts).Run();
 }

@@ -36,7 +36,7 @@ std::vector<double> MeanWaits(const program::Program& program, double jitter,
     const Index operand = instruction.operand;
     switch (instruction.opcode) {
       case Opcode::kKernel: {
-        const double deviation = jitter * prices.kernels[operand].alone().seconds();
+        const double deviation = jitter * prices.kernels[operand].uncontended().seconds();
         for (double& variance : apart) variance += deviation * deviation;
         break;
       }

@@ -461,7 +461,7 @@ TEST_F(KernelPriceTest, AdamMovesTwentyEightBytesForEachParameter) {
 
 TEST_F(KernelPriceTest, NothingToDoStillStarts) {
   const Demand demand = Price({});
-  EXPECT_EQ(demand.alone(), Microseconds(2));
+  EXPECT_EQ(demand.uncontended(), Microseconds(2));
   EXPECT_EQ(demand.share, (std::array<double, kResources>{}));
 }
 
@@ -514,8 +514,8 @@ RC_GTEST_FIXTURE_PROP(KernelPriceTest, IsNeverFasterThanTheDevice, ()) {
       *rc::gen::element(KernelKind::kGemm, KernelKind::kAttention, KernelKind::kAttentionGradient,
                         KernelKind::kMemoryBound, KernelKind::kOptimizer);
   const Demand demand = Price(kernel);
-  RC_ASSERT(demand.alone() >= TimeFor(kernel.flops, gpu_.PeakOf(DataType::kBf16)));
-  RC_ASSERT(demand.alone() >= (kernel.read + kernel.written) / gpu_.memory_bandwidth);
+  RC_ASSERT(demand.uncontended() >= TimeFor(kernel.flops, gpu_.PeakOf(DataType::kBf16)));
+  RC_ASSERT(demand.uncontended() >= (kernel.read + kernel.written) / gpu_.memory_bandwidth);
   for (double share : demand.share) RC_ASSERT(share >= 0 && share <= 1);
 }
 
@@ -523,9 +523,9 @@ RC_GTEST_FIXTURE_PROP(KernelPriceTest, MoreWorkTakesMoreTime, ()) {
   const auto flops = *rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000);
   const auto bytes = *rc::gen::inRange<std::int64_t>(0, 1'000'000'000);
   const auto more = *rc::gen::inRange<std::int64_t>(0, 1'000'000'000);
-  const Time time = Price(Gemm(flops, Bytes(bytes), Bytes(0))).alone();
-  RC_ASSERT(Price(Gemm(flops + more, Bytes(bytes), Bytes(0))).alone() >= time);
-  RC_ASSERT(Price(Gemm(flops, Bytes(bytes), Bytes(more))).alone() >= time);
+  const Time time = Price(Gemm(flops, Bytes(bytes), Bytes(0))).uncontended();
+  RC_ASSERT(Price(Gemm(flops + more, Bytes(bytes), Bytes(0))).uncontended() >= time);
+  RC_ASSERT(Price(Gemm(flops, Bytes(bytes), Bytes(more))).uncontended() >= time);
 }
 
 }  // namespace

@@ -125,9 +125,9 @@ TEST(DemandOfTest, StartIsLatencyAndTheRestWork) {
   EXPECT_EQ(demand.latency, Microseconds(3));
   EXPECT_EQ(demand.work, Microseconds(7));
   EXPECT_EQ(demand.provenance, Provenance::kInterpolated);
-  EXPECT_EQ(DemandOf(measured, Microseconds(3), false).alone(), Microseconds(7));
+  EXPECT_EQ(DemandOf(measured, Microseconds(3), false).uncontended(), Microseconds(7));
   // A kernel that is over before an ordinary one has started.
-  EXPECT_EQ(DemandOf(measured, Microseconds(30), true).alone(), Microseconds(10));
+  EXPECT_EQ(DemandOf(measured, Microseconds(30), true).uncontended(), Microseconds(10));
 }
 
 }  // namespace

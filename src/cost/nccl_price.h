@@ -120,6 +120,17 @@ struct NcclSetting {
   bool collnet = false;   // cards may use reduction in the fabric's switches (NCCL_COLLNET_ENABLE)
 };
 
+// A question to NCCL: one call of a collective by a group. All members must outlive the question.
+struct Asked {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  Bytes bytes;
+  const topology::CommunicationPath& path;
+  const GroupShape& shape;  // of the same group
+
+  // The same question on other links.
+  Asked On(const topology::CommunicationPath& links) const { return {kind, bytes, links, shape}; }
+};
+
 // Prices collectives and caches per-group results. One object per thread.
 class NcclPricer {
  public:
@@ -128,18 +139,14 @@ class NcclPricer {
   // Returns nothing if the user's settings exclude every possible algorithm or protocol. Requires
   // path.ranks > 1, and `shape` of the same group. `communicator`: for a message (kSendRecv), the
   // communicator that it uses; the group is then its two ends.
-  std::optional<CollectivePrice> Price(CollectiveKind kind, Bytes bytes,
-                                       const topology::CommunicationPath& path,
-                                       const GroupShape& shape,
+  std::optional<CollectivePrice> Price(const Asked& asked,
                                        const GroupShape* communicator = nullptr);
 
   // Doublings of ranks beyond the largest measured number over which a factor fades.
   static constexpr double kFadeDoublings = 8;
 
   // The law's time, without curves.
-  std::optional<CollectivePrice> PriceByLaw(CollectiveKind kind, Bytes bytes,
-                                            const topology::CommunicationPath& path,
-                                            const GroupShape& shape);
+  std::optional<CollectivePrice> PriceByLaw(const Asked& asked);
 
   // NCCL's choice for a collective, and the fastest choice that it could make here, both by the law
   // without curves (curves exist only for NCCL's own choices). kLeastFaster, the least advantage
@@ -151,14 +158,11 @@ class NcclPricer {
   };
   // Nothing if no choice is that much faster by the law, for exchanges, for which NCCL chooses no
   // algorithm, and if the settings exclude every choice.
-  std::optional<FasterChoice> FasterByLaw(CollectiveKind kind, Bytes bytes,
-                                          const topology::CommunicationPath& path,
-                                          const GroupShape& shape);
+  std::optional<FasterChoice> FasterByLaw(const Asked& asked);
 
   // Sets channels and resource shares of a price from another source, such as a user's table. No
   // effect if NCCL could not run the collective.
-  void AddShares(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path,
-                 const GroupShape& shape, CollectivePrice& price);
+  void AddShares(const Asked& asked, CollectivePrice& price);
 
  private:
   // An estimate is the algorithm that NCCL chooses and the time, in microseconds, that the tuning
@@ -201,10 +205,10 @@ class NcclPricer {
 
   // A group's tuner.
   struct Communicator {
-    nccl::CommunicatorModel model;   // as NCCL sees it: determines the choice
+    nccl::CommunicatorModel model;  // as NCCL sees it: determines the choice
     // the same channels with the actual NVLink speed: determines the time
     nccl::CommunicatorModel timing;
-    nccl::PathType ring_type;        // the links that rings use inside the node
+    nccl::PathType ring_type;  // the links that rings use inside the node
     int compute_channels = 1;
     bool nvlink() const { return ring_type <= nccl::PathType::kNvlinkBridge; }
   };
@@ -217,9 +221,7 @@ class NcclPricer {
   // `communicator`: as in Price(); its other GPUs relay between those of the group.
   const nccl::ExchangeModel& ExchangeOf(const Machine& machine,
                                         const GroupShape* communicator = nullptr);
-  topology::CommunicationPath LinksOf(const topology::CommunicationPath& path,
-                                      const GroupShape& shape,
-                                      const GroupShape* communicator = nullptr);
+  topology::CommunicationPath LinksOf(const Asked& asked, const GroupShape* communicator = nullptr);
   struct Way {
     // Set if the choice is not NCCL's.
     std::optional<std::pair<nccl::Algorithm, nccl::Protocol>> choice{};
@@ -229,51 +231,35 @@ class NcclPricer {
                                      const Way& way);
   Estimate EstimateExchange(CollectiveKind kind, Bytes bytes, const Machine& machine,
                             const GroupShape* communicator);
-  Group& GroupOf(CollectiveKind kind, const topology::CommunicationPath& path,
-                 const GroupShape& shape);
+  Group& GroupOf(const Asked& asked);
   // The measured curves of `kind` that a price may use. `like_these`: from machines with links like
   // this one's; otherwise from all other machines. `exact`: with exactly the group's number of
   // ranks; otherwise with other numbers.
-  std::vector<Anchor> FindCurves(CollectiveKind kind, const topology::CommunicationPath& path,
-                                 const GroupShape& shape, bool like_these, bool exact);
+  std::vector<Anchor> FindCurves(const Asked& asked, bool like_these, bool exact);
   // The link speeds of a file's machine; nothing if its data used other kinds of links.
   // `like_these`: whether machines like this one count, or all others.
-  std::optional<LinkSpeeds> SpeedsOf(const calibration::CurveFile& file,
-                                     const topology::CommunicationPath& path,
-                                     const GroupShape& shape, bool like_these) const;
+  std::optional<LinkSpeeds> SpeedsOf(const calibration::CurveFile& file, const Asked& asked,
+                                     bool like_these) const;
   // Nothing if the topology has no such group, or the settings exclude the measured choice.
-  std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve, CollectiveKind kind,
-                                 const topology::CommunicationPath& path, const GroupShape& shape,
+  std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve, const Asked& asked,
                                  const LinkSpeeds& speeds);
   // The correction comes from the first tier of curves that measured the estimate's algorithm and
   // protocol. If there is none, the factor is 1 and the provenance kModelled.
-  Correction CorrectionOf(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path,
-                          const GroupShape& shape, const Estimate& estimate);
+  Correction CorrectionOf(const Asked& asked, const Estimate& estimate);
   static std::optional<Correction> CorrectionBy(const std::vector<Anchor>& anchors,
-                                                const GroupShape& shape, Bytes bytes,
-                                                const Estimate& estimate);
-  std::optional<Timed> TimeOf(CollectiveKind kind, Bytes bytes,
-                              const topology::CommunicationPath& path, const GroupShape& shape,
-                              bool use_curves, const Way& way);
+                                                const Asked& asked, const Estimate& estimate);
+  std::optional<Timed> TimeOf(const Asked& asked, bool use_curves, const Way& way);
   // Makes `timed` at least the time on half of the nodes, a quarter, and so on.
-  void NotFasterThanFewerNodes(CollectiveKind kind, Bytes bytes,
-                               const topology::CommunicationPath& path, const GroupShape& shape,
-                               Timed& timed);
-  std::optional<CollectivePrice> PriceWith(CollectiveKind kind, Bytes bytes,
-                                           const topology::CommunicationPath& path,
-                                           const GroupShape& shape, bool use_curves,
-                                           const Way& way);
+  void NotFasterThanFewerNodes(const Asked& asked, Timed& timed);
+  std::optional<CollectivePrice> PriceWith(const Asked& asked, bool use_curves, const Way& way);
   // The law on a group's links: an estimate that is no faster than the links. `path` is that of
   // this cluster's links.
-  std::optional<Estimate> OnLinks(CollectiveKind kind, Bytes bytes,
-                                  const topology::CommunicationPath& path, const Machine& machine,
-                                  const Way& way);
+  std::optional<Estimate> OnLinks(const Asked& asked, const LinkSpeeds& speeds, const Way& way);
   // Time of the traffic that leaves a node, over TCP connections and through host memory, in
   // microseconds; 0 with RDMA. `inter`: its time on the raw links of `path`.
   double OnSockets(CollectiveKind kind, Time inter, const topology::CommunicationPath& path,
                    const Estimate& estimate) const;
-  void SetShares(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path,
-                 const Estimate& estimate, CollectivePrice& price) const;
+  void SetShares(const Asked& asked, const Estimate& estimate, CollectivePrice& price) const;
 
   // GPUs of a node, with or without ranks.
   int GpusOfANode() const {

@@ -63,7 +63,7 @@ CollectivePrice PriceOf(const scenario::Scenario& scenario, CollectiveKind kind,
   const auto setting = NcclSettingOf(scenario);
   EXPECT_TRUE(setting);
   NcclPricer pricer(*setting);
-  const auto price = pricer.Price(kind, bytes, group.path, group.shape);
+  const auto price = pricer.Price({kind, bytes, group.path, group.shape});
   EXPECT_TRUE(price);
   return *price;
 }
@@ -76,7 +76,7 @@ TEST(NcclPricer, AMessageOfALargeCommunicatorHoldsFewerMultiprocessorsForLonger)
   ASSERT_TRUE(setting);
   NcclPricer pricer(*setting);
   const auto price = [&](const GroupShape* communicator) {
-    return pricer.Price(CollectiveKind::kSendRecv, MiB(32), pair.path, pair.shape, communicator);
+    return pricer.Price({CollectiveKind::kSendRecv, MiB(32), pair.path, pair.shape}, communicator);
   };
   const auto alone = price(nullptr), same = price(&pair.shape), among = price(&all.shape);
   ASSERT_TRUE(alone && same && among);
@@ -100,13 +100,13 @@ TEST(NcclPrice, ReadsAPublishedCurveOfExactlyTheGroup) {
   const Group group = Everybody(scenario);
   const auto at = PriceOf(scenario, CollectiveKind::kAllReduce, MiB(128), group);
   EXPECT_EQ(at.demand.provenance, Provenance::kMeasured);
-  EXPECT_NEAR(at.demand.alone().microseconds(), 584.38, 0.01);
+  EXPECT_NEAR(at.demand.uncontended().microseconds(), 584.38, 0.01);
   EXPECT_STREQ(at.algorithm, "nvls");
   EXPECT_STREQ(at.protocol, "Simple");
   EXPECT_EQ(at.channels, 16);
   const auto between = PriceOf(scenario, CollectiveKind::kAllReduce, MiB(256), group);
   EXPECT_EQ(between.demand.provenance, Provenance::kInterpolated);
-  EXPECT_NEAR(between.demand.alone().microseconds(), 1077, 54);  // measured: 1077.1
+  EXPECT_NEAR(between.demand.uncontended().microseconds(), 1077, 54);  // measured: 1077.1
 }
 
 TEST(NcclPrice, CarriesCurvesOverToOtherNumbersOfRanksOfANode) {
@@ -115,7 +115,7 @@ TEST(NcclPrice, CarriesCurvesOverToOtherNumbersOfRanksOfANode) {
   const Group five(scenario, {0, 1, 2, 3, 4});
   const auto price = PriceOf(scenario, CollectiveKind::kAllReduce, MiB(64), five);
   EXPECT_EQ(price.demand.provenance, Provenance::kTransferred);
-  EXPECT_NEAR(price.demand.alone().microseconds() / 568.3, 1, 0.1);  // measured: 568.3 us
+  EXPECT_NEAR(price.demand.uncontended().microseconds() / 568.3, 1, 0.1);  // measured: 568.3 us
 }
 
 // Five GPUs of a DGX-1: the fifth has NVLinks to only one of the others, so a ring returns through
@@ -157,7 +157,7 @@ TEST(NcclPrice, PricesAllToAllAsSendsAndReceives) {
   const auto one = On("dgx-h100", 1);
   const auto measured = PriceOf(one, CollectiveKind::kAllToAll, GiB(1), Everybody(one));
   EXPECT_EQ(measured.demand.provenance, Provenance::kMeasured);
-  EXPECT_NEAR(measured.demand.alone().microseconds(), 2822.3, 0.1);
+  EXPECT_NEAR(measured.demand.uncontended().microseconds(), 2822.3, 0.1);
   EXPECT_STREQ(measured.algorithm, "pairwise");
   EXPECT_STREQ(measured.protocol, "Simple");
   EXPECT_EQ(measured.channels, 32);
@@ -170,7 +170,7 @@ TEST(NcclPrice, PricesAllToAllAsSendsAndReceives) {
   const auto large = PriceOf(two, CollectiveKind::kAllToAll, GiB(4), Everybody(two));
   EXPECT_EQ(large.bandwidth_bound.picoseconds() / 1'000'000,
             static_cast<std::int64_t>(0.5 * 4294967296 / 50'000));
-  EXPECT_GT(large.demand.alone(), large.bandwidth_bound);
+  EXPECT_GT(large.demand.uncontended(), large.bandwidth_bound);
 }
 
 TEST(NcclPrice, ReducesToARootAlongTheRing) {
@@ -179,7 +179,7 @@ TEST(NcclPrice, ReducesToARootAlongTheRing) {
   const auto reduce = PriceOf(scenario, CollectiveKind::kReduce, GiB(1), group);
   const auto broadcast = PriceOf(scenario, CollectiveKind::kBroadcast, GiB(1), group);
   EXPECT_STREQ(reduce.algorithm, "ring");
-  EXPECT_EQ(reduce.demand.alone(), broadcast.demand.alone());
+  EXPECT_EQ(reduce.demand.uncontended(), broadcast.demand.uncontended());
 }
 
 // Switches that reduce halve what an all-reduce sends between nodes. NCCL uses them if the user
@@ -190,19 +190,21 @@ TEST(NcclPrice, LetsTheFabricReduceWhenAsked) {
   const Group group = Everybody(on);
   NcclPricer without(*NcclSettingOf(off));
   NcclPricer with(*NcclSettingOf(on));
-  const auto ring = without.PriceByLaw(CollectiveKind::kAllReduce, GiB(1), group.path, group.shape);
-  const auto sharp = with.PriceByLaw(CollectiveKind::kAllReduce, GiB(1), group.path, group.shape);
+  const auto ring =
+      without.PriceByLaw({CollectiveKind::kAllReduce, GiB(1), group.path, group.shape});
+  const auto sharp = with.PriceByLaw({CollectiveKind::kAllReduce, GiB(1), group.path, group.shape});
   ASSERT_TRUE(ring && sharp);
   EXPECT_TRUE(std::string_view(sharp->algorithm) == "collnet_direct" ||
               std::string_view(sharp->algorithm) == "nvls")
       << sharp->algorithm;
-  EXPECT_LT(sharp->demand.alone(), ring->demand.alone());
+  EXPECT_LT(sharp->demand.uncontended(), ring->demand.uncontended());
   EXPECT_EQ(sharp->demand.provenance, Provenance::kModelled);
   // Nothing changes inside one node.
   const Group node(on, {0, 1, 2, 3, 4, 5, 6, 7});
   EXPECT_EQ(
-      with.Price(CollectiveKind::kAllReduce, GiB(1), node.path, node.shape)->demand.alone(),
-      without.Price(CollectiveKind::kAllReduce, GiB(1), node.path, node.shape)->demand.alone());
+      with.Price({CollectiveKind::kAllReduce, GiB(1), node.path, node.shape})->demand.uncontended(),
+      without.Price({CollectiveKind::kAllReduce, GiB(1), node.path, node.shape})
+          ->demand.uncontended());
 }
 
 // A rack of 72 GPUs is one NVLink domain, which NCCL treats as one node (MNNVL). Reported for it:
@@ -212,9 +214,9 @@ TEST(NcclPrice, TakesARackForOneNode) {
   const Group group = Everybody(scenario);
   NcclPricer pricer(*NcclSettingOf(scenario));
   const auto busbw = [&](const CollectivePrice& price) {
-    return 2.0 * 71 / 72 * 8.589934592e9 / (price.demand.alone().microseconds() * 1e3);
+    return 2.0 * 71 / 72 * 8.589934592e9 / (price.demand.uncontended().microseconds() * 1e3);
   };
-  const auto nvls = pricer.Price(CollectiveKind::kAllReduce, GiB(8), group.path, group.shape);
+  const auto nvls = pricer.Price({CollectiveKind::kAllReduce, GiB(8), group.path, group.shape});
   ASSERT_TRUE(nvls);
   EXPECT_STREQ(nvls->algorithm, "nvls");
   EXPECT_NEAR(busbw(*nvls) / 850, 1, 0.15);
@@ -249,7 +251,7 @@ TEST(NcclPrice, DoesNotReadCurvesOfWiderNvlinks) {
   EXPECT_EQ(price.demand.provenance, Provenance::kModelled);
   EXPECT_STREQ(price.algorithm, "ring");
   // 2 (N - 1) / N of 1 GiB over 100 GB/s.
-  EXPECT_GT(price.demand.alone().microseconds(), 18'790);
+  EXPECT_GT(price.demand.uncontended().microseconds(), 18'790);
 }
 
 // 1 MiB took 378.33 us on four nodes of eight B200 over EFA. InfiniBand of the same speed has no
@@ -259,7 +261,7 @@ TEST(NcclPrice, DoesNotReadCurvesOfAnotherTransport) {
   const auto efa = On("aws-p6-b200", 4, kRelease);
   const auto measured = PriceOf(efa, CollectiveKind::kAllReduce, MiB(1), Everybody(efa));
   EXPECT_EQ(measured.demand.provenance, Provenance::kMeasured);
-  EXPECT_NEAR(measured.demand.alone().microseconds(), 378.33, 0.01);
+  EXPECT_NEAR(measured.demand.uncontended().microseconds(), 378.33, 0.01);
   for (const int nodes : {2, 4}) {
     const auto infiniband = On("dgx-b200", nodes, kRelease);
     const Group group = Everybody(infiniband);
@@ -267,8 +269,8 @@ TEST(NcclPrice, DoesNotReadCurvesOfAnotherTransport) {
     for (Bytes size(8); size <= MiB(64); size = 2 * size) {
       const auto price = PriceOf(infiniband, CollectiveKind::kAllReduce, size, group);
       EXPECT_EQ(price.demand.provenance, Provenance::kModelled) << size.count();
-      EXPECT_GE(price.demand.alone(), smaller) << size.count();
-      smaller = price.demand.alone();
+      EXPECT_GE(price.demand.uncontended(), smaller) << size.count();
+      smaller = price.demand.uncontended();
     }
   }
 }
@@ -291,7 +293,7 @@ TEST(NcclPrice, SocketsCarryWhatTheirConnectionsCarry) {
     const CollectivePrice price =
         PriceOf(scenario, CollectiveKind::kAllGather, GiB(1), Everybody(scenario));
     EXPECT_EQ(price.channels, 2);
-    return price.demand.alone().seconds();
+    return price.demand.uncontended().seconds();
   };
   const double bytes = 15.0 / 16 * (1 << 30);
   EXPECT_NEAR(seconds("", "transport: sockets"), bytes / (2 * 1.25e9 * 0.92), 0.005);
@@ -310,7 +312,7 @@ TEST(NcclPrice, ReadsCurvesOfInfinibandOverRoce) {
   const auto scenario = On("grand-teton-h100-80gb", 4);
   const auto price = PriceOf(scenario, CollectiveKind::kAllReduce, MiB(64), Everybody(scenario));
   EXPECT_EQ(price.demand.provenance, Provenance::kMeasured);
-  EXPECT_NEAR(price.demand.alone().microseconds(), 599.19, 0.01);
+  EXPECT_NEAR(price.demand.uncontended().microseconds(), 599.19, 0.01);
 }
 
 // For 256 DGX H100, sizes below 64 MiB do not count, because the switches reduce there. 32 MiB goes
@@ -320,7 +322,7 @@ TEST(NcclPrice, ACurveSaysNothingOfAnotherMechanism) {
   const auto time = [](int nodes, Bytes size) {
     const auto scenario = On("dgx-h100", nodes);
     return PriceOf(scenario, CollectiveKind::kAllReduce, size, Everybody(scenario))
-        .demand.alone()
+        .demand.uncontended()
         .microseconds();
   };
   EXPECT_NEAR(time(64, MiB(32)), 779.72, 0.01);
@@ -338,7 +340,7 @@ TEST(NcclPrice, DoesNotStretchTheLatencyOfTheWire) {
   for (Bytes size = KiB(1); size <= MiB(64); size = 2 * size) {
     const auto price = PriceOf(scenario, CollectiveKind::kAllReduce, size, group);
     EXPECT_EQ(price.demand.provenance, Provenance::kModelled);
-    const double time = price.demand.alone().microseconds();
+    const double time = price.demand.uncontended().microseconds();
     EXPECT_GT(time, 0.85 * smaller) << size.count();
     smaller = time;
   }
@@ -351,8 +353,9 @@ TEST(NcclPrice, SmallerThanMeasuredIsNeverSlower) {
   const Group group = Everybody(scenario);
   double smaller = 0;
   for (Bytes size = KiB(1); size <= MiB(64); size = 2 * size) {
-    const double time =
-        PriceOf(scenario, CollectiveKind::kAllReduce, size, group).demand.alone().microseconds();
+    const double time = PriceOf(scenario, CollectiveKind::kAllReduce, size, group)
+                            .demand.uncontended()
+                            .microseconds();
     EXPECT_GT(time, 0.9 * smaller) << size.count();
     smaller = time;
   }
@@ -374,7 +377,7 @@ TEST(NcclPrice, FollowsTheUsersSettings) {
   const auto setting = NcclSettingOf(gather);
   NcclPricer pricer(*setting);
   const Group group = Everybody(gather);
-  EXPECT_FALSE(pricer.Price(CollectiveKind::kAllGather, MiB(1), group.path, group.shape));
+  EXPECT_FALSE(pricer.Price({CollectiveKind::kAllGather, MiB(1), group.path, group.shape}));
 }
 
 TEST(NcclPrice, AnOversubscribedSpineSlowsWhatNcclDoesNotKnowOf) {
@@ -383,12 +386,12 @@ TEST(NcclPrice, AnOversubscribedSpineSlowsWhatNcclDoesNotKnowOf) {
   topology::CommunicationPath narrow = group.path;
   narrow.inter_bandwidth = Bandwidth::GigabytesPerSecond(100);
   NcclPricer pricer(*NcclSettingOf(scenario));
-  const auto wide = pricer.Price(CollectiveKind::kAllGather, GiB(1), group.path, group.shape);
-  const auto slow = pricer.Price(CollectiveKind::kAllGather, GiB(1), narrow, group.shape);
+  const auto wide = pricer.Price({CollectiveKind::kAllGather, GiB(1), group.path, group.shape});
+  const auto slow = pricer.Price({CollectiveKind::kAllGather, GiB(1), narrow, group.shape});
   ASSERT_TRUE(wide && slow);
   // 127/128 GiB over 100 GB/s.
-  EXPECT_GE(slow->demand.alone(), Picoseconds(10'653'532'000));
-  EXPECT_GT(slow->demand.alone(), 3 * wide->demand.alone());
+  EXPECT_GE(slow->demand.uncontended(), Picoseconds(10'653'532'000));
+  EXPECT_GT(slow->demand.uncontended(), 3 * wide->demand.uncontended());
 }
 
 RC_GTEST_PROP(NcclPrice, IsNeverFasterThanItsLinks, ()) {
@@ -409,10 +412,10 @@ RC_GTEST_PROP(NcclPrice, IsNeverFasterThanItsLinks, ()) {
   const auto kind =
       kCollectiveKinds[*rc::gen::inRange<std::size_t>(0, std::size(kCollectiveKinds))];
   NcclPricer pricer(*NcclSettingOf(scenario));
-  for (const auto& price : {pricer.Price(kind, bytes, group.path, group.shape),
-                            pricer.PriceByLaw(kind, bytes, group.path, group.shape)}) {
+  for (const auto& price : {pricer.Price({kind, bytes, group.path, group.shape}),
+                            pricer.PriceByLaw({kind, bytes, group.path, group.shape})}) {
     RC_ASSERT(price.has_value());
-    RC_ASSERT(price->demand.alone() >= price->bandwidth_bound);
+    RC_ASSERT(price->demand.uncontended() >= price->bandwidth_bound);
     RC_ASSERT(price->channels >= 1);
     for (double share : price->demand.share) RC_ASSERT(share >= 0 && share <= 1);
   }
@@ -437,7 +440,7 @@ std::string WithLinks(double nvlink, double port) {
 TEST(NcclPrice, FasterNvlinksMakeTransfersShorter) {
   const auto time = [](CollectiveKind kind, Bytes bytes, double nvlink) {
     const auto scenario = On(WithLinks(nvlink, 50), 1);
-    return PriceOf(scenario, kind, bytes, Everybody(scenario)).demand.alone().microseconds();
+    return PriceOf(scenario, kind, bytes, Everybody(scenario)).demand.uncontended().microseconds();
   };
   const double as_shipped = time(CollectiveKind::kAllGather, GiB(1), 25);
   double before = as_shipped;
@@ -492,15 +495,16 @@ RC_GTEST_PROP(NcclPrice, FasterLinksAreNeverSlowerForTheSameChoice, ()) {
       ShapesOfGraphs(slow, nodes) == ShapesOfGraphs(fast, nodes);
   RC_LOG() << Name(kind) << " " << bytes.count() << " B on " << nodes
            << " nodes: " << before.algorithm << " " << before.protocol << " "
-           << before.demand.alone().microseconds() << " us, with NVLinks of " << nvlink
+           << before.demand.uncontended().microseconds() << " us, with NVLinks of " << nvlink
            << " and ports of " << port << " GB/s " << after.algorithm << " " << after.protocol
-           << " " << after.demand.alone().microseconds() << " us\n";
+           << " " << after.demand.uncontended().microseconds() << " us\n";
   RC_CLASSIFY(same);
   if (nvlinks) RC_ASSERT(same);  // NCCL does not know of them
   // Measurements published for machines like the faster one count for it. The law, applied to
   // another machine's curve for the slower one, may give less, by as much as measurements differ.
   if (same && before.demand.provenance == after.demand.provenance) {
-    RC_ASSERT(after.demand.alone().picoseconds() <= before.demand.alone().picoseconds() + 10);
+    RC_ASSERT(after.demand.uncontended().picoseconds() <=
+              before.demand.uncontended().picoseconds() + 10);
   }
 }
 
@@ -517,24 +521,24 @@ RC_GTEST_PROP(NcclPrice, AFasterCardIsSlowerByNcclsChoiceAloneWhichIsSaid, ()) {
   const auto fast = On(WithLinks(25, ports[port]), nodes);
   const Group before = Everybody(slow), after = Everybody(fast);
   NcclPricer pricer(*NcclSettingOf(fast));
-  const auto own = pricer.PriceByLaw(kind, bytes, after.path, after.shape);
-  const auto choice = pricer.FasterByLaw(kind, bytes, after.path, after.shape);
+  const auto own = pricer.PriceByLaw({kind, bytes, after.path, after.shape});
+  const auto choice = pricer.FasterByLaw({kind, bytes, after.path, after.shape});
   RC_CLASSIFY(choice.has_value(), "NCCL's choice is not the fastest");
   if (choice) {
-    RC_ASSERT(choice->taken.demand.alone() == own->demand.alone());
+    RC_ASSERT(choice->taken.demand.uncontended() == own->demand.uncontended());
     std::string algorithm = choice->fastest.algorithm;
     std::erase(algorithm, '_');
     NcclSetting forced = *NcclSettingOf(fast);
     forced.overrides.algorithms = *nccl::ParseAlgorithms(algorithm, {});
     forced.overrides.protocols = *nccl::ParseProtocols(choice->fastest.protocol, {});
-    const auto price = NcclPricer(forced).PriceByLaw(kind, bytes, after.path, after.shape);
+    const auto price = NcclPricer(forced).PriceByLaw({kind, bytes, after.path, after.shape});
     RC_ASSERT(price.has_value());
-    RC_ASSERT(price->demand.alone() == choice->fastest.demand.alone());
+    RC_ASSERT(price->demand.uncontended() == choice->fastest.demand.uncontended());
   }
   if (ShapesOfGraphs(slow, nodes) != ShapesOfGraphs(fast, nodes)) return;
   const auto slower =
-      NcclPricer(*NcclSettingOf(slow)).PriceByLaw(kind, bytes, before.path, before.shape);
-  const double part = slower->demand.alone().seconds() / own->demand.alone().seconds();
+      NcclPricer(*NcclSettingOf(slow)).PriceByLaw({kind, bytes, before.path, before.shape});
+  const double part = slower->demand.uncontended().seconds() / own->demand.uncontended().seconds();
   RC_ASSERT(part > 1 - NcclPricer::kLeastFaster || choice.has_value());
 }
 

@@ -351,7 +351,7 @@ MicroBatchDraw DrawOf(const scenario::Scenario& scenario, std::span<const model:
         const std::optional<Demand> demand = DemandOf(kernel, setting, full_clock);
         if (!demand) continue;
         if (!IsArithmetic(kernel.kind)) {
-          draw.other += times * demand->alone().seconds();
+          draw.other += times * demand->uncontended().seconds();
           continue;
         }
         const double best = BestProductRate(kernel, setting);

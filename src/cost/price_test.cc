@@ -172,18 +172,18 @@ TEST(PricesTest, LayerListOnAFlatClusterWithoutGpu) {
   AddCollective(program, CollectiveKind::kAllReduce, Bytes(1'000'000'000));
   const Prices prices = MustPrice(program, FlatScenario(4));
   ASSERT_EQ(prices.kernels.size(), 2u);
-  EXPECT_EQ(prices.kernels[0].alone(), Milliseconds(10));
+  EXPECT_EQ(prices.kernels[0].uncontended(), Milliseconds(10));
   EXPECT_EQ(prices.kernels[0].provenance, Provenance::kGiven);
-  EXPECT_EQ(prices.kernels[1].alone(), Time());
+  EXPECT_EQ(prices.kernels[1].uncontended(), Time());
   ASSERT_EQ(prices.copies.size(), 2u);
-  EXPECT_EQ(prices.copies[0].alone(), Time());
-  EXPECT_EQ(prices.copies[1].alone(), Time());
+  EXPECT_EQ(prices.copies[0].uncontended(), Time());
+  EXPECT_EQ(prices.copies[1].uncontended(), Time());
   EXPECT_EQ(prices.issue_kernel, Time());
   EXPECT_EQ(prices.issue_copy, Time());
   EXPECT_EQ(prices.issue_collective, Time());
   // 2 x 3 x 5 us + 2 x 3/4 x 1e9 / 25e9.
   ASSERT_EQ(prices.collectives.size(), 1u);
-  EXPECT_EQ(prices.collectives[0].demand.alone(), Microseconds(30) + Milliseconds(60));
+  EXPECT_EQ(prices.collectives[0].demand.uncontended(), Microseconds(30) + Milliseconds(60));
 }
 
 RC_GTEST_PROP(PricesTest, FlatRingIsTheClosedForm, ()) {
@@ -198,9 +198,9 @@ RC_GTEST_PROP(PricesTest, FlatRingIsTheClosedForm, ()) {
   AddCollective(program, CollectiveKind::kReduceScatter, chunk * ranks);
   const Prices prices = MustPrice(program, FlatScenario(ranks, link));
   const std::int64_t steps = ranks - 1;
-  RC_ASSERT(prices.collectives[0].demand.alone() ==
+  RC_ASSERT(prices.collectives[0].demand.uncontended() ==
             2 * steps * link.latency + 2 * steps * chunk / link.bandwidth);
-  RC_ASSERT(prices.collectives[1].demand.alone() ==
+  RC_ASSERT(prices.collectives[1].demand.uncontended() ==
             steps * link.latency + steps * chunk / link.bandwidth);
   RC_ASSERT(prices.collectives[0].wire_bytes_per_rank ==
             static_cast<double>((2 * steps * chunk).count()));
@@ -271,10 +271,11 @@ TEST(PricesTest, FrameworksPayForLaunchesAndTheTextbookDoesNot) {
   EXPECT_EQ(textbook.issue_kernel, Time());
   EXPECT_EQ(textbook.issue_copy, Time());
   EXPECT_EQ(textbook.issue_collective, Time());
-  EXPECT_EQ(textbook.kernels[0].alone(), Microseconds(100));
-  EXPECT_EQ(textbook.copies[0].alone(), Microseconds(200));
+  EXPECT_EQ(textbook.kernels[0].uncontended(), Microseconds(100));
+  EXPECT_EQ(textbook.copies[0].uncontended(), Microseconds(200));
   // Both price the flat cluster's collective by the textbook.
-  EXPECT_EQ(textbook.collectives[0].demand.alone(), eager.collectives[0].demand.alone());
+  EXPECT_EQ(textbook.collectives[0].demand.uncontended(),
+            eager.collectives[0].demand.uncontended());
 }
 
 // Four ranks: an even all-to-all of 8 MB takes 8 ms by its table, although a rank sends 6 MB, which
@@ -297,8 +298,8 @@ TEST(PricesTest, WhatTheFirstIsSentBeyondOthersHasItsLinksForItself) {
               {{KiB(1), Microseconds(1)}, {Bytes(1'000'000), Milliseconds(1)}})};
   SetProfile(scenario, profile);
   const Prices prices = MustPrice(program, scenario);
-  EXPECT_EQ(prices.collectives[0].demand.alone(), Milliseconds(8));
-  EXPECT_NEAR(prices.collectives[1].demand.alone().seconds(), 0.01066567, 1e-8);
+  EXPECT_EQ(prices.collectives[0].demand.uncontended(), Milliseconds(8));
+  EXPECT_NEAR(prices.collectives[1].demand.uncontended().seconds(), 0.01066567, 1e-8);
   EXPECT_EQ(prices.collectives[1].demand.provenance, Provenance::kTransferred);
   EXPECT_NEAR(prices.collectives[1].wire_bytes_per_rank, 9e6, 1);
 }
@@ -315,11 +316,11 @@ TEST(PricesTest, TablesComeBeforeLinks) {
                                  {{KiB(4), Microseconds(1800)}, {MiB(1), Microseconds(13100)}})};
   SetProfile(scenario, profile);
   const Prices prices = MustPrice(program, scenario);
-  EXPECT_EQ(prices.collectives[0].demand.alone(), Microseconds(7450));
+  EXPECT_EQ(prices.collectives[0].demand.uncontended(), Microseconds(7450));
   EXPECT_EQ(prices.collectives[0].demand.provenance, Provenance::kInterpolated);
   EXPECT_STREQ(prices.collectives[0].algorithm, "table");
   EXPECT_EQ(prices.collectives[1].demand.provenance, Provenance::kMeasured);
-  EXPECT_EQ(prices.collectives[2].demand.alone(), Microseconds(26200));
+  EXPECT_EQ(prices.collectives[2].demand.uncontended(), Microseconds(26200));
   EXPECT_EQ(prices.collectives[2].demand.provenance, Provenance::kExtrapolated);
   EXPECT_STREQ(prices.collectives[3].algorithm, "ring");
   EXPECT_EQ(prices.collectives[3].demand.provenance, Provenance::kModelled);
@@ -348,7 +349,7 @@ TEST(PricesTest, OneRankNeedsNoLink) {
   Program program = WithGroup(1);
   AddCollective(program, CollectiveKind::kAllReduce, MiB(64));
   const Prices prices = MustPrice(program, FlatScenario(1, std::nullopt));
-  EXPECT_EQ(prices.collectives[0].demand.alone(), Time());
+  EXPECT_EQ(prices.collectives[0].demand.uncontended(), Time());
   EXPECT_STREQ(prices.collectives[0].algorithm, "none");
 }
 
@@ -380,7 +381,7 @@ TEST(PricesTest, RealTopologiesUseTheProfilesLinks) {
   AddCollective(program, CollectiveKind::kAllReduce, Bytes(1'000'000'000));
   Scenario scenario = NodesScenario(1);
   const Prices prices = MustPrice(program, scenario);
-  EXPECT_EQ(prices.collectives[0].demand.alone(), Microseconds(6) + Milliseconds(20));
+  EXPECT_EQ(prices.collectives[0].demand.uncontended(), Microseconds(6) + Milliseconds(20));
   EXPECT_EQ(prices.collectives[0].bandwidth_bound, Milliseconds(10));
   calibration::Calibration profile = RoundProfile();
   profile.links.reset();
@@ -403,7 +404,7 @@ TEST(PricesTest, EachGroupHasItsOwnPath) {
   EXPECT_EQ(share(0, Resource::kNetwork), 0);
   EXPECT_EQ(share(1, Resource::kScaleUp), 0);
   EXPECT_EQ(share(1, Resource::kNetwork), 1);
-  EXPECT_GT(prices.collectives[1].demand.alone(), prices.collectives[0].demand.alone());
+  EXPECT_GT(prices.collectives[1].demand.uncontended(), prices.collectives[0].demand.uncontended());
 }
 
 TEST(PricesTest, CopiesToTheHostCrossPcie) {
@@ -470,7 +471,7 @@ TEST(PricesTest, MeasuredTimesComeBeforeEfficiencies) {
   const Provenance from[] = {Provenance::kInterpolated, Provenance::kMeasured,
                              Provenance::kMeasured, Provenance::kExtrapolated};
   for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(prices.kernels[i].alone(), kernels[i]) << i;
+    EXPECT_EQ(prices.kernels[i].uncontended(), kernels[i]) << i;
     EXPECT_EQ(prices.kernels[i].latency, Microseconds(2)) << i;
     EXPECT_EQ(prices.kernels[i].provenance, from[i]) << i;
   }
@@ -478,14 +479,14 @@ TEST(PricesTest, MeasuredTimesComeBeforeEfficiencies) {
   EXPECT_EQ(prices.kernels[2].share[static_cast<std::size_t>(Resource::kCompute)], 1);
   EXPECT_EQ(prices.kernels[2].share[static_cast<std::size_t>(Resource::kMemory)], 0.125);
   // A copy to the host needs no link when it was measured.
-  EXPECT_EQ(prices.copies[0].alone(), Microseconds(100));
+  EXPECT_EQ(prices.copies[0].uncontended(), Microseconds(100));
   EXPECT_EQ(prices.copies[0].share[static_cast<std::size_t>(Resource::kHostLink)], 1);
-  EXPECT_EQ(prices.copies[1].alone(), Microseconds(7));
+  EXPECT_EQ(prices.copies[1].uncontended(), Microseconds(7));
 
   scenario.plan.data_parallel.framework = plan::Framework::kReference;
   const Prices textbook = MustPrice(program, scenario);
-  EXPECT_EQ(textbook.kernels[0].alone(), Microseconds(2));
-  EXPECT_EQ(textbook.copies[1].alone(), Microseconds(5));
+  EXPECT_EQ(textbook.kernels[0].uncontended(), Microseconds(2));
+  EXPECT_EQ(textbook.copies[1].uncontended(), Microseconds(5));
 }
 
 TEST(PricesTest, WhatWasNotMeasuredHasNoPrice) {
@@ -522,9 +523,9 @@ TEST(PricesTest, ProductsAreLookedUpByLayout) {
   Scenario scenario = GpuScenario(1);
   SetProfile(scenario, profile);
   const Prices prices = MustPrice(program, scenario);
-  EXPECT_EQ(prices.kernels[0].alone(), Microseconds(4));
-  EXPECT_EQ(prices.kernels[1].alone(), Microseconds(4));
-  EXPECT_EQ(prices.kernels[2].alone(), Microseconds(6));
+  EXPECT_EQ(prices.kernels[0].uncontended(), Microseconds(4));
+  EXPECT_EQ(prices.kernels[1].uncontended(), Microseconds(4));
+  EXPECT_EQ(prices.kernels[2].uncontended(), Microseconds(6));
 }
 
 TEST(PricesTest, OperationsOfADayAreMistakes) {
@@ -696,7 +697,7 @@ TEST(PriceTest, CopyEnginesTakeTheLinkAlone) {
   EXPECT_EQ(ShareOf(demand, Resource::kCompute), 0);
   EXPECT_EQ(ShareOf(demand, Resource::kScaleUp), 1);
   EXPECT_GT(ShareOf(demand, Resource::kMemory), 0);
-  EXPECT_LE(demand.alone(), by_library->exchanges.front().front().demand.alone());
+  EXPECT_LE(demand.uncontended(), by_library->exchanges.front().front().demand.uncontended());
 }
 
 // Inside a node over NVLink, between nodes over the network. If both GPUs of a node send to the

@@ -48,13 +48,22 @@ struct Prices {
   // Host time before the launch of a kernel, by issuer.
   Dispatch dispatch;
   Time IssueOf(const Kernel& kernel) const { return issue_kernel + dispatch[kernel.issuer]; }
-};
-
-// The program of ranks of one kind, priced for their devices and nodes.
-struct PricedKind {
-  const program::Program* program = nullptr;
-  const Prices* prices = nullptr;
-  friend bool operator==(const PricedKind&, const PricedKind&) = default;
+  // Host time that an instruction of the program takes.
+  Time IssueOf(const program::Program& program, const program::Instruction& instruction) const {
+    switch (instruction.opcode) {
+      case program::Opcode::kKernel:
+        return IssueOf(program.kernels[instruction.operand]);
+      case program::Opcode::kCopy:
+        return issue_copy;
+      case program::Opcode::kCollective:
+      case program::Opcode::kExchange:
+        return issue_collective;
+      case program::Opcode::kHostTask:
+        return program.host_tasks[instruction.operand].duration;
+      default:
+        return {};
+    }
+  }
 };
 
 // Ranks that run the same program and have equivalent peers. They are simulated once
@@ -76,6 +85,11 @@ struct RankClass {
   struct Part {
     program::Index begin = 0, end = 0;
   } looked_at{};
+
+  // Whether the ranks are of one kind: the same program, priced for the same devices and nodes.
+  bool IsAlike(const RankClass& other) const {
+    return program == other.program && prices == other.prices;
+  }
 };
 
 }  // namespace stepcast::cost

@@ -267,7 +267,7 @@ class CommunicationPricer {
         CollectivePrice price =
             PriceTabulatedCollective(collective.bytes, path, pricing_.links, *table);
         if (machine_.nccl) {
-          machine_.nccl->AddShares(collective.kind, collective.bytes, path, group.shape, price);
+          machine_.nccl->AddShares({collective.kind, collective.bytes, path, group.shape}, price);
         }
         return price;
       }
@@ -357,7 +357,7 @@ class CommunicationPricer {
   CollectivePrice PriceByNccl(const program::Collective& collective,
                               const PricedMachine::Group& group) {
     const CommunicationPath& path = group.path;
-    const auto price = machine_.nccl->Price(collective.kind, collective.bytes, path, group.shape,
+    const auto price = machine_.nccl->Price({collective.kind, collective.bytes, path, group.shape},
                                             group.message ? &group.communicator : nullptr);
     if (price) return *price;
     pricing_.Report(

@@ -44,7 +44,7 @@ void Pricing::ReportNoLinkCosts(const std::string& what) {
          "add the section, or a table for exactly this collective, ranks and nodes");
 }
 
-bool Endless(const Demand& demand) { return demand.alone() >= kLongestTime; }
+bool Endless(const Demand& demand) { return demand.uncontended() >= kLongestTime; }
 
 namespace {
 

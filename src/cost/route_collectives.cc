@@ -56,8 +56,9 @@ class Router {
       if (!foreseen) return tl::unexpected(foreseen.error());
       if (*foreseen > static_cast<double>(kMostMessages)) return TooMany(*foreseen);
     }
-    for (const RankClass& own : classes)
+    for (const RankClass& own : classes) {
       kind_of_rank_[own.representative] = {own.program, own.prices};
+    }
     for (std::size_t c = 0; c < classes.size(); ++c) {
       const RankClass& own = classes[c];
       if (c > 0 && own.groups == classes[c - 1].groups && own.program == classes[c - 1].program &&
@@ -184,12 +185,13 @@ class Router {
 
   // Adds the known kinds of the next group's ranks.
   void AddKinds(const RankClass& own, const std::vector<int>& ranks) {
-    std::vector<PricedKind>& kinds = kinds_of_group_.emplace_back();
+    std::vector<RankClass>& kinds = kinds_of_group_.emplace_back();
     kinds.push_back({own.program, own.prices});
     for (const int rank : ranks) {
       const auto known = kind_of_rank_.find(rank);
-      if (known == kind_of_rank_.end() || known->second == kinds.back()) continue;
-      if (std::find(kinds.begin(), kinds.end(), known->second) == kinds.end()) {
+      if (known == kind_of_rank_.end()) continue;
+      if (std::none_of(kinds.begin(), kinds.end(),
+                       [&](const RankClass& kind) { return kind.IsAlike(known->second); })) {
         kinds.push_back(known->second);
       }
     }
@@ -355,9 +357,9 @@ class Router {
   std::optional<network::Network::Router> router_;
   std::vector<std::int64_t> times_;  // [collective]: how often the class runs it
   std::vector<std::int64_t> exchange_times_;
-  std::unordered_map<int, PricedKind> kind_of_rank_;
+  std::unordered_map<int, RankClass> kind_of_rank_;
   std::map<std::vector<int>, int> group_ids_;
-  std::vector<std::vector<PricedKind>> kinds_of_group_;
+  std::vector<std::vector<RankClass>> kinds_of_group_;
   std::map<Key, std::uint32_t> numbers_;
   std::vector<std::int64_t> message_counts_;  // [number]
   std::map<std::tuple<int, std::string_view, CollectiveKind>, LinkLoads::Load> loads_;

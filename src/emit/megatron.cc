@@ -76,7 +76,7 @@ ExpertGroups GroupsOfPlan(const plan::Plan& plan) {
 // Reasons why Megatron-LM cannot train a model or plan, by subject; empty if it can.
 std::string ModelObstacle(const model::Architecture* architecture) {
   if (architecture == nullptr) return "the model is a layer list, which has no dimensions";
-  if (model::IsEncoder(architecture->family)) {
+  if (model::TraitsOf(*architecture).encoder) {
     return "Megatron-LM's pretrain_gpt.py trains decoders, but the model is an encoder";
   }
   if (std::string unsaid = UnsaidOf(*architecture); !unsaid.empty()) return unsaid;

@@ -33,7 +33,7 @@ Target FlavorOf(const model::Model& model, const model::NumericalConstants& cons
   if (architecture == nullptr)
     return CannotRun("the model is a layer list, which has no dimensions");
   const model::Architecture& a = *architecture;
-  if (a.family != model::Family::kLlama || a.attention_bias || a.projection_bias ||
+  if (!model::TraitsOf(a).torchtitan || a.attention_bias || a.projection_bias ||
       a.feed_forward_bias || a.tie_embeddings || a.dropout || a.attention_dropout) {
     return CannotRun("torchtitan's llama3 has no biases, no tied embeddings and no dropout");
   }

@@ -24,6 +24,7 @@
 #include "src/network/collective_traffic.h"
 #include "src/network/message.h"
 #include "src/parallel/group_layout.h"
+#include "src/plan/rank_grid.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/scenario/job_devices.h"
@@ -132,7 +133,7 @@ Result<std::vector<Time>> TimesAlone(const Scenario& scenario, program::Program&
   std::vector<Time> times;
   if (scenario.network == scenario::Fidelity::kAnalytic) {
     for (const cost::CollectivePrice& price : prices.collectives) {
-      times.push_back(price.demand.alone());
+      times.push_back(price.demand.uncontended());
     }
     return times;
   }
@@ -184,7 +185,7 @@ Result<std::vector<program::Timeline>> RunAll(const Scenario& scenario,
   if (scenario.network == scenario::Fidelity::kFlow) {
     const GroupLayout& layout = program.groups.front().layout;
     const std::vector<std::int64_t> alike(static_cast<std::size_t>(layout.ranks()), 0);
-    const cost::PricedKind kind{&program, &prices};
+    const cost::RankClass kind{&program, &prices};
     const auto ranks = FlowRanksOf(scenario, alike, {&kind, 1}, {layout});
     if (!ranks) return tl::unexpected(ranks.error());
     return simulated(ranks->classes, *ranks->traffic);
@@ -242,7 +243,7 @@ Result<SlowestPrices> SlowestPricesOf(const program::Program& program, const Sce
     if (!slowest) slowest = {*own, std::vector<int>(own->collectives.size(), kind)};
     for (std::size_t i = 0; i < own->collectives.size(); ++i) {
       cost::CollectivePrice& price = slowest->prices.collectives[i];
-      if (own->collectives[i].demand.alone() <= price.demand.alone()) continue;
+      if (own->collectives[i].demand.uncontended() <= price.demand.uncontended()) continue;
       price = own->collectives[i];
       slowest->kinds[i] = kind;
     }
@@ -272,12 +273,12 @@ class RanksOnAKind {
 
   std::optional<FasterChoice> Faster(const program::Collective& collective) {
     if (!pricer_) return std::nullopt;
-    const auto choice = pricer_->FasterByLaw(collective.kind, collective.bytes, path_, shape_);
+    const auto choice = pricer_->FasterByLaw({collective.kind, collective.bytes, path_, shape_});
     if (!choice) return std::nullopt;
     return FasterChoice{.algorithm = choice->fastest.algorithm,
                         .protocol = ProtocolOf(choice->fastest),
-                        .time = choice->fastest.demand.alone(),
-                        .of_own = choice->taken.demand.alone()};
+                        .time = choice->fastest.demand.uncontended(),
+                        .of_own = choice->taken.demand.uncontended()};
   }
 
  private:

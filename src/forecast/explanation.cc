@@ -262,9 +262,10 @@ Described Describe(const ClassRun& run, const Instruction& instruction) {
       // The longest of the exchange's messages.
       const program::Exchange& exchange = run.program.exchanges[instruction.operand];
       const std::vector<cost::MessagePrice>& messages = run.prices.exchanges[instruction.operand];
-      const auto longest = std::max_element(
-          messages.begin(), messages.end(),
-          [](const auto& a, const auto& b) { return a.demand.alone() < b.demand.alone(); });
+      const auto longest =
+          std::max_element(messages.begin(), messages.end(), [](const auto& a, const auto& b) {
+            return a.demand.uncontended() < b.demand.uncontended();
+          });
       const program::Index group = run.program.communicators[exchange.communicator].group;
       return {fmt::format("{} {}", program::OperandName(run.program, instruction),
                           run.program.groups[group].name),
@@ -313,13 +314,13 @@ class PathShares {
         break;
     }
     const Described described = Describe(run_, run_.program.step[part.instruction]);
-    if (described.demand.alone() == Time()) {
+    if (described.demand.uncontended() == Time()) {
       Add(described.name, Name(MachineResource::kLaunch), length, Time());
       return;
     }
     // A part may be cut at the start of the step; its remainder is its end.
-    const Time slowed = std::max(Time(), length - described.demand.alone());
-    const Time work = std::min(length, described.demand.work_alone() + slowed);
+    const Time slowed = std::max(Time(), length - described.demand.uncontended());
+    const Time work = std::min(length, described.demand.uncontended_work() + slowed);
     Add(described.name, Limit(described), work, slowed);
     Add(described.name, "latency", length - work, Time());
   }

@@ -78,14 +78,14 @@ TEST(Faster, LinksThatSiblingsShareFallFirst) {
   share(price.demand, cost::Resource::kScaleUp) = 0.5;
   share(price.demand, cost::Resource::kNetwork) = 1;
   share(price.demand, cost::Resource::kNetworkLinks) = 4;
-  EXPECT_EQ(price.demand.alone(), Milliseconds(40));
+  EXPECT_EQ(price.demand.uncontended(), Milliseconds(40));
   const auto at = [&](double factor) {
     return Faster(prices, MachineResource::kNetwork, factor).collectives.front().demand;
   };
-  EXPECT_EQ(at(2).alone(), Milliseconds(20));
-  EXPECT_EQ(at(4).alone(), Milliseconds(10));
+  EXPECT_EQ(at(2).uncontended(), Milliseconds(20));
+  EXPECT_EQ(at(4).uncontended(), Milliseconds(10));
   cost::Demand fast = at(16);
-  EXPECT_EQ(fast.alone(), Milliseconds(5));
+  EXPECT_EQ(fast.uncontended(), Milliseconds(5));
   EXPECT_DOUBLE_EQ(share(fast, cost::Resource::kScaleUp), 1);
   EXPECT_DOUBLE_EQ(share(fast, cost::Resource::kNetworkLinks), 0.5);
 }
@@ -124,7 +124,7 @@ TEST(Faster, BelowOneItIsSlower) {
   for (const double speed : {0.99, 0.89, 0.85, 0.7, 0.5, 0.0625}) {
     const cost::Prices slow = Faster(prices, MachineResource::kCompute, speed);
     const cost::Demand& own = slow.kernels.front();
-    EXPECT_NEAR(own.alone().seconds(), 0.01 / speed, 1e-9);
+    EXPECT_NEAR(own.uncontended().seconds(), 0.01 / speed, 1e-9);
     EXPECT_LE(own.share[compute], 1);
     EXPECT_NEAR(own.share[memory], 0.5 * speed, 1e-9);
   }

@@ -71,8 +71,8 @@ struct SpareNodes {
 
 // Mean throughput of the job, as a fraction of that with all replicas. While more nodes are in
 // repair than there are spares, the job stands still or has fewer replicas. Nodes are repaired
-// independently, so the number in repair is a birth-death process, whose stationary distribution
-// depends only on the mean repair time (Erlang's loss system, for a job that stands still). A
+// independently, so the number in repair is a birth-death process. Its stationary distribution
+// depends only on the mean repair time. For a job that stands still, it is Erlang's loss system. A
 // smaller batch counts by its samples. Restarts with another number of replicas are free here.
 double MeanThroughput(const SpareNodes& pool);
 
@@ -94,13 +94,13 @@ struct Published {
 
 inline constexpr double kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
 
-// Mean time between failures of eight GPUs and their host, in seconds: 2.34 failures in 1,000
-// node-days (RSC-2), 327 in 54 days of 2,048 nodes (Llama 3, hardware), 6.5 in 1,000 (RSC-1).
+// Mean time between failures of eight GPUs and their host, in seconds. RSC-2 had 2.34 failures in
+// 1,000 node-days, and RSC-1 had 6.5. Llama 3 had 327 (hardware) in 54 days of 2,048 nodes.
 inline constexpr Published kNodeMtbf = {kDay / 2.34e-3, 54 * kDay * 2048 / 327, kDay / 6.5e-3};
 inline constexpr double kGpusOfPublishedNode = 8;
 
-// Mean time between a job's other interruptions, whatever its size: three hangs nine days apart
-// (BLOOM); 139 in 54 days (Llama 3); and one each 7.5 h minus failures of nodes (OPT). For
+// Mean time between a job's other interruptions, whatever its size. BLOOM had three hangs nine days
+// apart, and Llama 3 had 139 in 54 days. OPT had one each 7.5 h, minus failures of nodes. For
 // comparison, jobs of 1,024 GPUs on RSC-1 failed each 7.9 h, which gives 10.9 h.
 inline constexpr Published kJobMtbf = {9 * kDay, 54 * kDay / 139,
                                        1 / (1 / (7.5 * kHour) - 124 / kNodeMtbf.likely)};
@@ -114,9 +114,8 @@ inline constexpr Published kRestart = {5 * kMinute, 10 * kMinute, 20 * kMinute};
 // mean.
 inline constexpr Published kUnattended = {10 * kMinute, 80 * kMinute, 10.6 * kHour};
 
-// Storage bandwidth of a whole job, in bytes per second: 5.67 TB (14 bytes per parameter) saved in
-// 51.06 s (ByteCheckpoint); 2.3 TB saved in 40 s (BLOOM); 5.67 TB loaded in 129.49 s
-// (ByteCheckpoint).
+// Storage bandwidth of a whole job, in bytes per second. ByteCheckpoint saved 5.67 TB (14 bytes per
+// parameter) in 51.06 s and loaded them in 129.49 s. BLOOM saved 2.3 TB in 40 s.
 inline constexpr Published kStorage = {5.67e12 / 51.06, 2.3e12 / 40, 5.67e12 / 129.49};
 // Maximum storage bandwidth of one node, in bytes per second: BLOOM's rate divided by its 48 nodes.
 inline constexpr double kNodeStorage = 2.3e12 / 40 / 48;

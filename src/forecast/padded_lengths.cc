@@ -1,15 +1,15 @@
 #include "src/forecast/padded_lengths.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
-#include <optional>
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/forecast/shorter_step.h"
 #include "src/lowering/lowering.h"
 #include "src/plan/rank_grid.h"
+#include "src/program/description.h"
 #include "src/program/program.h"
 
 namespace stepcast::forecast {
@@ -171,24 +171,15 @@ void MeanCollectives(const std::vector<Forecast>& forecasts, const std::vector<d
 }  // namespace
 
 bool RanksMeetInMicroBatches(const scenario::Scenario& scenario) {
-  using program::Opcode;
   // All micro-batches but the last take the same time.
-  scenario::Scenario two = scenario;
-  plan::Training& training = two.plan.training;
-  training.global_batch_size = training.global_batch_size / training.gradient_accumulation * 2;
-  training.gradient_accumulation = 2;
-  const program::Program program = std::move(lowering::Lower(two).front());
-  const parallel::RankGrid grid = plan::GridsOf(scenario.plan).dense();
-  const auto replica_of = [&](int rank) {
-    const parallel::RankGrid::Coordinates at = grid.At(rank);
-    return std::array{at[static_cast<std::size_t>(parallel::Axis::kShardInner)],
-                      at[static_cast<std::size_t>(parallel::Axis::kShardOuter)],
-                      at[static_cast<std::size_t>(parallel::Axis::kReplica)]};
-  };
+  const program::Program program =
+      std::move(lowering::Lower(Shortened(scenario, {.micro_batches = 2})).front());
+  // A rank's position in its group is its replica.
+  const parallel::GroupLayout replicas = plan::GridsOf(scenario.plan).Layout(parallel::kData);
   std::vector<bool> meet;  // by group
   for (const program::ProcessGroup& group : program.groups) {
     meet.push_back(std::any_of(group.ranks.begin(), group.ranks.end(), [&](int rank) {
-      return replica_of(rank) != replica_of(group.ranks.front());
+      return replicas.Index(rank) != replicas.Index(group.ranks.front());
     }));
   }
   return std::any_of(
@@ -196,13 +187,8 @@ bool RanksMeetInMicroBatches(const scenario::Scenario& scenario) {
         if (instruction.micro_batch > 0 || instruction.phase == program::Phase::kOptimizer) {
           return false;
         }
-        if (instruction.opcode == Opcode::kCollective) {
-          const program::Index on = program.collectives[instruction.operand].communicator;
-          return static_cast<bool>(meet[program.communicators[on].group]);
-        }
-        if (instruction.opcode != Opcode::kExchange) return false;
-        const program::Index on = program.exchanges[instruction.operand].communicator;
-        return static_cast<bool>(meet[program.communicators[on].group]);
+        const program::Index on = program::CommunicatorOf(program, instruction);
+        return on != program::kNone && meet[program.communicators[on].group];
       });
 }
 

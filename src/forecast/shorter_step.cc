@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/parallel/pipeline_schedule.h"
 #include "src/plan/pipeline.h"
 #include "src/program/description.h"
 #include "src/program/timeline.h"
@@ -54,11 +53,6 @@ int Shortest(const std::vector<parallel::MicroBatchRange>& ranges) {
       ->size();
 }
 
-bool IsOperation(program::Opcode opcode) {
-  return opcode == program::Opcode::kKernel || opcode == program::Opcode::kCopy ||
-         opcode == program::Opcode::kCollective || opcode == program::Opcode::kExchange;
-}
-
 // The last operation of each compared micro-batch of a stage.
 std::vector<Index> EndsOfMicroBatches(const program::Program& program,
                                       const parallel::MicroBatchRange& range) {
@@ -66,7 +60,8 @@ std::vector<Index> EndsOfMicroBatches(const program::Program& program,
   for (Index i = 0; i < program.step.size(); ++i) {
     const program::Instruction& instruction = program.step[i];
     const int micro_batch = instruction.micro_batch;
-    if (!IsOperation(instruction.opcode) || micro_batch < range.first || micro_batch >= range.end) {
+    if (!program::IsLaunched(instruction.opcode) || micro_batch < range.first ||
+        micro_batch >= range.end) {
       continue;
     }
     ends[static_cast<std::size_t>(micro_batch - range.first)] = i;
@@ -82,7 +77,7 @@ std::vector<Index> LastOperations(const program::Program& program, std::span<con
   for (Index i = ends.front() + 1; i <= ends.back(); ++i) {
     while (i > ends[row + 1]) ++row;
     const program::Instruction& instruction = program.step[i];
-    if (IsOperation(instruction.opcode)) last[row * streams + instruction.stream] = i;
+    if (program::IsLaunched(instruction.opcode)) last[row * streams + instruction.stream] = i;
   }
   return last;
 }
@@ -93,29 +88,12 @@ struct PeriodIssue {
   std::vector<std::int64_t> launches;  // by stream
 };
 
-Time IssueOf(const program::Program& program, const cost::Prices& prices,
-             const program::Instruction& instruction) {
-  switch (instruction.opcode) {
-    case program::Opcode::kKernel:
-      return prices.IssueOf(program.kernels[instruction.operand]);
-    case program::Opcode::kCopy:
-      return prices.issue_copy;
-    case program::Opcode::kCollective:
-    case program::Opcode::kExchange:
-      return prices.issue_collective;
-    case program::Opcode::kHostTask:
-      return program.host_tasks[instruction.operand].duration;
-    default:
-      return Time();
-  }
-}
-
 PeriodIssue IssueOf(const PricedClass& own, std::span<const Index> ends, int period) {
   const program::Program& program = own.program;
   PeriodIssue issue{.time = {}, .launches = std::vector<std::int64_t>(program.streams.size(), 0)};
   for (Index i = ends.front() + 1; i <= ends[static_cast<std::size_t>(period)]; ++i) {
     const program::Instruction& instruction = program.step[i];
-    issue.time += IssueOf(program, own.prices, instruction);
+    issue.time += own.prices.IssueOf(program, instruction);
     if (program::IsLaunched(instruction.opcode)) ++issue.launches[instruction.stream];
   }
   return issue;

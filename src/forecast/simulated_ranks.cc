@@ -39,8 +39,8 @@ class RankKinds {
   }
   // Whether devices differ, so that labels alone do not distinguish ranks.
   bool devices_differ() const { return kinds_.size() > labels_.distinct().size(); }
-  const std::vector<cost::PricedKind>& kinds() const { return kinds_; }
-  const cost::PricedKind& kind(int rank) const { return kinds_[Of(rank)]; }
+  const std::vector<cost::RankClass>& kinds() const { return kinds_; }
+  const cost::RankClass& kind(int rank) const { return kinds_[Of(rank)]; }
 
   // [rank]: its kind.
   std::vector<std::int64_t> OfRanks() const {
@@ -86,7 +86,7 @@ class RankKinds {
     });
     slow_[slow.rank] = static_cast<std::size_t>(known - classes_.begin());
     if (known != classes_.end()) return;
-    const cost::PricedKind& normal = kinds_[own.priced];
+    const cost::RankClass& normal = kinds_[own.priced];
     slowed.push_back(cost::AtSpeed(*normal.program, *normal.prices, slow.speed));
     kinds_.push_back({normal.program, &slowed.back()});
     classes_.push_back(std::move(own));
@@ -94,7 +94,7 @@ class RankKinds {
 
   const scenario::Scenario& scenario_;
   const plan::RankLabels labels_;
-  std::vector<cost::PricedKind> kinds_;  // of the priced classes, then of slow devices
+  std::vector<cost::RankClass> kinds_;   // of the priced classes, then of slow devices
   std::vector<RankClass> classes_;       // [kind] their facts
   std::map<int, std::size_t> slow_;      // by rank: the kind of a slow device
 };
@@ -156,13 +156,13 @@ bool SameRanks(const std::vector<ProcessGroup>& a, const std::vector<ProcessGrou
 // Adds one rank of each class, in the groups that stand for the groups of all its ranks. `kind_of`:
 // [rank], index in `kinds`.
 void AddClasses(parallel::Classes classes, std::span<const std::int64_t> kind_of,
-                std::span<const cost::PricedKind> kinds,
+                std::span<const cost::RankClass> kinds,
                 const std::vector<parallel::GroupLayout>& layouts, SimulatedRanks& ranks) {
   const GroupsOfClasses groups(layouts, classes);
   ranks.members = std::move(classes.ranks);
   for (const std::vector<int>& members : ranks.members) {
     const int first = members.front();
-    const cost::PricedKind& kind =
+    const cost::RankClass& kind =
         kinds[static_cast<std::size_t>(kind_of[static_cast<std::size_t>(first)])];
     ranks.groups.push_back(groups.Of(*kind.program, first));
     ranks.classes.push_back({.program = kind.program,
@@ -177,7 +177,7 @@ void AddClasses(parallel::Classes classes, std::span<const std::int64_t> kind_of
 // Adds one rank of each label; its groups stand for those of all ranks.
 void AddLabels(const RankKinds& kinds, SimulatedRanks& ranks) {
   for (const RankClass& own : ranks.reported) {
-    const cost::PricedKind& kind = kinds.kind(own.first_rank);
+    const cost::RankClass& kind = kinds.kind(own.first_rank);
     ranks.classes.push_back({.program = kind.program,
                              .prices = kind.prices,
                              .representative = own.first_rank,
@@ -191,7 +191,7 @@ Result<network::CollectiveTraffic> AddRanks(const scenario::Scenario& scenario,
                                             const RankKinds& kinds, int steps,
                                             SimulatedRanks& ranks) {
   for (int rank = 0; rank < kinds.ranks(); ++rank) {
-    const cost::PricedKind& kind = kinds.kind(rank);
+    const cost::RankClass& kind = kinds.kind(rank);
     std::vector<ProcessGroup> groups = lowering::GroupsOf(*kind.program, rank);
     const bool as_before = !ranks.groups.empty() && SameRanks(groups, ranks.groups.back());
     if (!as_before) ranks.groups.push_back(std::move(groups));
@@ -221,7 +221,7 @@ void RecordReported(SimulatedRanks& ranks) {
 
 Result<SimulatedRanks> FlowRanksOf(const scenario::Scenario& scenario,
                                    std::span<const std::int64_t> labels,
-                                   std::span<const cost::PricedKind> kinds,
+                                   std::span<const cost::RankClass> kinds,
                                    const std::vector<parallel::GroupLayout>& layouts) {
   auto flows = cost::FlowClassesOf(scenario, labels, kinds, layouts);
   if (!flows) return tl::unexpected(std::move(flows.error()));

@@ -53,7 +53,7 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
 // the result.
 Result<SimulatedRanks> FlowRanksOf(const scenario::Scenario& scenario,
                                    std::span<const std::int64_t> labels,
-                                   std::span<const cost::PricedKind> kinds,
+                                   std::span<const cost::RankClass> kinds,
                                    const std::vector<parallel::GroupLayout>& layouts);
 
 }  // namespace stepcast::forecast

@@ -129,21 +129,22 @@ void DoubtAssumedKernel(const scenario::Scenario& scenario, Forecast& forecast) 
 template <typename Take>
 void ForEachTime(const Program& program, const cost::Prices& prices, Take take) {
   for (std::size_t i = 0; i < program.kernels.size(); ++i) {
-    take(&StepCounts::kernels, i, prices.kernels[i].alone() + prices.IssueOf(program.kernels[i]));
+    take(&StepCounts::kernels, i,
+         prices.kernels[i].uncontended() + prices.IssueOf(program.kernels[i]));
   }
   for (std::size_t i = 0; i < program.collectives.size(); ++i) {
     take(&StepCounts::collectives, i,
-         prices.collectives[i].demand.alone() + prices.issue_collective);
+         prices.collectives[i].demand.uncontended() + prices.issue_collective);
   }
   for (std::size_t i = 0; i < program.exchanges.size(); ++i) {
     Time messages = prices.issue_collective;
     for (const cost::MessagePrice& message : prices.exchanges[i]) {
-      messages += message.demand.alone();
+      messages += message.demand.uncontended();
     }
     take(&StepCounts::exchanges, i, messages);
   }
   for (std::size_t i = 0; i < program.copies.size(); ++i) {
-    take(&StepCounts::copies, i, prices.copies[i].alone() + prices.issue_copy);
+    take(&StepCounts::copies, i, prices.copies[i].uncontended() + prices.issue_copy);
   }
   for (std::size_t i = 0; i < program.host_tasks.size(); ++i) {
     take(&StepCounts::host_tasks, i, program.host_tasks[i].duration);

@@ -76,7 +76,7 @@ void AddPhases(const KernelSpans& kernels, const KernelCluster& cluster, TimeBre
   const auto add = [&time](program::Phase phase, Time length) {
     time.phase[static_cast<std::size_t>(phase)] += length;
   };
-  if (cluster.alone()) {
+  if (cluster.single()) {
     return add(kernels.spans[cluster.first].phase, cluster.end - cluster.start);
   }
   std::array<Intervals, program::kPhases> compute, beside;

@@ -26,7 +26,7 @@ struct KernelSpan {
 struct KernelCluster {
   std::size_t first = 0, last = 0;
   Time start, end;
-  bool alone() const { return last - first == 1; }
+  bool single() const { return last - first == 1; }
 };
 
 struct KernelSpans {

@@ -82,7 +82,7 @@ PartTimes ExposedTimes(const program::Program& program, const program::Timeline&
   constexpr Part kOrder[] = {Part::kGiven, Part::kGemm,      Part::kAttention,
                              Part::kScan,  Part::kOptimizer, Part::kMemoryBound};
   for (const KernelCluster& cluster : kernels.clusters) {
-    if (cluster.alone()) {
+    if (cluster.single()) {
       const KernelSpan& only = kernels.spans[cluster.first];
       times[part_of(only.instruction)] += only.end - only.start;
       continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -70,23 +71,10 @@ bool Hidden(const Run& run, double part) {
 }  // namespace
 
 const char* Name(MachineResource resource) {
-  switch (resource) {
-    case MachineResource::kCompute:
-      return "compute";
-    case MachineResource::kDeviceMemory:
-      return "device memory";
-    case MachineResource::kScaleUp:
-      return "links in the node";
-    case MachineResource::kNetwork:
-      return "network";
-    case MachineResource::kHostLink:
-      return "link to the host";
-    case MachineResource::kCollectiveLatency:
-      return "collectives' latency";
-    case MachineResource::kLaunch:
-      return "host";
-  }
-  return "";
+  constexpr const char* kNames[] = {"compute", "device memory",    "links in the node",
+                                    "network", "link to the host", "collectives' latency",
+                                    "host"};
+  return kNames[static_cast<std::size_t>(resource)];
 }
 
 cost::Prices Faster(cost::Prices prices, MachineResource resource, double factor) {
@@ -144,21 +132,67 @@ cost::Prices Faster(cost::Prices prices, MachineResource resource, double factor
   return prices;
 }
 
+namespace {
+
+constexpr double kMost = 16;  // times as slow, or as fast
+constexpr double kPrecision = 0.01;
+constexpr int kMostSteps = 20;
+
+class Speeds {
+ public:
+  Speeds(const scenario::Scenario& scenario, std::vector<PricedClass> classes)
+      : scenario_(scenario), classes_(std::move(classes)), changed_(classes_) {}
+
+  // The step with the resource `factor` times as fast.
+  Result<Time> StepAt(MachineResource resource, double factor) {
+    for (std::size_t i = 0; i < classes_.size(); ++i) {
+      changed_[i].prices = Faster(classes_[i].prices, resource, factor);
+    }
+    const auto forecast = forecaster_.EvaluateAt(scenario_, changed_);
+    if (!forecast) return tl::unexpected(forecast.error());
+    return forecast->step_time;
+  }
+
+  // By the Illinois method, between the slowness 1 and `far`, where the step takes `step_far`.
+  Result<std::optional<double>> Explaining(MachineResource resource, Time step, Time measured,
+                                           double far, Time step_far) {
+    const auto over = [&](Time time) { return (time - measured).seconds(); };
+    double near = 1, over_near = over(step), over_far = over(step_far);
+    if (over_near * over_far > 0) return std::nullopt;
+    const double enough = kPrecision * std::abs(over_near);
+    for (int i = 0; i < kMostSteps && std::abs(over_far) > enough; ++i) {
+      const double next = (near * over_far - far * over_near) / (over_far - over_near);
+      const auto time = StepAt(resource, 1 / next);
+      if (!time) return tl::unexpected(time.error());
+      if (over(*time) * over_far < 0) {
+        near = far;
+        over_near = over_far;
+      } else {
+        over_near /= 2;
+      }
+      far = next;
+      over_far = over(*time);
+    }
+    return 1 / far;
+  }
+
+ private:
+  const scenario::Scenario& scenario_;
+  std::vector<PricedClass> classes_, changed_;
+  Forecaster forecaster_;
+};
+
+}  // namespace
+
 Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
                                          const std::vector<PricedClass>& classes, const Run& run,
                                          double factor) {
   std::vector<WhatIf> result;
-  Forecaster forecaster;
-  std::vector<PricedClass> changed = classes;
+  Speeds speeds(scenario, classes);
   for (const MachineResource resource : kMachineResources) {
-    for (std::size_t i = 0; i < classes.size(); ++i) {
-      changed[i].prices = Faster(classes[i].prices, resource, factor);
-    }
-    const auto forecast = forecaster.EvaluateAt(scenario, changed);
-    if (!forecast) return tl::unexpected(forecast.error());
-    if (forecast->step_time != StepTime(run)) {
-      result.push_back({.resource = resource, .step_time = forecast->step_time});
-    }
+    const auto step = speeds.StepAt(resource, factor);
+    if (!step) return tl::unexpected(step.error());
+    if (*step != StepTime(run)) result.push_back({.resource = resource, .step_time = *step});
   }
   return result;
 }
@@ -194,59 +228,6 @@ Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario,
   return std::optional(high);
 }
 
-namespace {
-
-constexpr double kMost = 16;  // times as slow, or as fast
-constexpr double kPrecision = 0.01;
-constexpr int kMostSteps = 20;
-
-class Speeds {
- public:
-  Speeds(const scenario::Scenario& scenario, std::vector<PricedClass> classes)
-      : scenario_(scenario), classes_(std::move(classes)) {}
-
-  // The step where the resource takes `slowness` times as long.
-  Result<Time> StepAt(MachineResource resource, double slowness) {
-    changed_ = classes_;
-    for (PricedClass& own : changed_) {
-      own.prices = Faster(std::move(own.prices), resource, 1 / slowness);
-    }
-    const auto forecast = forecaster_.EvaluateAt(scenario_, changed_);
-    if (!forecast) return tl::unexpected(forecast.error());
-    return forecast->step_time;
-  }
-
-  // By the Illinois method, between the slowness 1 and `far`, where the step takes `step_far`.
-  Result<std::optional<double>> Explaining(MachineResource resource, Time step, Time measured,
-                                           double far, Time step_far) {
-    const auto over = [&](Time time) { return (time - measured).seconds(); };
-    double near = 1, over_near = over(step), over_far = over(step_far);
-    if (over_near * over_far > 0) return std::nullopt;
-    const double enough = kPrecision * std::abs(over_near);
-    for (int i = 0; i < kMostSteps && std::abs(over_far) > enough; ++i) {
-      const double next = (near * over_far - far * over_near) / (over_far - over_near);
-      const auto time = StepAt(resource, next);
-      if (!time) return tl::unexpected(time.error());
-      if (over(*time) * over_far < 0) {
-        near = far;
-        over_near = over_far;
-      } else {
-        over_near /= 2;
-      }
-      far = next;
-      over_far = over(*time);
-    }
-    return 1 / far;
-  }
-
- private:
-  const scenario::Scenario& scenario_;
-  std::vector<PricedClass> classes_, changed_;
-  Forecaster forecaster_;
-};
-
-}  // namespace
-
 Result<std::vector<ExplainingSpeed>> SpeedsThatExplain(const scenario::Scenario& scenario,
                                                        Time step_time, Time measured) {
   auto classes = PricedClassesOf(scenario);
@@ -255,7 +236,7 @@ Result<std::vector<ExplainingSpeed>> SpeedsThatExplain(const scenario::Scenario&
   const double far = measured > step_time ? kMost : 1 / kMost;
   std::vector<ExplainingSpeed> explaining;
   for (const MachineResource resource : kMachineResources) {
-    const auto step_far = speeds.StepAt(resource, far);
+    const auto step_far = speeds.StepAt(resource, 1 / far);
     if (!step_far) return tl::unexpected(step_far.error());
     if (*step_far == step_time) continue;
     const auto speed = speeds.Explaining(resource, step_time, measured, far, *step_far);

@@ -1,7 +1,6 @@
 #include "src/formats/csv_table.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <utility>
 
 #include "fmt/format.h"

@@ -154,7 +154,7 @@ AttentionWindow ReadWindow(Reader& reader, std::int64_t layers, const WindowRule
 model::NumericalConstants ReadConstants(const Architecture& architecture, Reader& reader) {
   model::NumericalConstants constants;
   const bool layer_norm = architecture.normalization == model::Normalization::kLayerNorm;
-  constants.norm_epsilon = model::IsEncoder(architecture.family) ? 1e-12 : layer_norm ? 1e-5 : 1e-6;
+  constants.norm_epsilon = model::TraitsOf(architecture).encoder ? 1e-12 : layer_norm ? 1e-5 : 1e-6;
   // Each class has one of these keys.
   for (const char* key : {"norm_eps", "layer_norm_eps", "layer_norm_epsilon", "rms_norm_eps",
                           "norm_epsilon", "layernorm_epsilon"}) {

@@ -16,10 +16,10 @@
 
 namespace stepcast::formats {
 
-// What all config.json files of Hugging Face model repositories share, in the spelling of
-// transformers 4 and 5: typed values with their positions, keys that change nothing, windows of
-// attention, rotary positions. A family's file says how the keys of its model_type are read
-// (scenario/family_file.h). Any key that is not followed causes a warning or an error.
+// Reads the common parts of the config.json files of Hugging Face model repositories: typed values
+// with their positions, keys that change nothing, windows of attention, rotary positions. The
+// spelling is that of transformers 4 or 5. A family's file says how to read the other keys
+// (scenario/family_config.h). Any key that is not followed causes a warning or an error.
 
 // The hint for layers that no model file can describe.
 inline constexpr const char* kTakeTheKeyOut =

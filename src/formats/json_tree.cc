@@ -1,7 +1,6 @@
 #include "src/formats/json_tree.h"
 
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "fmt/format.h"

@@ -97,6 +97,7 @@ const char* Take(const QuestionSetting& setting, const Json& value) {
           return Set(*variable, setting, value);
         } else {
           STEPCAST_CHECK(false, "questions have no settings of this type");
+          return nullptr;
         }
       },
       setting.variable);

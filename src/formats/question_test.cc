@@ -56,8 +56,7 @@ TEST(ParseQuestion, AnObjectInTheScenariosPlaceIsATextWithALineForEachKey) {
   const Asked asked(R"({"ask": "plan", "scenario": {"stepcast": 1, "model": {"kind": "x"}}})");
   ASSERT_TRUE(asked.read.ask);
   EXPECT_TRUE(IsObject(asked.scenario));
-  EXPECT_EQ(asked.scenario,
-            "{\n \"stepcast\": 1,\n \"model\": {\n  \"kind\": \"x\"\n }\n}");
+  EXPECT_EQ(asked.scenario, "{\n \"stepcast\": 1,\n \"model\": {\n  \"kind\": \"x\"\n }\n}");
   EXPECT_EQ(asked.read.id, "null");
 }
 

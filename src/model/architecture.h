@@ -15,47 +15,36 @@
 // or a Hugging Face config.json.
 namespace stepcast::model {
 
-enum class Family : std::uint8_t {
-  kGpt2,
-  kLlama,
-  kMistral,
-  kQwen2,
-  kMpt,
-  kNemotron,
-  kMixtral,  // Mistral's layers with experts (arXiv 2401.04088)
-  kQwen3,    // norms of queries and keys (arXiv 2505.09388); with experts Qwen3-MoE
-  // Latent attention (arXiv 2405.04434, 2412.19437) and experts, as in all released models: V2, V3,
-  // Moonlight, Kimi K2.
-  kDeepseek,
-  kGptOss,  // attention sinks, and biases in all products (OpenAI 2025, gpt-oss)
-  // Norms before and after attention and feed-forward; embeddings times a constant (arXiv
-  // 2408.00118, 2503.19786).
-  kGemma2,
-  kGemma3,
-  kPhi3,  // one tensor for query, key and value, one for gate and up (arXiv 2404.14219); Phi-4
-  // norms only after attention and feed-forward; query and key norms over all heads (arXiv
-  // 2501.00656)
-  kOlmo2,
-  kGlm4Moe,  // GLM-4.5 (arXiv 2508.06471)
-  kLlama4,   // text models of Llama 4: experts, attention within chunks
-  kGemma,    // like Llama, with GELU gates and scaled embeddings (arXiv 2403.08295)
-  kGlm,  // one tensor for gate and up (arXiv 2406.12793); kGlm4 also has norms after each branch
-  kGlm4,
-  kStarcoder2,  // layer norms, GELU and biases, with rotary positions (arXiv 2402.19173)
-  kOlmoe,       // experts, and query and key norms over all heads (arXiv 2409.02060)
-  // Attention and feed-forward are parallel: both take the same input.
-  kGptj,     // Wang and Komatsuzaki 2021, GPT-J-6B
-  kGptNeox,  // GPT-NeoX and Pythia (arXiv 2204.06745, 2304.01373)
-  kPhi,      // Phi-1, 1.5 and 2 (arXiv 2309.05463)
-  kFalcon,   // arXiv 2311.16867
-  kCohere,   // Command R
-  // Encoders, pre-trained by predicting masked tokens (Devlin et al. 2018, arXiv 1810.04805).
-  kBert,          // norms after residuals
-  kMegatronBert,  // norms before attention and feed-forward (Shoeybi et al. 2019, arXiv 1909.08053)
-  // A family described in a file; Architecture::described has its names.
-  kDescribed,
+struct Family;  // family.h
+
+// Differences between a family's code and Llama's. Files of models/families list them by these
+// names.
+struct FamilyTraits {
+  // Every token attends to its whole sequence and the head predicts masked tokens.
+  bool encoder = false;
+  // Norms come after residuals. Embeddings then also have a norm, and the head has none before it.
+  bool post_norm = false;
+  bool one_qkv = false;        // one product computes queries, keys and values
+  bool one_gate_up = false;    // one product computes gate and up
+  bool whole_heads = false;    // heads x head size is the hidden size
+  bool shares_norm = false;    // parallel attention and feed-forward always share one norm
+  bool latent = false;         // attention is latent
+  bool needs_experts = false;  // all models have experts
+  bool no_biases = false;      // of attention and feed-forward layers
+  // Registration order of tensors, and their storage.
+  bool projection_first = false;  // the output projection before the product of one_qkv
+  bool norms_in_order = false;    // each norm before its layer
+  bool norms_first = false;       // both norms before all else
+  bool router_first = false;      // the router before the experts
+  bool experts_by_input = false;  // the experts' matrices are stored as [in, out]
+  bool weights_by_input = false;  // all other matrices are
+  // Norms of queries and keys come after rotary positions.
+  bool norms_after_positions = false;
+  // Blocks that attend to all tokens have neither positions nor norms of queries and keys.
+  bool full_without_positions = false;
+  bool torchtitan = false;  // torchtitan's llama3 has these layers
 };
-struct DescribedFamily;  // module_names.h
+
 enum class Normalization : std::uint8_t { kLayerNorm, kRmsNorm };
 enum class Activator : std::uint8_t {
   kGelu,
@@ -130,7 +119,8 @@ struct LatentAttention {
 };
 
 struct Architecture {
-  Family family = Family::kLlama;  // decides the tensors' names and their registration order
+  // Decides the tensors' names and their registration order. Null: for parts without names.
+  std::shared_ptr<const Family> family{};
   std::int64_t layers = 0;
   std::int64_t hidden = 0;        // h
   std::int64_t heads = 0;         // a, query heads
@@ -243,8 +233,6 @@ struct Architecture {
   TextRows text{};
   Encoder encoder{};      // its blocks are the first of `pattern`
   int further_kind = -1;  // kind of the multi-token-prediction module; -1: the last block's
-  // Module names of a family read from a file; null: those of `family`.
-  std::shared_ptr<const DescribedFamily> described{};
 };
 
 // The first kind of the encoder's blocks, or of all others, with a table of distances; null: none.
@@ -258,9 +246,7 @@ int KindOfBlock(const Architecture& architecture, std::int64_t block);
 // The family's name in model files.
 std::string_view FamilyName(const Architecture& architecture);
 
-// Properties shared by a family's released models: normalization, activation, positions, biases,
-// tied embeddings. Dimensions are zero and dropout is false.
-Architecture TypicalOf(Family family);
+const FamilyTraits& TraitsOf(const Architecture& architecture);
 
 // Whether the block with this index, counted from the model's first, has experts.
 inline bool HasExperts(const Architecture& architecture, std::int64_t block) {
@@ -296,31 +282,16 @@ inline bool AttendsInFull(const Architecture& architecture, std::int64_t block) 
 // Whether one product computes queries, keys and values, and attention reads its output directly
 // (GPT-2's c_attn, MPT's Wqkv).
 inline bool HasFusedAttention(const Architecture& a) {
-  return a.family == Family::kMpt || (a.family == Family::kGpt2 && a.position != Position::kRotary);
+  return TraitsOf(a).one_qkv && a.position != Position::kRotary;
 }
 // Whether one product computes queries, keys and values, which are split for rotary positions.
 inline bool HasFusedProjections(const Architecture& a) {
-  return a.family == Family::kPhi3 || a.family == Family::kGptNeox || a.family == Family::kFalcon ||
-         (a.family == Family::kGpt2 && !HasFusedAttention(a));
+  return TraitsOf(a).one_qkv && a.position == Position::kRotary;
 }
 // Whether one product computes gate and up.
 inline bool HasFusedGate(const Architecture& a) {
-  return a.family == Family::kPhi3 || a.family == Family::kGlm || a.family == Family::kGlm4 ||
-         (a.family == Family::kGpt2 && IsGated(a.activator));
+  return TraitsOf(a).one_gate_up && IsGated(a.activator);
 }
-
-// Whether the family's parallel attention and feed-forward always share one norm.
-constexpr bool HasOneNorm(Family family) {
-  return family == Family::kGptj || family == Family::kPhi || family == Family::kCohere;
-}
-
-// Whether every token attends to its whole sequence and the head predicts masked tokens.
-constexpr bool IsEncoder(Family family) {
-  return family == Family::kBert || family == Family::kMegatronBert;
-}
-// Whether norms come after residuals. Embeddings then also have a norm, and the head has none
-// before it.
-constexpr bool HasPostNorm(Family family) { return family == Family::kBert; }
 
 // One error in the dimensions. `field` is the model file's key ("hidden_size"); `message` is one
 // sentence. Check returns no faults if the architecture can be built.
@@ -340,8 +311,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& architecture);
 std::int64_t ProductWeightsOfBlock(const Architecture& architecture);
 std::int64_t ProductWeightsOfHead(const Architecture& architecture);
 
-// Names in the model file: "gpt2", "layernorm", "gelu", "learned".
-const char* Name(Family family);
+// Names in the model file: "layernorm", "gelu", "learned".
 const char* Name(Normalization normalization);
 const char* Name(Activator activator);
 const char* Name(Position position);

@@ -3,6 +3,7 @@
 
 #include "fmt/format.h"
 #include "src/model/architecture.h"
+#include "src/model/family.h"
 
 // Checks whether an architecture can be built.
 namespace stepcast::model {
@@ -30,20 +31,20 @@ class Faults {
   std::vector<ArchitectureFault> faults_;
 };
 
-// Families that have no tensor names for norms of queries and keys.
-bool NamesNoHeadNorms(Family family) {
-  return family == Family::kGpt2 || family == Family::kMpt || family == Family::kPhi3 ||
-         family == Family::kGemma2 || family == Family::kGptj || family == Family::kGptNeox ||
-         family == Family::kFalcon || family == Family::kStarcoder2 || IsEncoder(family);
+// Whether the family can have the value, which is the typical one or one of `others`.
+template <typename T>
+bool Allows(const std::vector<T>& others, T typical, T value) {
+  if (others.empty()) return value == typical;
+  return std::find(others.begin(), others.end(), value) != others.end();
 }
 
 void CheckLatentAttention(const Architecture& a, Faults& faults) {
   const LatentAttention& latent = a.latent;
-  if (a.family != Family::kDeepseek) {
+  if (!TraitsOf(a).latent) {
     if (latent == LatentAttention()) return;
     faults.Add("kv_lora_rank",
                fmt::format("the family {} has no latent attention, but kv_lora_rank is {}",
-                           Name(a.family), latent.kv_rank),
+                           FamilyName(a), latent.kv_rank),
                "leave it out, or write 'family: deepseek'");
     return;
   }
@@ -104,9 +105,9 @@ void CheckAttention(const Architecture& a, Faults& faults) {
     return;
   }
   faults.Matrix("head_dim", a.hidden, a.heads * a.head_size);
-  if (a.qk_norm && NamesNoHeadNorms(a.family)) {
+  if (a.qk_norm && NamesOf(a).query_norm.empty()) {
     faults.Add("use_qk_norm",
-               fmt::format("the family {} has no norms of queries and keys", Name(a.family)),
+               fmt::format("the family {} has no norms of queries and keys", FamilyName(a)),
                "leave use_qk_norm out, or choose the family whose layers look like this");
   }
   // Rotary positions turn a part of a latent head.
@@ -123,20 +124,20 @@ void CheckEncoder(const Architecture& a, Faults& faults) {
         "head_dim",
         fmt::format(
             "in the family {} num_attention_heads x head_dim must be hidden_size: {} x {} and {}",
-            Name(a.family), a.heads, a.head_size, a.hidden),
+            FamilyName(a), a.heads, a.head_size, a.hidden),
         "leave head_dim out");
   }
   if (a.kv_heads != a.heads) {
     faults.Add("num_key_value_heads",
                fmt::format("in the family {} each head needs its own key-value head: {} and {}",
-                           Name(a.family), a.kv_heads, a.heads),
+                           FamilyName(a), a.kv_heads, a.heads),
                "leave num_key_value_heads out");
   }
   if (a.attention_window > 0) {
     faults.Add(
         "sliding_window",
         fmt::format("in the family {} every token attends to all others, but sliding_window is {}",
-                    Name(a.family), a.attention_window),
+                    FamilyName(a), a.attention_window),
         "leave sliding_window out");
   }
 }
@@ -144,45 +145,41 @@ void CheckEncoder(const Architecture& a, Faults& faults) {
 // Reports fields that the family's code cannot express.
 void CheckFamily(const Architecture& a, Faults& faults) {
   const auto refuse = [&](const char* field, const char* value) {
-    faults.Add(field, fmt::format("the family {} has no {} '{}'", Name(a.family), field, value),
+    faults.Add(field, fmt::format("the family {} has no {} '{}'", FamilyName(a), field, value),
                "choose a family that has such layers");
   };
-  if (a.family == Family::kGpt2) {
-    // Megatron-LM's GPT is this family with any of these features; with ALiBi it is the family MPT.
-    if (a.position == Position::kAlibi) refuse("position", Name(a.position));
-  } else if (a.family == Family::kMpt) {
-    if (a.activator != Activator::kGelu) refuse("activation", Name(a.activator));
-    if (a.position == Position::kRotary) refuse("position", Name(a.position));
-  } else {
-    if (IsEncoder(a.family)) CheckEncoder(a, faults);
-    const Architecture typical = TypicalOf(a.family);
-    if (a.activator != typical.activator) refuse("activation", Name(a.activator));
-    if (a.position != typical.position) refuse("position", Name(a.position));
-    if (a.normalization != typical.normalization) {
-      refuse("normalization", Name(a.normalization));
-    }
+  const Family& family = FamilyOf(a);
+  if (family.traits.encoder) CheckEncoder(a, faults);
+  if (!Allows(family.activators, family.typical.activator, a.activator)) {
+    refuse("activation", Name(a.activator));
   }
-  const bool whole_heads =
-      HasFusedAttention(a) || a.family == Family::kGptj || a.family == Family::kFalcon;
+  if (!Allows(family.positions, family.typical.position, a.position)) {
+    refuse("position", Name(a.position));
+  }
+  if (!Allows(family.normalizations, family.typical.normalization, a.normalization)) {
+    refuse("normalization", Name(a.normalization));
+  }
+  const bool whole_heads = HasFusedAttention(a) || TraitsOf(a).whole_heads;
   if (whole_heads && a.heads * a.head_size != a.hidden) {
     faults.Add(
         "head_dim",
         fmt::format(
             "in the family {} num_attention_heads x head_dim must be hidden_size: {} x {} and {}",
-            Name(a.family), a.heads, a.head_size, a.hidden),
+            FamilyName(a), a.heads, a.head_size, a.hidden),
         "leave head_dim out");
   }
-  if (a.experts.shared_gate && (a.family != Family::kQwen2 || a.experts.shared_feed_forward == 0)) {
+  const bool no_gate = NamesOf(a).shared_expert_gate.empty();
+  if (a.experts.shared_gate && (no_gate || a.experts.shared_feed_forward == 0)) {
     faults.Add("shared_expert_gate",
-               a.family != Family::kQwen2
-                   ? fmt::format("shared experts of the family {} have no gate", Name(a.family))
-                   : "there are no shared experts, so there is nothing to gate",
-               a.family != Family::kQwen2 ? "leave it out, or write 'family: qwen2'"
-                                          : "write shared_expert_intermediate_size");
+               no_gate ? fmt::format("shared experts of the family {} have no gate", FamilyName(a))
+                       : "there are no shared experts, so there is nothing to gate",
+               no_gate ? "leave it out, or write 'family: qwen2'"
+                       : "write shared_expert_intermediate_size");
   }
-  if (a.family == Family::kPhi3 && (a.attention_bias || a.feed_forward_bias)) {
+  if (TraitsOf(a).no_biases && (a.attention_bias || a.feed_forward_bias)) {
     faults.Add(a.attention_bias ? "attention_bias" : "mlp_bias",
-               "layers of the family phi3 have no biases", "leave it out");
+               fmt::format("layers of the family {} have no biases", FamilyName(a)),
+               "leave it out");
   }
   if (a.norm_bias && a.normalization == Normalization::kRmsNorm) {
     faults.Add("norm_bias", "rmsnorm has no bias: norm_bias is true", "write 'norm_bias: false'");
@@ -211,33 +208,27 @@ void CheckExpertGroups(const Experts& experts, Faults& faults) {
   }
 }
 
-// Whether all models of the family have experts.
-bool HasExpertsAlways(Family family) {
-  return family == Family::kMixtral || family == Family::kGptOss || family == Family::kGlm4Moe ||
-         family == Family::kLlama4 || family == Family::kOlmoe;
-}
-
 void CheckExperts(const Architecture& a, Faults& faults) {
   const Experts& experts = a.experts;
   if (!experts.exist()) {
     if (experts.count < 0) {
       faults.Within("num_experts", experts.count, kMostExperts);
-    } else if (HasExpertsAlways(a.family)) {
+    } else if (TraitsOf(a).needs_experts) {
+      const std::string& other = FamilyOf(a).without_experts;
       faults.Add("num_experts",
                  fmt::format("layers of the family {} need experts, but num_experts is {}",
-                             Name(a.family), experts.count),
-                 a.family == Family::kMixtral
-                     ? "write num_experts and num_experts_per_tok, or 'family: mistral'"
-                     : "write num_experts and num_experts_per_tok");
+                             FamilyName(a), experts.count),
+                 "write num_experts and num_experts_per_tok" +
+                     (other.empty() ? "" : fmt::format(", or 'family: {}'", other)));
     }
     return;
   }
-  if (!IsGated(a.activator) || IsEncoder(a.family)) {
+  if (!IsGated(a.activator) || TraitsOf(a).encoder) {
     faults.Add(
         "num_experts",
         fmt::format(
             "only experts with gates in decoders are modelled: the family is {}, its activation {}",
-            Name(a.family), Name(a.activator)),
+            FamilyName(a), Name(a.activator)),
         "leave num_experts out");
     return;
   }
@@ -281,7 +272,7 @@ void CheckFurtherTokens(const Architecture& a, Faults& faults) {
   if (a.further_tokens != 1) {
     faults.Add(kField, fmt::format("only one module that predicts a further token is modelled: {}",
                                    a.further_tokens));
-  } else if (a.position != Position::kRotary || IsEncoder(a.family) || a.tie_embeddings) {
+  } else if (a.position != Position::kRotary || TraitsOf(a).encoder || a.tie_embeddings) {
     faults.Add(kField,
                "a module that predicts a further token is modelled only in decoders with rotary "
                "positions and without tied word embeddings",
@@ -292,28 +283,28 @@ void CheckFurtherTokens(const Architecture& a, Faults& faults) {
 // Checks of features that only some families have.
 void CheckParallelResidual(const Architecture& a, Faults& faults) {
   const std::int64_t norms = a.parallel_residual_norms;
-  const bool side_by_side = TypicalOf(a.family).parallel_residual_norms > 0;
+  const bool side_by_side = FamilyOf(a).typical.parallel_residual_norms > 0;
   if (norms < 0 || norms > 2 || (norms > 0 && !side_by_side)) {
     faults.Add("parallel_residual_norms",
                side_by_side
                    ? fmt::format("attention and feed-forward must have one norm or two: {}", norms)
                    : fmt::format("in the family {} feed-forward runs after attention, but "
                                  "parallel_residual_norms is {}",
-                                 Name(a.family), norms),
+                                 FamilyName(a), norms),
                side_by_side ? "write 1 or 2; 0 means that feed-forward runs after attention"
                             : "leave it out, or choose gptj, gpt_neox, phi, falcon or cohere");
-  } else if (norms != 1 && HasOneNorm(a.family)) {
+  } else if (norms != 1 && TraitsOf(a).shares_norm) {
     faults.Add(
         "parallel_residual_norms",
         fmt::format("blocks of the family {} have one norm, but parallel_residual_norms is {}",
-                    Name(a.family), norms),
+                    FamilyName(a), norms),
         "leave it out, or write 'family: gpt_neox'");
   }
   if (a.head_bias && a.tie_embeddings) {
     faults.Add("lm_head_bias", "a head with tied word embeddings has no bias of its own",
                "leave lm_head_bias out, or write 'tie_word_embeddings: false'");
   }
-  if (a.head_bias && IsEncoder(a.family)) {
+  if (a.head_bias && TraitsOf(a).encoder) {
     faults.Add("lm_head_bias", "heads of encoders always have their bias", "leave it out");
   }
 }
@@ -598,22 +589,22 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
                            a.attention_chunk, a.attention_window),
                "leave one of them out");
   }
-  if ((a.attention_chunk > 0 || a.score_cap > 0 || a.logit_cap > 0) && IsEncoder(a.family)) {
+  if ((a.attention_chunk > 0 || a.score_cap > 0 || a.logit_cap > 0) && TraitsOf(a).encoder) {
     faults.Add(a.attention_chunk > 0 ? "attention_chunk_size"
                : a.score_cap > 0     ? "attn_logit_softcapping"
                                      : "final_logit_softcapping",
                fmt::format("in the family {} attention covers all tokens, and no values are capped",
-                           Name(a.family)),
+                           FamilyName(a)),
                "leave it out");
   }
-  if (!IsEncoder(a.family) && a.token_types != 0) {
+  if (!TraitsOf(a).encoder && a.token_types != 0) {
     faults.Add("type_vocab_size",
-               fmt::format("the family {} has no token types: {}", Name(a.family), a.token_types),
+               fmt::format("the family {} has no token types: {}", FamilyName(a), a.token_types),
                "leave type_vocab_size out");
   }
-  if (!IsEncoder(a.family) && a.next_sentence) {
+  if (!TraitsOf(a).encoder && a.next_sentence) {
     faults.Add("next_sentence",
-               fmt::format("the family {} has no head for the next sentence", Name(a.family)),
+               fmt::format("the family {} has no head for the next sentence", FamilyName(a)),
                "leave next_sentence out");
   }
   if (!counts) return faults.Take();
@@ -638,10 +629,10 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
                "train all parameters");
     return faults.Take();
   }
-  if (IsEncoder(a.family)) {
+  if (TraitsOf(a).encoder) {
     faults.Add(
         "targets",
-        fmt::format("adapters of encoders are not modelled: the family is {}", Name(a.family)),
+        fmt::format("adapters of encoders are not modelled: the family is {}", FamilyName(a)),
         "train all parameters, or take a decoder");
     return faults.Take();
   }
@@ -660,7 +651,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
   }
   if (parts && (HasFusedAttention(a) || HasFusedProjections(a))) {
     refuse(fmt::format("in the family {}, queries, keys and values are one linear layer",
-                       Name(a.family)),
+                       FamilyName(a)),
            "write linear_qkv");
   } else if (parts && targets.linear_qkv) {
     refuse("linear_qkv already has the adapter of queries, keys and values",
@@ -671,7 +662,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
                        Name(a.activator)),
            "write linear_fc1");
   } else if ((targets.gate || targets.up) && HasFusedGate(a)) {
-    refuse(fmt::format("in the family {}, gate and up are one linear layer", Name(a.family)),
+    refuse(fmt::format("in the family {}, gate and up are one linear layer", FamilyName(a)),
            "write linear_fc1");
   } else if ((targets.gate || targets.up) && targets.linear_fc1) {
     refuse("linear_fc1 already has the adapter of gate and up",

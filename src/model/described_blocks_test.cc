@@ -8,8 +8,8 @@
 #include "src/model/architecture.h"
 #include "src/model/example_architectures.h"
 #include "src/model/example_work.h"
+#include "src/model/family.h"
 #include "src/model/model.h"
-#include "src/model/module_names.h"
 
 namespace stepcast::model {
 namespace {
@@ -18,13 +18,13 @@ constexpr std::int64_t kHidden = 1024;
 
 // A model of blocks of these kinds, in order.
 Architecture Of(std::vector<Architecture> kinds, std::vector<int> pattern) {
-  Architecture a = TypicalOf(Family::kDescribed);
-  a.described = DescribeFamily("made-up", Family::kLlama, {}, nullptr);
+  Architecture a = Architecture();
+  a.family = GeneralFamily();
   a.hidden = kHidden;
   a.vocabulary = 1000;
   a.layers = std::ssize(pattern);
   for (Architecture& kind : kinds) {
-    kind.described = a.described;
+    kind.family = a.family;
     kind.hidden = kHidden;
     kind.vocabulary = 1000;
     kind.layers = a.layers;
@@ -36,7 +36,7 @@ Architecture Of(std::vector<Architecture> kinds, std::vector<int> pattern) {
 }
 
 Architecture Attention() {
-  Architecture kind = TypicalOf(Family::kDescribed);
+  Architecture kind = Architecture();
   kind.heads = 8;
   kind.kv_heads = 2;
   kind.head_size = 128;
@@ -45,14 +45,14 @@ Architecture Attention() {
 }
 
 Architecture Delta() {
-  Architecture kind = TypicalOf(Family::kDescribed);
+  Architecture kind = Architecture();
   kind.mixer = Mixer::kDelta;
   kind.delta = {.key_heads = 4, .value_heads = 8, .key = 128, .value = 128};
   return kind;
 }
 
 Architecture Mamba() {
-  Architecture kind = TypicalOf(Family::kDescribed);
+  Architecture kind = Architecture();
   kind.mixer = Mixer::kStateSpace;
   kind.state_space = {.heads = 16, .head = 64, .state = 128, .groups = 2, .chunk = 128};
   return kind;
@@ -193,7 +193,7 @@ TEST(DescribedBlocksTest, AnIndexerThatTakesAllCostsNoLess) {
 
 // Tokens are sent to experts as narrower vectors.
 TEST(DescribedBlocksTest, LatentExpertsByHand) {
-  Architecture kind = TypicalOf(Family::kDescribed);
+  Architecture kind = Architecture();
   kind.mixer = Mixer::kNone;
   kind.activator = Activator::kSquaredRelu;
   kind.experts = {.count = 8, .per_token = 2, .feed_forward = 512, .latent = 256};

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/model/architecture.h"
-#include "src/model/module_names.h"
+#include "src/model/family.h"
 #include "src/model/transformer_tensors.h"
 
 // The parameters of towers, of inputs other than words, and of what a condition makes.

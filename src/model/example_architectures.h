@@ -1,14 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "src/model/architecture.h"
+#include "src/model/example_families.h"
 
 // Published models for tests, with the figures of their papers and repositories.
 namespace stepcast::model {
 
 inline Architecture Gpt2Small() {
-  Architecture a = TypicalOf(Family::kGpt2);
+  Architecture a = TypicalOf("gpt2");
   a.layers = 12;
   a.hidden = 768;
   a.heads = a.kv_heads = 12;
@@ -23,7 +25,7 @@ inline Architecture Gpt2Small() {
 inline Architecture LlamaLike(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
                               std::int64_t kv_heads, std::int64_t feed_forward,
                               std::int64_t vocabulary) {
-  Architecture a = TypicalOf(Family::kLlama);
+  Architecture a = TypicalOf("llama");
   a.layers = layers;
   a.hidden = hidden;
   a.heads = heads;
@@ -41,28 +43,28 @@ inline Architecture Llama31With405B() { return LlamaLike(126, 16384, 128, 8, 532
 
 inline Architecture Mistral7B() {
   Architecture a = LlamaLike(32, 4096, 32, 8, 14336, 32000);
-  a.family = Family::kMistral;
+  a.family = FamilyCalled("mistral");
   a.attention_window = 4096;
   return a;
 }
 
 inline Architecture Mixtral8x7B() {
   Architecture a = LlamaLike(32, 4096, 32, 8, 14336, 32000);
-  a.family = Family::kMixtral;
+  a.family = FamilyCalled("mixtral");
   a.experts = {.count = 8, .per_token = 2, .feed_forward = 14336};
   return a;
 }
 
 inline Architecture Mixtral8x22B() {
   Architecture a = LlamaLike(56, 6144, 48, 8, 16384, 32000);
-  a.family = Family::kMixtral;
+  a.family = FamilyCalled("mixtral");
   a.experts = {.count = 8, .per_token = 2, .feed_forward = 16384};
   return a;
 }
 
 inline Architecture Qwen2With7B() {
   Architecture a = LlamaLike(28, 3584, 28, 4, 18944, 152064);
-  a.family = Family::kQwen2;
+  a.family = FamilyCalled("qwen2");
   a.attention_bias = true;
   return a;
 }
@@ -70,7 +72,7 @@ inline Architecture Qwen2With7B() {
 // With heads of 128 elements, whose total need not equal the hidden size.
 inline Architecture Qwen3Like(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
                               std::int64_t kv_heads, std::int64_t feed_forward) {
-  Architecture a = TypicalOf(Family::kQwen3);
+  Architecture a = TypicalOf("qwen3");
   a.layers = layers;
   a.hidden = hidden;
   a.heads = heads;
@@ -99,7 +101,7 @@ inline Architecture Qwen3With235B() {
 inline Architecture DeepseekLike(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
                                  std::int64_t query_rank, std::int64_t feed_forward,
                                  std::int64_t vocabulary) {
-  Architecture a = TypicalOf(Family::kDeepseek);
+  Architecture a = TypicalOf("deepseek");
   a.layers = layers;
   a.hidden = hidden;
   a.heads = a.kv_heads = heads;
@@ -156,7 +158,7 @@ inline Architecture KimiK2() {
 }
 
 inline Architecture GptOss(std::int64_t layers, std::int64_t experts) {
-  Architecture a = TypicalOf(Family::kGptOss);
+  Architecture a = TypicalOf("gpt_oss");
   a.layers = layers;
   a.hidden = a.feed_forward = 2880;
   a.heads = 64;
@@ -175,7 +177,7 @@ inline Architecture GptOss20B() { return GptOss(24, 32); }
 inline Architecture GptOss120B() { return GptOss(36, 128); }
 
 // A decoder with these dimensions and the family's typical properties.
-inline Architecture OfFamily(Family family, std::int64_t layers, std::int64_t hidden,
+inline Architecture OfFamily(const std::string& family, std::int64_t layers, std::int64_t hidden,
                              std::int64_t heads, std::int64_t kv_heads, std::int64_t head_size,
                              std::int64_t feed_forward, std::int64_t vocabulary) {
   Architecture a = TypicalOf(family);
@@ -190,26 +192,26 @@ inline Architecture OfFamily(Family family, std::int64_t layers, std::int64_t hi
 }
 
 inline Architecture Gemma2With9B() {
-  Architecture a = OfFamily(Family::kGemma2, 42, 3584, 16, 8, 256, 14336, 256000);
+  Architecture a = OfFamily("gemma2", 42, 3584, 16, 8, 256, 14336, 256000);
   a.attention_window = 4096;
   a.full_attention_every = 2;
   return a;
 }
 
 inline Architecture Gemma3With27B() {
-  Architecture a = OfFamily(Family::kGemma3, 62, 5376, 32, 16, 128, 21504, 262208);
+  Architecture a = OfFamily("gemma3", 62, 5376, 32, 16, 128, 21504, 262208);
   a.attention_window = 1024;
   a.full_attention_every = 6;
   return a;
 }
 
-inline Architecture Phi4() { return OfFamily(Family::kPhi3, 40, 5120, 40, 10, 128, 17920, 100352); }
+inline Architecture Phi4() { return OfFamily("phi3", 40, 5120, 40, 10, 128, 17920, 100352); }
 inline Architecture Olmo2With7B() {
-  return OfFamily(Family::kOlmo2, 32, 4096, 32, 32, 128, 11008, 100352);
+  return OfFamily("olmo2", 32, 4096, 32, 32, 128, 11008, 100352);
 }
 
 inline Architecture Glm45() {
-  Architecture a = OfFamily(Family::kGlm4Moe, 92, 5120, 96, 8, 128, 12288, 151552);
+  Architecture a = OfFamily("glm4_moe", 92, 5120, 96, 8, 128, 12288, 151552);
   a.experts.count = 160;
   a.experts.per_token = 8;
   a.experts.feed_forward = a.experts.shared_feed_forward = 1536;
@@ -218,7 +220,7 @@ inline Architecture Glm45() {
 }
 
 inline Architecture Glm45Air() {
-  Architecture a = OfFamily(Family::kGlm4Moe, 46, 4096, 96, 8, 128, 10944, 151552);
+  Architecture a = OfFamily("glm4_moe", 46, 4096, 96, 8, 128, 10944, 151552);
   a.qk_norm = false;
   a.experts.count = 128;
   a.experts.per_token = 8;
@@ -229,7 +231,7 @@ inline Architecture Glm45Air() {
 
 // `every`: 1 for Scout, 2 for Maverick.
 inline Architecture Llama4(std::int64_t experts, std::int64_t every) {
-  Architecture a = OfFamily(Family::kLlama4, 48, 5120, 40, 8, 128, 16384, 202048);
+  Architecture a = OfFamily("llama4", 48, 5120, 40, 8, 128, 16384, 202048);
   a.attention_chunk = 8192;
   a.full_attention_every = 4;
   a.qk_norm = every == 1;
@@ -243,37 +245,27 @@ inline Architecture Llama4(std::int64_t experts, std::int64_t every) {
 inline Architecture Llama4Scout() { return Llama4(16, 1); }
 inline Architecture Llama4Maverick() { return Llama4(128, 2); }
 
-inline Architecture Glm4With9B() {
-  return OfFamily(Family::kGlm, 40, 4096, 32, 2, 128, 13696, 151552);
-}
+inline Architecture Glm4With9B() { return OfFamily("glm", 40, 4096, 32, 2, 128, 13696, 151552); }
 inline Architecture Glm40414With9B() {
-  Architecture a = OfFamily(Family::kGlm4, 40, 4096, 32, 2, 128, 13696, 151552);
+  Architecture a = OfFamily("glm4", 40, 4096, 32, 2, 128, 13696, 151552);
   return a;
 }
-inline Architecture Gemma7B() {
-  return OfFamily(Family::kGemma, 28, 3072, 16, 16, 256, 24576, 256000);
-}
+inline Architecture Gemma7B() { return OfFamily("gemma", 28, 3072, 16, 16, 256, 24576, 256000); }
 inline Architecture Starcoder2With7B() {
-  Architecture a = OfFamily(Family::kStarcoder2, 32, 4608, 36, 4, 128, 18432, 49152);
+  Architecture a = OfFamily("starcoder2", 32, 4608, 36, 4, 128, 18432, 49152);
   a.attention_window = 4096;
   return a;
 }
-inline Architecture Gptj6B() {
-  return OfFamily(Family::kGptj, 28, 4096, 16, 16, 256, 16384, 50400);
-}
+inline Architecture Gptj6B() { return OfFamily("gptj", 28, 4096, 16, 16, 256, 16384, 50400); }
 inline Architecture Pythia6B9() {
-  return OfFamily(Family::kGptNeox, 32, 4096, 32, 32, 128, 16384, 50432);
+  return OfFamily("gpt_neox", 32, 4096, 32, 32, 128, 16384, 50432);
 }
-inline Architecture Phi2() { return OfFamily(Family::kPhi, 32, 2560, 32, 32, 80, 10240, 51200); }
-inline Architecture Falcon7B() {
-  return OfFamily(Family::kFalcon, 32, 4544, 71, 1, 64, 18176, 65024);
-}
-inline Architecture CommandR() {
-  return OfFamily(Family::kCohere, 40, 8192, 64, 64, 128, 22528, 256000);
-}
+inline Architecture Phi2() { return OfFamily("phi", 32, 2560, 32, 32, 80, 10240, 51200); }
+inline Architecture Falcon7B() { return OfFamily("falcon", 32, 4544, 71, 1, 64, 18176, 65024); }
+inline Architecture CommandR() { return OfFamily("cohere", 40, 8192, 64, 64, 128, 22528, 256000); }
 
 inline Architecture Qwen15Moe() {
-  Architecture a = OfFamily(Family::kQwen2, 24, 2048, 16, 16, 128, 5632, 151936);
+  Architecture a = OfFamily("qwen2", 24, 2048, 16, 16, 128, 5632, 151936);
   a.experts = {.count = 60,
                .per_token = 4,
                .feed_forward = 1408,
@@ -285,7 +277,7 @@ inline Architecture Qwen15Moe() {
 }
 
 inline Architecture Olmoe() {
-  Architecture a = OfFamily(Family::kOlmoe, 16, 2048, 16, 16, 128, 1024, 50304);
+  Architecture a = OfFamily("olmoe", 16, 2048, 16, 16, 128, 1024, 50304);
   a.experts.count = 64;
   a.experts.per_token = 8;
   a.experts.feed_forward = 1024;
@@ -293,7 +285,7 @@ inline Architecture Olmoe() {
 }
 
 inline Architecture MiniMaxM2() {
-  Architecture a = OfFamily(Family::kOlmoe, 62, 3072, 48, 8, 128, 1536, 200064);
+  Architecture a = OfFamily("olmoe", 62, 3072, 48, 8, 128, 1536, 200064);
   a.experts = {.count = 256,
                .per_token = 8,
                .feed_forward = 1536,
@@ -303,7 +295,7 @@ inline Architecture MiniMaxM2() {
 }
 
 inline Architecture Nemotron15B() {
-  Architecture a = TypicalOf(Family::kNemotron);
+  Architecture a = TypicalOf("nemotron");
   a.layers = 32;
   a.hidden = 6144;
   a.heads = 48;
@@ -315,7 +307,7 @@ inline Architecture Nemotron15B() {
 }
 
 inline Architecture BertLarge() {
-  Architecture a = TypicalOf(Family::kBert);
+  Architecture a = TypicalOf("bert");
   a.layers = 24;
   a.hidden = 1024;
   a.heads = a.kv_heads = 16;
@@ -328,7 +320,7 @@ inline Architecture BertLarge() {
 }
 
 inline Architecture Mpt7B() {
-  Architecture a = TypicalOf(Family::kMpt);
+  Architecture a = TypicalOf("mpt");
   a.layers = 32;
   a.hidden = 4096;
   a.heads = a.kv_heads = 32;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/model/architecture.h"
-#include "src/model/module_names.h"
+#include "src/model/example_families.h"
 
 // Published encoders, encoder-decoders and diffusion transformers.
 namespace stepcast::model {
@@ -15,7 +15,7 @@ inline Architecture OfBlocks(Architecture a, std::vector<Architecture> kinds,
                              std::vector<int> pattern) {
   a.layers = std::ssize(pattern);
   for (Architecture& kind : kinds) {
-    kind.described = a.described;
+    kind.family = a.family;
     kind.hidden = a.hidden;
     kind.layers = a.layers;
     kind.normalization = a.normalization;
@@ -29,8 +29,8 @@ inline Architecture OfBlocks(Architecture a, std::vector<Architecture> kinds,
 }
 
 inline Architecture DescribedModel(std::int64_t hidden, Normalization normalization) {
-  Architecture a = TypicalOf(Family::kDescribed);
-  a.described = DescribeFamily("example", Family::kQwen3, {}, nullptr);
+  Architecture a = Architecture();
+  a.family = GeneralFamily();
   a.hidden = hidden;
   a.normalization = normalization;
   a.norm_bias = normalization == Normalization::kLayerNorm;
@@ -40,7 +40,7 @@ inline Architecture DescribedModel(std::int64_t hidden, Normalization normalizat
 // Attention and a feed-forward layer without a gate.
 inline Architecture BlockKind(std::int64_t heads, std::int64_t head, std::int64_t width,
                               bool biases, Activator activator = Activator::kGelu) {
-  Architecture kind = TypicalOf(Family::kDescribed);
+  Architecture kind = Architecture();
   kind.position = Position::kNone;
   kind.heads = kind.kv_heads = heads;
   kind.head_size = head;

@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "src/model/architecture.h"
-
 // Constants of a model's kernels. They affect neither the time of a step nor its memory, so
 // forecasts do not use them. Generated files of training programs state them.
 namespace stepcast::model {
@@ -37,18 +35,6 @@ struct NumericalConstants {
   double norm_epsilon = 1e-5;                     // added to the variance under the root
   double rotary_base = 10'000;                    // theta of rotary positions
   std::optional<RotaryScaling> rotary_scaling{};  // none: positions are not scaled
-
-  // Values of the family's first release: GPT-2, Llama 2, Mistral 7B v0.1, Mixtral 8x7B, Qwen2 and
-  // 3, DeepSeek-V2, GPT-OSS, Gemma 2, MPT, Nemotron-4, BERT.
-  static NumericalConstants Of(Family family) {
-    if (IsEncoder(family)) return {.norm_epsilon = 1e-12};
-    if (family == Family::kMixtral) return {.rotary_base = 1'000'000};
-    if (family == Family::kDeepseek || TypicalOf(family).scales_embeddings)
-      return {.norm_epsilon = 1e-6};
-    if (family == Family::kGptOss) return {.rotary_base = 150'000};
-    if (family != Family::kQwen2 && family != Family::kQwen3) return {};
-    return {.norm_epsilon = 1e-6, .rotary_base = 1'000'000};
-  }
 };
 
 }  // namespace stepcast::model

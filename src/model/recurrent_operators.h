@@ -9,7 +9,7 @@
 
 #include "src/model/architecture.h"
 #include "src/model/layer_operators.h"
-#include "src/model/module_names.h"
+#include "src/model/family.h"
 
 // Recurrent layers: the gated delta rule and Mamba-2. A product computes all that a layer needs of
 // a token. A short causal convolution mixes neighboring tokens. One pass over the sequence (a scan)

@@ -7,7 +7,7 @@
 
 #include "src/model/architecture.h"
 #include "src/model/layer_operators.h"
-#include "src/model/module_names.h"
+#include "src/model/family.h"
 
 // Attention whose keys and values are one vector per token, shared by all heads (DeepSeek-V4). It
 // reads a window, and vectors that each represent many tokens: all of them, or those that an

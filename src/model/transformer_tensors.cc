@@ -26,7 +26,7 @@ void AppendLinear(const Architecture& a, std::string_view module, std::int64_t i
   std::vector<std::int64_t> shape{out, in};
   const bool by_outputs = pairing == Pairing::kColumns;
   int divided = by_outputs ? 0 : 1;
-  if (a.family == Family::kGpt2) {
+  if (TraitsOf(a).weights_by_input) {
     std::swap(shape[0], shape[1]);
     divided = 1 - divided;
   }
@@ -236,16 +236,6 @@ void AppendNorm(const Architecture& a, std::string_view module, Parameters& para
   parameters.push_back({module, Of::kBias, {a.hidden}, {}, true, frozen});
 }
 
-// Whether the family's module registers the router before the experts.
-bool RegistersRouterFirst(Family family) {
-  return family == Family::kMixtral || family == Family::kGptOss;
-}
-
-// Whether the experts' matrices are stored as [in, out] (GPT-OSS and Llama 4).
-bool HasExpertsByInput(Family family) {
-  return family == Family::kGptOss || family == Family::kLlama4;
-}
-
 // Each rank routes its own tokens.
 void AppendRouter(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
   const bool frozen = a.lora.adapts();
@@ -273,14 +263,14 @@ void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& 
     parameters.push_back({module, of, std::move(shape), std::move(splits), false, frozen,
                           ParameterGroup::kExperts, true});
   };
-  const bool by_input = HasExpertsByInput(a.family);
+  const bool by_input = TraitsOf(a).experts_by_input;
   const auto append_matrix = [&](std::string_view module, std::int64_t in, std::int64_t out,
                                  bool by_outputs) {
     std::vector<std::int64_t> shape{experts.count, out, in};
     if (by_input) std::swap(shape[1], shape[2]);
     append(module, Of::kWeight, std::move(shape), by_outputs != by_input ? 1 : 2);
   };
-  const bool router_first = RegistersRouterFirst(a.family);
+  const bool router_first = TraitsOf(a).router_first;
   if (router_first) AppendRouter(a, names, parameters);
   const std::int64_t width_of_rows = experts.latent > 0 ? experts.latent : a.hidden;
   const std::int64_t first = (IsGated(a.activator) ? 2 : 1) * experts.feed_forward;
@@ -348,7 +338,7 @@ std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
   if (a.token_types > 0) {
     parameters.push_back({names.token_types, Of::kWeight, {a.token_types, a.hidden}});
   }
-  if (HasPostNorm(a.family)) AppendNorm(a, names.embedding_norm, parameters);
+  if (TraitsOf(a).post_norm) AppendNorm(a, names.embedding_norm, parameters);
   if (a.layer_input > 0) {
     const std::int64_t rows = a.layers * a.layer_input;
     parameters.push_back(
@@ -390,10 +380,10 @@ class BlockLayers {
       AppendLatentAttention(a_, names_, parameters_);
       AppendIndexer(a_, names_, parameters_);
     } else if (HasFusedAttention(a_) || HasFusedProjections(a_)) {
-      // Phi-3 registers the projection first.
-      if (a_.family == Family::kPhi3) Projection();
+      const bool projection_first = TraitsOf(a_).projection_first;
+      if (projection_first) Projection();
       OneProduct(names_.linear_qkv);
-      if (a_.family == Family::kPhi3) return;
+      if (projection_first) return;
     } else {
       const std::int64_t gate = a_.gate_of_query ? a_.heads * ValueSize(a_) : 0;
       Columns(names_.query, a_.heads * a_.head_size + gate, a_.attention_bias, adapted_.query);
@@ -500,18 +490,17 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   Parameters parameters;
   BlockLayers layers(a, names, parameters);
   AppendModulation(a, a.modulation, names.modulation, parameters);
-  const bool encoder = IsEncoder(a.family), post_norm = HasPostNorm(a.family);
+  const bool post_norm = TraitsOf(a).post_norm;
   const bool shares_norm = a.parallel_residual_norms == 1;
   // BertLayer registers attention.self, attention.output, intermediate, output. MegatronBertLayer,
   // GPT-2, MPT and GPT-J have each norm before its layer, GPT-NeoX both norms before all else.
-  const bool neox = a.family == Family::kGptNeox;
-  const bool in_order = a.family == Family::kGpt2 || a.family == Family::kMpt ||
-                        a.family == Family::kGptj || neox || (encoder && !post_norm);
+  const bool both_first = TraitsOf(a).norms_first;
+  const bool in_order = TraitsOf(a).norms_in_order || both_first;
   if (in_order) AppendNorm(a, names.attention_norm, parameters);
-  if (neox && !shares_norm) AppendNorm(a, names.feed_forward_norm, parameters);
+  if (both_first && !shares_norm) AppendNorm(a, names.feed_forward_norm, parameters);
   layers.Mixer();
   layers.Cross();
-  if (in_order && !neox && !shares_norm) AppendNorm(a, names.feed_forward_norm, parameters);
+  if (in_order && !both_first && !shares_norm) AppendNorm(a, names.feed_forward_norm, parameters);
   if (post_norm) AppendNorm(a, names.attention_norm, parameters);
   layers.FeedForward(experts);
   if (post_norm) AppendNorm(a, names.feed_forward_norm, parameters);
@@ -593,11 +582,11 @@ std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
         {names.streams_head, Of::kBias, {a.streams + 1}, {}, true, a.lora.adapts()});
   }
   if (a.residual_bank > 0) AppendWhole(a, names.bank_head, {2, a.hidden}, parameters);
-  if (!HasPostNorm(a.family) && !a.norms_without_weights) {
+  if (!TraitsOf(a).post_norm && !a.norms_without_weights) {
     AppendNorm(a, names.final_norm, parameters);
   }
   AppendModulation(a, a.modulation, names.head_modulation, parameters);
-  if (IsEncoder(a.family)) {
+  if (TraitsOf(a).encoder) {
     // Each rank of a tensor-parallel group holds these whole
     // (megatron/core/models/bert/bert_lm_head.py, pooler.py), except for the last product and its
     // bias.

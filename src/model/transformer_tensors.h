@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "src/model/architecture.h"
+#include "src/model/family.h"
 #include "src/model/layer.h"
-#include "src/model/module_names.h"
 
 // The parameter tensors of a transformer, as Hugging Face transformers registers them. Names, order
 // and shapes are those of GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM,

@@ -46,9 +46,9 @@ TEST(FamiliesWorkTest, FlopsAreThoseOfTheWeights) {
       const LayerWork& work = works[static_cast<std::size_t>(
           IndexOf(variants, VariantOf(a, options, layer, static_cast<std::int64_t>(i) - 1)))];
       EXPECT_EQ(ModelFlops(work.forward), 2 * kTokens * weights + attention)
-          << Name(a.family) << " " << layer.name;
+          << FamilyName(a) << " " << layer.name;
       EXPECT_EQ(ModelFlops(work.backward), 2 * ModelFlops(work.forward))
-          << Name(a.family) << " " << layer.name;
+          << FamilyName(a) << " " << layer.name;
     }
   }
 }
@@ -69,7 +69,7 @@ TEST(FamiliesWorkTest, EveryWeightHasOneGradient) {
             for (const int position : op.gradients) ++gradients.at(position);
           }
           EXPECT_EQ(gradients, std::vector<int>(layer.tensors.size(), 1))
-              << Name(a.family) << " " << layer.name;
+              << FamilyName(a) << " " << layer.name;
         }
       }
     }
@@ -85,7 +85,7 @@ std::int64_t SavedBytesOfAToken(const Architecture& a, const WorkOptions& option
 // per token.
 TEST(FamiliesWorkTest, GemmaNormalisesBehindBranches) {
   Architecture plain = Gemma2With9B();
-  plain.family = Family::kLlama;
+  plain.family = FamilyCalled("llama");
   plain.scales_embeddings = false;
   plain.score_cap = plain.logit_cap = 0;
   const WorkOptions options = Options(1, 64);
@@ -107,7 +107,7 @@ TEST(FamiliesWorkTest, GemmaNormalisesBehindBranches) {
 // Query and key norms span all heads, with one number per token each.
 TEST(FamiliesWorkTest, Olmo2NormalisesBehindAlone) {
   Architecture plain = Olmo2With7B();
-  plain.family = Family::kLlama;
+  plain.family = FamilyCalled("llama");
   plain.qk_norm = false;
   const WorkOptions options = Options(1, 64);
   EXPECT_EQ(SavedBytesOfAToken(Olmo2With7B(), options) - SavedBytesOfAToken(plain, options),
@@ -119,7 +119,7 @@ TEST(FamiliesWorkTest, Olmo2NormalisesBehindAlone) {
 // former's output and keep all of it.
 TEST(FamiliesWorkTest, Phi3HasTwoProductsBeforeTheCore) {
   Architecture plain = Phi4();
-  plain.family = Family::kLlama;
+  plain.family = FamilyCalled("llama");
   const WorkOptions options = Options(1, 64);
   const LayerWork work = BlockOf(Phi4(), options);
   EXPECT_EQ(Find(work, "self_attn.qkv_proj")->n, 5120 + 2 * 1280);

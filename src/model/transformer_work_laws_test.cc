@@ -14,29 +14,29 @@
 namespace stepcast::model {
 namespace {
 
-Architecture AnyOf(Family family) {
+Architecture AnyOf(const std::string& family) {
   Architecture a = TypicalOf(family);
   a.layers = *rc::gen::inRange<std::int64_t>(1, 5);
   a.kv_heads = *rc::gen::inRange<std::int64_t>(1, 5);
   a.head_size = 2 * *rc::gen::inRange<std::int64_t>(1, 9);
   a.heads = a.kv_heads;
-  if (family != Family::kGpt2) a.heads *= *rc::gen::inRange<std::int64_t>(1, 4);
+  if (family != "gpt2") a.heads *= *rc::gen::inRange<std::int64_t>(1, 4);
   a.hidden = a.heads * a.head_size;
-  const bool whole_heads = family == Family::kGpt2 || family == Family::kMpt ||
-                           family == Family::kGptj || family == Family::kFalcon;
+  const bool whole_heads =
+      family == "gpt2" || family == "mpt" || family == "gptj" || family == "falcon";
   if (!whole_heads) {
     a.hidden = *rc::gen::inRange<std::int64_t>(1, 65);
   }
   a.feed_forward = *rc::gen::inRange<std::int64_t>(1, 129);
   a.vocabulary = *rc::gen::inRange<std::int64_t>(1, 200);
   a.max_positions = 64;
-  if (family == Family::kMpt) {
+  if (family == "mpt") {
     a.position = *rc::gen::element(Position::kLearned, Position::kAlibi);
     a.normalization = *rc::gen::element(Normalization::kLayerNorm, Normalization::kRmsNorm);
   }
   a.tie_embeddings = *rc::gen::arbitrary<bool>();
   a.head_bias = a.head_bias && !a.tie_embeddings;
-  if (family == Family::kDeepseek) {
+  if (family == "deepseek") {
     a.kv_heads = a.heads;
     a.latent = {.kv_rank = *rc::gen::inRange<std::int64_t>(1, 33),
                 .query_rank = *rc::gen::inRange<std::int64_t>(0, 33),
@@ -44,11 +44,11 @@ Architecture AnyOf(Family family) {
                 .rotary_head = 2 * *rc::gen::inRange<std::int64_t>(1, 9),
                 .value_head = *rc::gen::inRange<std::int64_t>(1, 17)};
     a.head_size = a.latent.plain_head + a.latent.rotary_head;
-  } else if (family != Family::kPhi3) {
+  } else if (family != "phi3") {
     a.attention_bias = *rc::gen::arbitrary<bool>();
     a.projection_bias = *rc::gen::arbitrary<bool>();
   }
-  a.feed_forward_bias = family != Family::kPhi3 && *rc::gen::arbitrary<bool>();
+  a.feed_forward_bias = family != "phi3" && *rc::gen::arbitrary<bool>();
   a.norm_bias = a.normalization == Normalization::kLayerNorm && *rc::gen::arbitrary<bool>();
   a.dropout = *rc::gen::arbitrary<bool>();
   a.attention_dropout = *rc::gen::arbitrary<bool>();
@@ -59,21 +59,18 @@ Architecture AnyOf(Family family) {
 
 // From the families whose kept bytes have the closed form.
 Architecture AnyArchitecture() {
-  return AnyOf(*rc::gen::element(Family::kGpt2, Family::kLlama, Family::kMistral, Family::kQwen2,
-                                 Family::kMpt, Family::kNemotron));
+  return AnyOf(*rc::gen::element("gpt2", "llama", "mistral", "qwen2", "mpt", "nemotron"));
 }
 
 Architecture AnyDenseArchitecture() {
-  Architecture a = AnyOf(*rc::gen::element(
-      Family::kGpt2, Family::kLlama, Family::kMistral, Family::kQwen2, Family::kMpt,
-      Family::kNemotron, Family::kQwen3, Family::kDeepseek, Family::kGemma2, Family::kGemma3,
-      Family::kPhi3, Family::kOlmo2, Family::kGemma, Family::kGlm, Family::kGlm4,
-      Family::kStarcoder2, Family::kGptj, Family::kGptNeox, Family::kPhi, Family::kFalcon,
-      Family::kCohere));
-  if (a.family == Family::kGpt2) {
+  Architecture a =
+      AnyOf(*rc::gen::element("gpt2", "llama", "mistral", "qwen2", "mpt", "nemotron", "qwen3",
+                              "deepseek", "gemma2", "gemma3", "phi3", "olmo2", "gemma", "glm",
+                              "glm4", "starcoder2", "gptj", "gpt_neox", "phi", "falcon", "cohere"));
+  if (FamilyName(a) == "gpt2") {
     a.position = *rc::gen::element(Position::kLearned, Position::kRotary);
     a.activator = *rc::gen::element(Activator::kGelu, Activator::kSwiGlu);
-  } else if (a.family == Family::kGptNeox) {
+  } else if (FamilyName(a) == "gpt_neox") {
     a.parallel_residual_norms = *rc::gen::element(0, 1, 2);
   }
   if (a.attention_window > 0) a.full_attention_every = *rc::gen::element(0, 2, 3);

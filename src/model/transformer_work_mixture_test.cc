@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/model/example_families.h"
 #include "src/model/example_work.h"
 #include "src/model/transformer_tensors.h"
 #include "src/model/transformer_work.h"
@@ -20,7 +21,7 @@ constexpr std::int64_t kTokens = 4096, kHidden = 4096, kWidth = 14336, kExperts 
 
 // Mixtral 8x7B (arXiv 2401.04088).
 Architecture Mixtral() {
-  Architecture a = TypicalOf(Family::kMixtral);
+  Architecture a = TypicalOf("mixtral");
   a.layers = 32;
   a.hidden = kHidden;
   a.heads = 32;

@@ -4,16 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include "src/base/check.h"
 #include "src/base/rates.h"
-#include "src/base/time.h"
 #include "src/collective/ring.h"
 #include "src/engine/event_queue.h"
-#include "src/network/traffic.h"
 
 namespace stepcast::network {
 namespace {

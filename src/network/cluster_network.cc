@@ -1,13 +1,11 @@
 #include "src/network/cluster_network.h"
 
 #include <cstddef>
-#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/topology/device.h"
 #include "src/topology/graph.h"
-#include "src/topology/node_type.h"
 
 namespace stepcast::network {
 namespace {

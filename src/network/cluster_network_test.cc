@@ -3,13 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <numeric>
-#include <string>
-#include <vector>
 
 #include "gtest/gtest.h"
-#include "src/base/rates.h"
 #include "src/collective/sample_lists.h"
 #include "src/network/analytic.h"
 #include "src/network/traffic.h"

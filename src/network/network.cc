@@ -5,7 +5,6 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <utility>
 
 #include "fmt/format.h"
 #include "src/base/check.h"

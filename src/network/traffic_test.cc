@@ -1,8 +1,6 @@
 #include "src/network/traffic.h"
 
-#include <memory>
 #include <numeric>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/collective/sample_lists.h"

@@ -12,7 +12,7 @@
 #include "src/forecast/forecast.h"
 #include "src/forecast/values.h"
 #include "src/lowering/lowering.h"
-#include "src/program/dump.h"
+#include "src/program/description.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::planner {
@@ -264,7 +264,7 @@ TEST(BoundsTest, WhatIsKeptOfOnePlanIsNotTakenForAnother) {
   }
 }
 
-// Plans that the search drops as duplicates (plan_problem.cc): FSDP that defers its communication
+// Plans that the search drops as duplicates (search_problem.cc): FSDP that defers its communication
 // to the end of a step with a single micro-batch.
 TEST(SamePlansTest, NothingIsPutOffWithOneMicroBatch) {
   scenario::InputCache cache;

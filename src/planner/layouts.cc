@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <iterator>
 #include <system_error>
 
@@ -107,17 +108,8 @@ constexpr std::int64_t kOneSequence = 1;
 }  // namespace
 
 const char* Name(ParallelKind kind) {
-  switch (kind) {
-    case ParallelKind::kTensor:
-      return "tensor";
-    case ParallelKind::kPipeline:
-      return "pipeline";
-    case ParallelKind::kContext:
-      return "context";
-    case ParallelKind::kExpert:
-      return "expert";
-  }
-  return "";
+  constexpr const char* kNames[] = {"tensor", "pipeline", "context", "expert"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::span<const LayoutKey> LayoutKeys() { return kKeys; }

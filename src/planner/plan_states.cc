@@ -1,6 +1,7 @@
 #include "src/planner/plan_states.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 
 #include "src/base/check.h"
@@ -8,25 +9,9 @@
 namespace stepcast::planner {
 
 const char* Name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kIllegal:
-      return "illegal";
-    case Verdict::kSame:
-      return "same";
-    case Verdict::kDoesNotFit:
-      return "does_not_fit";
-    case Verdict::kTooSlow:
-      return "too_slow";
-    case Verdict::kBound:
-      return "bound";
-    case Verdict::kDominated:
-      return "dominated";
-    case Verdict::kOpen:
-      return "open";
-    case Verdict::kSimulated:
-      return "simulated";
-  }
-  return "";
+  constexpr const char* kNames[] = {"illegal", "same",      "does_not_fit", "too_slow",
+                                    "bound",   "dominated", "open",         "simulated"};
+  return kNames[static_cast<std::size_t>(verdict)];
 }
 
 PlanStates::PlanStates(std::int64_t plans, const std::vector<std::int64_t>& firsts)

@@ -12,6 +12,7 @@
 #include "src/base/stop.h"
 #include "src/memory/deferred_frees.h"
 #include "src/planner/bounds.h"
+#include "src/program/description.h"
 
 namespace stepcast::planner {
 namespace {
@@ -180,45 +181,37 @@ class Recurrence {
     times_[kEnd] = std::max(times_[kEnd], stream);
   }
 
+  // The uncontended time of a collective, or of the longest message of an exchange.
+  Time CommunicationTime(const Instruction& instruction) const {
+    if (instruction.opcode == Opcode::kCollective) {
+      return prices_.collectives[instruction.operand].demand.uncontended();
+    }
+    Time longest;
+    for (const cost::MessagePrice& message : prices_.exchanges[instruction.operand]) {
+      longest = std::max(longest, message.demand.uncontended());
+    }
+    return longest;
+  }
+
   void Issue(const Instruction& instruction) {
+    Issuing(prices_.IssueOf(program_, instruction));
     switch (instruction.opcode) {
       case Opcode::kKernel:
-        Issuing(prices_.IssueOf(program_.kernels[instruction.operand]));
-        Occupy(Stream(instruction), prices_.kernels[instruction.operand].alone());
+        Occupy(Stream(instruction), prices_.kernels[instruction.operand].uncontended());
         break;
       case Opcode::kCopy:
-        Issuing(prices_.issue_copy);
-        Occupy(Stream(instruction), prices_.copies[instruction.operand].alone());
+        Occupy(Stream(instruction), prices_.copies[instruction.operand].uncontended());
         break;
-      case Opcode::kCollective: {
-        Issuing(prices_.issue_collective);
-        Time& turn =
-            Touch(communicators_at_ + program_.collectives[instruction.operand].communicator);
-        Time& stream = Stream(instruction);
-        stream = std::max(stream, turn);
-        const Time alone = prices_.collectives[instruction.operand].demand.alone();
-        Occupy(stream, counts_collectives_ ? alone : Time());
-        turn = stream;
-        break;
-      }
-      // Peers may be arbitrarily early: nothing more is known from the class alone.
+      // Peers may be arbitrarily early: nothing more is known from the class itself.
+      case Opcode::kCollective:
       case Opcode::kExchange: {
-        Issuing(prices_.issue_collective);
-        Time& turn =
-            Touch(communicators_at_ + program_.exchanges[instruction.operand].communicator);
+        Time& turn = Touch(communicators_at_ + program::CommunicatorOf(program_, instruction));
         Time& stream = Stream(instruction);
         stream = std::max(stream, turn);
-        Time longest;
-        for (const cost::MessagePrice& message : prices_.exchanges[instruction.operand]) {
-          longest = std::max(longest, message.demand.alone());
-        }
-        Occupy(stream, counts_collectives_ ? longest : Time());
+        Occupy(stream, counts_collectives_ ? CommunicationTime(instruction) : Time());
         turn = stream;
         break;
       }
-      case Opcode::kHostTask:
-        Issuing(program_.host_tasks[instruction.operand].duration);
-        break;
       case Opcode::kRecordEvent:
         Touch(events_at_ + instruction.operand) =
             std::max(times_[kStreams + instruction.stream], times_[kHost]);
@@ -233,6 +226,7 @@ class Recurrence {
         host = std::max(host, times_[events_at_ + instruction.operand]);
         break;
       }
+      case Opcode::kHostTask:
       case Opcode::kAllocate:
       case Opcode::kRelease:
       case Opcode::kRecordStream:
@@ -359,14 +353,16 @@ StepWork WorkOf(const Program& program, const cost::Prices& prices, const Operat
   const auto add = [&](std::int64_t count, const Demand& demand, Lane* lane) {
     if (count == 0) return;
     if (lane == nullptr) {
-      compute.alone += demand.alone() * count;
+      compute.alone += demand.uncontended() * count;
       compute.latencies += demand.latency.seconds() * static_cast<double>(count);
       if (demand.work > Time()) {
-        compute.work[ClassOf(demand)] += demand.work_alone().seconds() * static_cast<double>(count);
+        compute.work[ClassOf(demand)] +=
+            demand.uncontended_work().seconds() * static_cast<double>(count);
       }
       return;
     }
-    lane->work[SharesOf(demand)] += demand.work_alone().seconds() * static_cast<double>(count);
+    lane->work[SharesOf(demand)] +=
+        demand.uncontended_work().seconds() * static_cast<double>(count);
   };
   const auto lane_of = [&](std::size_t at) {
     const std::size_t stream = at % streams;

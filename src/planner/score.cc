@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "src/planner/search.h"
@@ -68,19 +69,8 @@ bool FitsWith(const Goal& goal, const PlanFacts& facts, bool fits, bool fits_hos
 }
 
 const char* Name(Target target) {
-  switch (target) {
-    case Target::kStepTime:
-      return "step_time";
-    case Target::kThroughput:
-      return "throughput";
-    case Target::kGpus:
-      return "gpus";
-    case Target::kCost:
-      return "cost";
-    case Target::kMemory:
-      return "memory";
-  }
-  return "";
+  constexpr const char* kNames[] = {"step_time", "throughput", "gpus", "cost", "memory"};
+  return kNames[static_cast<std::size_t>(target)];
 }
 
 Bytes HeadroomOf(const Goal& goal, const PlanFacts& facts) {

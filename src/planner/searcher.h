@@ -19,9 +19,9 @@
 #include "src/planner/search_problem.h"
 #include "tl/expected.hpp"
 
-// The state and the parts of a search (search.h). Only the sources of Search include this header:
-// search.cc ranks plans, search_groups.cc finds first answers and the best of each group, and
-// search_nearest.cc finds the front and the plans nearest to the goal.
+// The state and the parts of a search (search.h). search.cc ranks plans. search_groups.cc finds
+// first answers and the best plan of each group. search_nearest.cc finds the front and the plans
+// nearest to the goal. No other file includes this header.
 namespace stepcast::planner {
 
 // Number of plans per round. It is fixed, so that pruning does not depend on the threads.
@@ -141,7 +141,7 @@ class Searcher {
   };
   Ranking Rank() const;
 
-  // The first of these plans that is of the same kind and has a tied outcome; -1 if there is none.
+  // The first of these plans that is of the same kind and has a tied outcome; -1 if no plan is.
   // `plan` is ranked after them.
   std::int64_t Leader(const std::vector<std::int64_t>& best, std::int64_t plan) const;
 
@@ -193,15 +193,15 @@ class Searcher {
   // little time, then all plans.
   Finding FindFirst();
 
-  // Tries the most promising plans with at most `most_passes` passes whose bounds leave more and
-  // more of the device free, because bounds of memory may be far below what a plan needs.
+  // Tries the most promising plans with at most `most_passes` passes. Their bounds must leave a
+  // part of the device free, more in each round, because plans need more memory than their bounds.
   Finding FindFirstAmong(std::int64_t most_passes);
 
   // Looks at one plan of each kind until it has its forecast, and only then at another of the kind,
   // since plans of one kind take about as long. The bounds of some groups are further below their
   // forecasts than those of others. So the next plan is the one that would be the best if its bound
   // were as far below its forecast as the closest bound of its group has been. The search ends
-  // after so many rounds, or when no bound is better than the best.
+  // after `rounds` rounds, or when no bound is better than the best.
   Finding FindBestOfKinds(int rounds);
 
   // The group outside `but` whose next plan may be the best. A forecast is expected to exceed its
@@ -210,8 +210,8 @@ class Searcher {
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const;
 
-  // Looks at the other plans of the plan's family, which differ little from it, best bound first
-  // and for at most so many rounds.
+  // Looks at the other plans of the plan's family, which differ little from it. The best bound
+  // comes first; the search ends after `rounds` rounds.
   Finding FindBestOfFamily(std::int64_t of, int rounds);
 
   // The order within a group. Plans whose bounds leave less than `room` of the device free come

@@ -40,7 +40,7 @@ tl::expected<Sensitivity, SensitivityFault> SensitivityOf(
   if (!classes) return wrong(classes.error());
   const auto run = forecast::SimulateAt(*scenario, *classes, forecast::Detail::kTimes);
   if (!run) return wrong(run.error());
-  auto faster = forecast::WhatIfFaster(*scenario, *classes, *run, 1 + kMore);
+  auto faster = forecast::WhatIfFaster(*scenario, *classes, *run, 1 + kResourceIncrease);
   if (!faster) return wrong(faster.error());
   sensitivity.faster = std::move(*faster);
   std::stable_sort(sensitivity.faster.begin(), sensitivity.faster.end(),
@@ -49,7 +49,7 @@ tl::expected<Sensitivity, SensitivityFault> SensitivityOf(
                    });
 
   Goal roomier = goal;
-  roomier.spare_memory = kMore;
+  roomier.spare_memory = kResourceIncrease;
   SearchOptions single = options;
   single.best = 1;
   single.pareto = false;

@@ -36,7 +36,7 @@ struct Sensitivity {
   std::vector<NeighbouringSetting> neighbours;  // in the order of the settings
 };
 
-inline constexpr double kMore = 0.1;
+inline constexpr double kResourceIncrease = 0.1;
 
 // `screen` and `load` return a plan's first bound and its scenario. Errors: those of
 // forecast::Simulate, and those of Answers (`failure`).

@@ -115,17 +115,17 @@ class PassPricer {
           ends[i] = std::max(begin, lanes[0]);
           if (IsPriced(*operation.group)) {
             Time& stream = streams[GroupOf(operation.group->axes)];
-            stream =
-                std::max(stream, ends[i]) + prices_->collectives[next_collective_++].demand.alone();
+            stream = std::max(stream, ends[i]) +
+                     prices_->collectives[next_collective_++].demand.uncontended();
             ends[i] = stream;
           }
           continue;
         }
         const cost::Demand& demand = prices_->kernels[next_kernel_++];
         Time& lane = lanes[operation.lane];
-        lane = std::max(lane, begin) + demand.alone();
+        lane = std::max(lane, begin) + demand.uncontended();
         ends[i] = lane;
-        if (operation.lane == 0) pass.kernels += demand.alone();
+        if (operation.lane == 0) pass.kernels += demand.uncontended();
         const double compute = demand.share[static_cast<std::size_t>(cost::Resource::kCompute)];
         if (compute >= 1) all_kernels += demand.work;
       }
@@ -234,7 +234,7 @@ Bytes FullGradients(const Scenario& scenario, std::int64_t parameters) {
 }
 
 // Parameters that FSDP's stage 2 leaves gathered between forward and backward. A pipeline stage
-// with more than three chunks does not keep all at once (parallel/parameter_passes.h).
+// with more than three chunks does not keep all at once (parallel/pipeline_schedule.h).
 Bytes GatheredParameters(const Scenario& scenario, std::int64_t parameters) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   if (!plan::IsFsdp(plan.framework) || plan.zero_stage != 2) return {};

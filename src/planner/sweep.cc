@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <iterator>
 #include <utility>
 
@@ -20,15 +21,8 @@ bool Same(const Diagnostic& a, const Diagnostic& b) {
 }  // namespace
 
 const char* Name(RowStatus status) {
-  switch (status) {
-    case RowStatus::kOk:
-      return "ok";
-    case RowStatus::kIllegal:
-      return "illegal";
-    case RowStatus::kDoesNotFit:
-      return "does_not_fit";
-  }
-  return "";
+  constexpr const char* kNames[] = {"ok", "illegal", "does_not_fit"};
+  return kNames[static_cast<std::size_t>(status)];
 }
 
 bool UnequalTokens(const std::vector<SweepRow>& rows) {

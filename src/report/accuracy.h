@@ -7,7 +7,6 @@
 
 #include "src/calibrate/run_fit.h"
 #include "src/report/table.h"
-#include "src/validate/accuracy_figures.h"
 #include "src/validate/collectives.h"
 #include "src/validate/measured_runs.h"
 #include "src/validate/published.h"
@@ -45,8 +44,10 @@ std::string PublishedAccuracyHtml(const validate::PublishedAccuracy& accuracy);
 struct PublishedTable {
   std::string title;
   std::vector<Column> columns;
-  std::vector<std::vector<std::string>> rows;
-  std::string note;  // below the table; may be empty
+  std::vector<std::vector<std::string>> rows{};
+  std::string note{};  // below the table; may be empty
+
+  Table ToTable() const;
 };
 
 // The tables that have rows.
@@ -79,8 +80,8 @@ struct RunErrors {
 RunErrors ErrorsOfLearned(const RunsReport& report);
 RunErrors ErrorsOfHeldBack(const RunsReport& report);
 
-// Measured over forecast time that the only configuration teaches, with the range that holds 90 % of
-// its measurements. None if there are several configurations, or nothing was learned.
+// Measured over forecast time that the only configuration teaches, with the range that holds 90 %
+// of its measurements. None if there are several configurations, or nothing was learned.
 struct OneFactor {
   double factor = 1, low = 1, high = 1;
 };

@@ -7,6 +7,16 @@
 
 namespace stepcast::report {
 
+void AnswerTable::AddFigures(std::vector<Figure> figures) {
+  const bool first = columns.empty();
+  std::vector<Cell> cells;
+  for (Figure& figure : figures) {
+    if (first) columns.push_back(std::move(figure.column));
+    cells.push_back(std::move(figure.cell));
+  }
+  Add(std::move(cells));
+}
+
 Table AnswerTable::ToTable(std::size_t most) const {
   std::vector<Column> shown;
   for (const AnswerColumn& column : columns) {
@@ -52,18 +62,24 @@ std::string AnswerTable::Csv() const {
   return out;
 }
 
+std::string Listing::Text() const {
+  return AnswerTable{columns, rows}.Text() + (footer.empty() ? "" : "\n" + footer + "\n");
+}
+
+std::string Listing::ToJson() const {
+  return report::Text(Json{{name, AnswerTable{columns, rows}.ToJson()}});
+}
+
 std::string Markdown(const Table& table) {
   const auto line = [](const auto& cells, const auto& text) {
     std::string out = "|";
     for (const auto& cell : cells) out += text(cell);
     return out + "\n";
   };
-  std::string out = line(table.columns(), [](const Column& column) {
-    return fmt::format(" {} |", column.heading);
-  });
-  out += line(table.columns(), [](const Column& column) {
-    return column.align == Align::kLeft ? "---|" : "---:|";
-  });
+  std::string out = line(table.columns(),
+                         [](const Column& column) { return fmt::format(" {} |", column.heading); });
+  out += line(table.columns(),
+              [](const Column& column) { return column.align == Align::kLeft ? "---|" : "---:|"; });
   for (const std::vector<std::string>& row : table.rows()) {
     out += line(row, [](const std::string& cell) { return fmt::format(" {} |", cell); });
   }

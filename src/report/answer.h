@@ -73,10 +73,12 @@ struct Figure {
 };
 
 struct AnswerTable {
-  std::vector<AnswerColumn> columns;
+  std::vector<AnswerColumn> columns{};
   std::vector<std::vector<Cell>> rows{};  // one cell for each column
 
   void Add(std::vector<Cell> cells) { rows.push_back(std::move(cells)); }
+  // The first row determines the columns; all rows have the same ones.
+  void AddFigures(std::vector<Figure> figures);
 
   // The first `most` rows.
   Table ToTable(std::size_t most = static_cast<std::size_t>(-1)) const;
@@ -85,6 +87,18 @@ struct AnswerTable {
   Json ToJson() const;
   // A heading line with the keys, then the rows.
   std::string Csv() const;
+};
+
+// The output of `stepcast list`: names with a few figures each.
+struct Listing {
+  std::string name;  // "models"
+  std::vector<AnswerColumn> columns;
+  std::vector<std::vector<Cell>> rows{};
+  std::string footer{};  // a sentence below the text; may be empty
+
+  std::string Text() const;
+  // {"models": [{"name": ..., "parameters": ...}, ...]}
+  std::string ToJson() const;
 };
 
 // A table as Markdown.

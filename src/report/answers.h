@@ -1,24 +1,107 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
 #include "src/base/diagnostic.h"
+#include "src/base/time.h"
 #include "src/calibration/calibration.h"
 #include "src/forecast/collective_forecast.h"
 #include "src/forecast/explanation.h"
+#include "src/forecast/long_run.h"
 #include "src/forecast/memory_summary.h"
 #include "src/forecast/training_run.h"
 #include "src/forecast/values.h"
+#include "src/forecast/what_if.h"
 #include "src/formats/measured_memory.h"
-#include "src/report/fitting_report.h"
+#include "src/report/command_text.h"
+#include "src/report/json.h"
 #include "src/scenario/scenario.h"
+#include "src/validate/step_causes.h"
 
 namespace stepcast::report {
 
-struct MeasuredStep;  // measured_step.h
+// Settings that make a step fit that otherwise does not.
+struct FittingSettings {
+  std::vector<std::string> set;  // "KEY=VALUE", in addition to the scenario's settings
+  Time step_time;
+  Bytes left;  // free memory of the fullest device; negative if it lacks memory
+  double fit_probability = 0;
+};
+
+// The settings that save memory, tried one at a time and together.
+struct Fitting {
+  std::vector<FittingSettings> settings;   // those that make it fit, fastest first
+  std::optional<FittingSettings> nearest;  // without any: what lacks the least memory
+  Time step_time;                          // without them
+  int forecasts = 0;                       // how many were forecast
+  bool stopped = false;                    // the time was over before all were tried
+  CommandWords command;                    // forecasts the step; without words: no command does
+};
+
+// A table of such settings for people, with the commands that forecast them. Empty if nothing was
+// tried.
+std::string FittingText(const Fitting& fitting);
+// `would_fit` of answers.
+Json FittingJson(const Fitting& fitting);
+
+// Why a measured step takes another time than its forecast, as `explain --measured` shows it: where
+// the difference lies, if the step was traced, and what could explain it by itself.
+
+// The scenario with one thing set otherwise.
+struct TriedSetting {
+  std::vector<std::string> set;  // "KEY=VALUE"
+  Time step_time;
+  double explains = 0;    // the part of the difference; 1: all of it
+  const char* next = "";  // what to look at
+};
+
+struct MeasuredStep {
+  Time measured;
+  std::int64_t number = 0;                           // of a traced step: ProfilerStep#
+  std::optional<validate::StepCauses> causes;        // none if only the time is known
+  std::optional<bool> in_range;                      // none where the forecast has no range
+  std::vector<TriedSetting> settings;                // the best explanation first
+  std::vector<forecast::ExplainingSpeed> resources;  // likewise
+};
+
+// The rates that `calibrate trace` learned from a traced step.
+
+// A kind of kernels, or the host's launches, in the traced ranks' steps.
+struct LearnedRate {
+  const char* part = "";  // "products"
+  std::int64_t forecast_calls = 0, traced_calls = 0;
+  Time forecast{}, traced{};  // sums; of launches, the mean time between two
+  double factor() const { return traced / forecast; }
+};
+
+struct LearnedTable {
+  CollectiveKind collective = CollectiveKind::kAllReduce;
+  int ranks = 0, nodes = 0;
+  std::size_t sizes = 0;
+};
+
+struct LearnedRates {
+  std::string source;       // the trace or folder
+  std::int64_t number = 0;  // the step
+  std::size_t ranks = 1;    // that were traced
+  std::vector<LearnedRate> rates;
+  std::vector<LearnedTable> tables;
+  std::vector<std::string> notes;  // what could not be learned
+  Time traced{}, forecast{};       // the step
+  std::optional<Time> learned{};   // the forecast with the written profile
+  std::string written;             // its path; empty: none was written
+};
+
+std::string LearnedRatesText(const LearnedRates& learned);
+// The document of `calibrate trace --json`, version 1.
+std::string LearnedRatesJson(const LearnedRates& learned);
 
 // A profile as a YAML file, with one row per point. scenario::LoadCalibration reads it back to the
 // same values, apart from locations. Empty sections are left out. Control characters in text become
@@ -147,6 +230,18 @@ std::string SimulateText(const scenario::Scenario& scenario, const forecast::For
 // The verdict on memory: "fits: 12.3 GiB of 80.0 GiB are left", "may not fit: ..." or "does not
 // fit: 12.3 GiB more than the device's 80.0 GiB".
 std::string MemorySentence(const forecast::MemoryForecast& memory);
+
+// The output of `run-time`: how long a run takes with its failures, what it costs, and on what it
+// depends.
+
+std::string RunTimeText(const scenario::Scenario& scenario, const forecast::WholeRun& run);
+
+// The document of `run-time --json`, version 1.
+std::string RunTimeJson(const scenario::Scenario& scenario, const forecast::WholeRun& run,
+                        double seconds);
+
+// The same as one HTML page.
+std::string RunTimePage(const scenario::Scenario& scenario, const forecast::WholeRun& run);
 
 // The output of `stepcast serve`: one line with a JSON object for each question (docs/library.md).
 

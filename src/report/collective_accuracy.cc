@@ -4,8 +4,7 @@
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/report/accuracy.h"
-#include "src/report/json.h"
-#include "src/report/table.h"
+#include "src/report/answer.h"
 
 namespace stepcast::report {
 namespace {
@@ -98,49 +97,44 @@ Json SummaryJson(const ErrorSummary& summary) {
               {"bias", summary.bias}};
 }
 
-}  // namespace
-
-std::string CollectiveAccuracyText(const CollectiveAccuracy& accuracy) {
-  Table table({{"source", Align::kLeft},
-               {"sizes", Align::kLeft},
-               {"points are", Align::kLeft},
-               {"points", Align::kRight},
-               {"median %", Align::kRight},
-               {"p90 %", Align::kRight},
-               {"mean %", Align::kRight},
-               {"law median %", Align::kRight},
-               {"law p90 %", Align::kRight}});
+// Without `fit`, no rows of fit points: forecasts take them from the curve, so their error says
+// nothing.
+Table ErrorTable(const CollectiveAccuracy& accuracy, bool fit) {
+  using enum Align;
+  Table table({{"source", kLeft},
+               {"sizes", kLeft},
+               {"points are", kLeft},
+               {"points"},
+               {"median %"},
+               {"p90 %"},
+               {"mean %"},
+               {"law median %"},
+               {"law p90 %"}});
   for (const MeasuredRow& row : RowsOf(accuracy)) {
+    if (!fit && row.role == Role::kFit) continue;
     table.AddRow({NameOf(accuracy.sources[row.source]), std::string(Name(row.band)),
                   std::string(Name(row.role)), fmt::format("{}", row.forecast.points),
                   PerCent(row.forecast.median), PerCent(row.forecast.p90),
                   SignedPerCent(row.forecast.bias), PerCent(row.law.median), PerCent(row.law.p90)});
   }
+  return table;
+}
+
+}  // namespace
+
+std::string CollectiveAccuracyText(const CollectiveAccuracy& accuracy) {
   return fmt::format(
       "Errors are forecast minus measured, per cent of measured; median and p90 of their sizes,\n"
       "mean with its sign. law: what is forecast without any curve.\n\n{}\n{}{}{}{}",
-      table.ToString(), TotalSentence(accuracy, Role::kFit),
+      ErrorTable(accuracy, true).ToString(), TotalSentence(accuracy, Role::kFit),
       TotalSentence(accuracy, Role::kHeldBack), Choices(accuracy), Targets(accuracy));
 }
 
 std::string CollectiveAccuracyMarkdown(const CollectiveAccuracy& accuracy) {
-  std::string out =
-      "| source | sizes | points are | points | median % | p90 % | mean % | law median % | law p90 "
-      "% |\n"
-      "|---|---|---|---:|---:|---:|---:|---:|---:|\n";
-  for (const MeasuredRow& row : RowsOf(accuracy)) {
-    // Forecasts take fit points from the curve, so their error says nothing.
-    if (row.role == Role::kFit) continue;
-    out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
-                       NameOf(accuracy.sources[row.source]), Name(row.band), Name(row.role),
-                       row.forecast.points, PerCent(row.forecast.median), PerCent(row.forecast.p90),
-                       SignedPerCent(row.forecast.bias), PerCent(row.law.median),
-                       PerCent(row.law.p90));
-  }
-  out +=
-      fmt::format("\n{}\n{}\n{}\n{}", TotalSentence(accuracy, Role::kFit),
-                  TotalSentence(accuracy, Role::kHeldBack), Choices(accuracy), Targets(accuracy));
-  return out;
+  return Markdown(ErrorTable(accuracy, false)) +
+         fmt::format("\n{}\n{}\n{}\n{}", TotalSentence(accuracy, Role::kFit),
+                     TotalSentence(accuracy, Role::kHeldBack), Choices(accuracy),
+                     Targets(accuracy));
 }
 
 std::string CollectiveAccuracyJson(const CollectiveAccuracy& accuracy) {

@@ -9,7 +9,6 @@
 #include "src/report/answer.h"
 #include "src/report/answers.h"
 #include "src/report/step_figures.h"
-#include "src/report/measured_step.h"
 
 namespace stepcast::report {
 namespace {

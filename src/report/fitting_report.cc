@@ -1,4 +1,4 @@
-#include "src/report/fitting_report.h"
+#include "src/report/answers.h"
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"

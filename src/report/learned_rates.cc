@@ -1,4 +1,4 @@
-#include "src/report/learned_rates.h"
+#include "src/report/answers.h"
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
@@ -10,7 +10,7 @@ namespace {
 
 using enum Align;
 
-AnswerTable Rates(const LearnedRates& learned) {
+AnswerTable RateRows(const LearnedRates& learned) {
   constexpr int kDigits = 3;
   AnswerTable table{{{"part", "part", kLeft},
                      {"calls", "traced_calls"},
@@ -38,7 +38,7 @@ AnswerTable Collectives(const LearnedRates& learned) {
 std::string LearnedRatesText(const LearnedRates& learned) {
   std::string out = fmt::format("learned    from step {} of {} rank{} in {}\n\n", learned.number,
                                 learned.ranks, learned.ranks == 1 ? "" : "s", learned.source);
-  out += Rates(learned).Text() + "\n";
+  out += RateRows(learned).Text() + "\n";
   for (const LearnedTable& table : learned.tables) {
     out += fmt::format("{} of {} ranks on {} node{}: {} size{}\n", Name(table.collective),
                        table.ranks, table.nodes, table.nodes == 1 ? "" : "s", table.sizes,
@@ -59,7 +59,7 @@ std::string LearnedRatesJson(const LearnedRates& learned) {
                    {"source", learned.source},
                    {"step", learned.number},
                    {"ranks", learned.ranks},
-                   {"rates", Rates(learned).ToJson()},
+                   {"rates", RateRows(learned).ToJson()},
                    {"collectives", Collectives(learned).ToJson()},
                    {"notes", learned.notes},
                    {"traced_step_s", JsonSeconds(learned.traced)},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "src/forecast/forecast.h"
@@ -7,7 +8,7 @@
 #include "src/report/page.h"
 #include "src/report/timeline_chart.h"
 
-// Parts of pages that describe a step. Internal to this package.
+// Parts of pages that describe a step.
 namespace stepcast::report {
 
 // The colors of the parts of a step's time; allocator flushes and learned time are included only if
@@ -26,5 +27,16 @@ std::vector<Lane> LanesOfClasses(const forecast::Run& run);
 
 // The forecast's step in the timeline of one class.
 StepWindow WindowOf(const forecast::Run& run, const forecast::ClassRun& own);
+
+// The compute streams of a pipeline's stages in one step, one lane each.
+struct StageRows {
+  std::string name;  // of the plan: "zb_h1"
+  std::vector<Lane> lanes;
+  Time length;  // of the step
+};
+StageRows StageRowsOf(std::string name, const forecast::Run& run);
+
+// The stages of several plans, one plan above another, on a common time axis.
+PageSection StagesSection(const std::vector<StageRows>& plans);
 
 }  // namespace stepcast::report

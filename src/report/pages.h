@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,55 +17,10 @@
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/report/page.h"
-#include "src/report/stage_rows.h"
+#include "src/report/page_figures.h"
 #include "src/scenario/scenario.h"
 
 namespace stepcast::report {
-
-// A plan that a search has simulated.
-struct SearchedPlan {
-  std::string name;  // settings that differ: "data_parallel.zero_stage = 3, ..."
-  std::int64_t gpus = 0;
-  Time step_time{};
-  Bytes peak{};
-  Bytes reserved{};  // by the allocator
-  Bytes needed{};    // `reserved` plus memory outside the allocator
-  Bytes capacity{};  // of a device
-  double tokens_per_second_per_gpu = 0;
-  bool eligible = true;     // may be the best: fits with headroom, and in time
-  std::int64_t tokens = 0;  // per step; 0: the same for all
-  bool on_front = false;    // no plan is at least as good in step time, memory and GPUs
-};
-
-// One of the best plans: its settings, in order, and the command that forecasts it.
-struct RankedPlan {
-  std::vector<std::pair<std::string, std::string>> settings;
-  std::string command;
-};
-
-// A search's result, for its page.
-struct SearchView {
-  std::string title;                                         // the scenario's name
-  std::vector<std::pair<std::string, std::string>> about{};  // label and text: "model", ...
-  std::string goal;                                          // "the shortest step"
-  std::string held{};                                        // from HeldText; may be empty
-  std::int64_t space = 0;                                    // number of plans
-  std::int64_t open = 0;      // of them, those that may still be better than the best
-  std::optional<Time> own{};  // the step of the scenario's own plan
-  std::string gain{};         // of the best over it: "the best is 12.3 % faster than yours"
-  std::vector<SearchedPlan> plans{};
-  std::vector<std::size_t> best{};   // indices in `plans`, best first; empty: none fits
-  std::vector<RankedPlan> ranked{};  // settings of each of `best`
-  std::string execution{};           // command that executes the best plan; may be empty
-  // The number of plans by verdict; the sum is the whole space.
-  std::vector<std::pair<std::string, std::int64_t>> became{};
-  // The best plan's sensitivity: a heading, and rows with a change and its step time.
-  std::vector<std::pair<std::string, Time>> sensitivity{};
-};
-
-// The result of a search as one HTML page: the best plan, step time against memory of all simulated
-// plans, the verdicts on the others, and the best plan's sensitivity.
-std::string PlanPage(const SearchView& view);
 
 // A rank's allocated memory over one step, by category. Internal to this package.
 

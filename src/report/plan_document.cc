@@ -76,7 +76,7 @@ Json SensitivityJson(const PlanReport& report) {
          {"fits", exists ? Json(neighbour.outcome.fits) : Json()}});
   }
   return Json{
-      {"more", planner::kMore},
+      {"more", planner::kResourceIncrease},
       {"resources", std::move(faster)},
       {"memory", report.with_more_memory ? RowJson(report.goal, *report.with_more_memory) : Json()},
       {"settings", std::move(neighbours)}};

@@ -7,18 +7,20 @@
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/report/charts.h"
+#include "src/report/command_text.h"
 #include "src/report/page.h"
-#include "src/report/pages.h"
 #include "src/report/pareto_chart.h"
+#include "src/report/plan_report.h"
+#include "src/report/plan_rows.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {
 
-Bytes MostMemory(const std::vector<SearchedPlan>& plans) {
+ByteUnit UnitOf(const PlanReport& report) {
   Bytes most;
-  for (const SearchedPlan& plan : plans) most = std::max({most, plan.peak, plan.needed});
-  return most;
+  for (const PlanRow& row : report.best) most = std::max(most, Needed(row.outcome));
+  return UnitFor(most);
 }
 
 // A row in the table of the best plans: its heading, and its text for each plan.
@@ -33,42 +35,43 @@ struct Compared {
   }
 };
 
-std::vector<Compared> FiguresOf(const SearchView& view) {
-  const ByteUnit unit = UnitFor(MostMemory(view.plans));
-  const SearchedPlan& first = view.plans[view.best.front()];
+std::vector<Compared> FiguresOf(const PlanReport& report) {
+  const ByteUnit unit = UnitOf(report);
+  const PlanRow& first = report.best.front();
   std::vector<Compared> rows;
   const auto add = [&](std::string what, const auto& value) {
     Compared& row = rows.emplace_back();
     row.what = std::move(what);
-    for (const std::size_t plan : view.best) row.values.push_back(value(view.plans[plan]));
+    for (const PlanRow& plan : report.best) row.values.push_back(value(plan));
   };
-  add("step ms", [](const SearchedPlan& plan) { return Milliseconds(plan.step_time); });
+  add("step ms", [](const PlanRow& plan) { return Milliseconds(plan.outcome.step_time); });
   add("tokens/s/GPU",
-      [](const SearchedPlan& plan) { return Decimal(plan.tokens_per_second_per_gpu, 1); });
-  add("fewer tokens/s/GPU than plan 1, %", [&](const SearchedPlan& plan) {
-    const double part = plan.tokens_per_second_per_gpu / first.tokens_per_second_per_gpu;
+      [](const PlanRow& plan) { return Decimal(plan.outcome.tokens_per_second_per_gpu, 1); });
+  add("fewer tokens/s/GPU than plan 1, %", [&](const PlanRow& plan) {
+    const double part =
+        plan.outcome.tokens_per_second_per_gpu / first.outcome.tokens_per_second_per_gpu;
     return &plan == &first ? std::string("-") : Decimal(kHundred * (1 - part), 1);
   });
-  add("GPUs", [](const SearchedPlan& plan) { return Grouped(plan.gpus); });
+  add("GPUs", [](const PlanRow& plan) { return Grouped(plan.facts.gpus); });
   add(fmt::format("peak {}", unit.name),
-      [&](const SearchedPlan& plan) { return In(unit, plan.peak); });
+      [&](const PlanRow& plan) { return In(unit, plan.outcome.memory); });
   add(fmt::format("needs {}", unit.name),
-      [&](const SearchedPlan& plan) { return In(unit, plan.needed); });
-  add(fmt::format("left {}", unit.name), [&](const SearchedPlan& plan) {
-    return In(unit, std::max(Bytes(0), plan.capacity - plan.needed));
+      [&](const PlanRow& plan) { return In(unit, Needed(plan.outcome)); });
+  add(fmt::format("left {}", unit.name), [&](const PlanRow& plan) {
+    return In(unit, std::max(Bytes(0), plan.facts.capacity - Needed(plan.outcome)));
   });
   return rows;
 }
 
-std::vector<Compared> SettingsOf(const SearchView& view) {
+std::vector<Compared> SettingsOf(const PlanReport& report) {
   std::vector<Compared> rows;
-  const auto value = [](const RankedPlan& plan, const std::string& key) {
+  const auto value = [](const PlanRow& plan, const std::string& key) {
     for (const auto& [own, text] : plan.settings) {
       if (own == key) return text == "null" ? std::string("default") : text;
     }
     return std::string("default");
   };
-  for (const RankedPlan& plan : view.ranked) {
+  for (const PlanRow& plan : report.best) {
     for (const auto& [key, text] : plan.settings) {
       if (std::any_of(rows.begin(), rows.end(),
                       [&, &own = key](const Compared& row) { return row.what == own; })) {
@@ -77,15 +80,15 @@ std::vector<Compared> SettingsOf(const SearchView& view) {
       Compared& row = rows.emplace_back();
       row.what = key;
       row.is_setting = true;
-      for (const RankedPlan& other : view.ranked) row.values.push_back(value(other, key));
+      for (const PlanRow& other : report.best) row.values.push_back(value(other, key));
     }
   }
   return rows;
 }
 
 // The memory that each of the best plans needs on a device, by part.
-Chart MemoryBars(const SearchView& view) {
-  const ByteUnit unit = UnitFor(MostMemory(view.plans));
+Chart MemoryBars(const PlanReport& report) {
+  const ByteUnit unit = UnitOf(report);
   const auto amount = [&](Bytes bytes) {
     return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit.bytes));
   };
@@ -93,38 +96,35 @@ Chart MemoryBars(const SearchView& view) {
                          {"kept by the allocator", "--c0"},
                          {"outside of it", "--c3"}};
   ChartData data;
-  Bytes capacity;
-  bool same_devices = true;
-  for (std::size_t i = 0; i < view.best.size(); ++i) {
-    const SearchedPlan& plan = view.plans[view.best[i]];
-    same_devices &= i == 0 || plan.capacity == capacity;
-    capacity = plan.capacity;
-    const Bytes of_parts[] = {plan.peak, plan.reserved - plan.peak, plan.needed - plan.reserved};
+  const Bytes capacity = report.best.front().facts.capacity;
+  bool same_devices = capacity > Bytes();
+  for (std::size_t i = 0; i < report.best.size(); ++i) {
+    const planner::Outcome& plan = report.best[i].outcome;
+    same_devices &= report.best[i].facts.capacity == capacity;
+    const Bytes of_parts[] = {plan.memory, plan.reserved - plan.memory, plan.outside};
+    const auto whole = static_cast<double>(std::max<std::int64_t>(1, Needed(plan).count()));
     for (std::size_t part = 0; part < parts.size(); ++part) {
       data.Word("bar", fmt::format("plan {}", i + 1));
       data.Word("part", parts[part].first);
       data.Number("value", amount(of_parts[part]));
-      data.Number("share",
-                  Rounded(kHundred * static_cast<double>(of_parts[part].count()) /
-                          static_cast<double>(std::max<std::int64_t>(1, plan.needed.count()))));
+      data.Number("share", Rounded(kHundred * static_cast<double>(of_parts[part].count()) / whole));
     }
   }
   std::optional<ChartLimit> limit;
-  if (same_devices && capacity > Bytes()) {
-    limit = {amount(capacity), fmt::format("capacity {}", FormatBytes(capacity))};
-  }
+  if (same_devices) limit = {amount(capacity), fmt::format("capacity {}", FormatBytes(capacity))};
   return StackedBars("Memory per device that each of the best plans needs, as stacked bars",
-                     unit.name, std::move(data), parts, static_cast<int>(view.best.size()), limit);
+                     unit.name, std::move(data), parts, static_cast<int>(report.best.size()),
+                     limit);
 }
 
 // Plans are columns. Common settings are stated above the table, and cells that differ from plan 1
 // are highlighted.
-PageSection BestSection(const SearchView& view) {
+PageSection BestSection(const PlanReport& report) {
   PageSection section{.heading = "The best plans"};
-  std::vector<Compared> rows = FiguresOf(view);
-  for (Compared& row : SettingsOf(view)) rows.push_back(std::move(row));
+  std::vector<Compared> rows = FiguresOf(report);
+  for (Compared& row : SettingsOf(report)) rows.push_back(std::move(row));
   std::vector<Column> columns = {{"", Align::kLeft}};
-  for (std::size_t i = 0; i < view.best.size(); ++i) {
+  for (std::size_t i = 0; i < report.best.size(); ++i) {
     columns.push_back({fmt::format("plan {}", i + 1)});
   }
   PageTable table{.caption = "Best first; differences from plan 1 are marked",
@@ -132,7 +132,7 @@ PageSection BestSection(const SearchView& view) {
   std::string constant;
   std::size_t number = 0;
   for (Compared& row : rows) {
-    if (view.best.size() > 1 && row.Constant()) {
+    if (report.best.size() > 1 && row.Constant()) {
       constant +=
           fmt::format("{}{} {}", constant.empty() ? "" : ", ", row.what, row.values.front());
       continue;
@@ -148,48 +148,49 @@ PageSection BestSection(const SearchView& view) {
     ++number;
   }
   if (!constant.empty()) section.paragraphs.push_back("All of them: " + constant + ".");
-  section.chart = MemoryBars(view);
+  section.chart = MemoryBars(report);
   section.tables.push_back(std::move(table));
-  for (std::size_t i = 0; i < view.ranked.size(); ++i) {
+  const std::string file = report.file.empty() ? "FOLDER/plan.json" : report.file;
+  for (std::size_t i = 0; i < report.best.size(); ++i) {
+    const CommandWords command{{"stepcast", "simulate", file}, report.set};
     section.texts.emplace_back(fmt::format("The command that forecasts plan {}", i + 1),
-                               view.ranked[i].command);
+                               CommandText(command.With(report.best[i].settings)));
   }
-  if (!view.execution.empty()) {
+  if (report.execution && report.execution->refused.empty()) {
     section.texts.emplace_back("The command that executes plan 1 and compares it with the forecast",
-                               view.execution);
+                               CommandText(ExecutionCommand(report)));
   }
   return section;
 }
 
-// The device capacity of all plans, if it is equal.
-std::optional<Bytes> CapacityOf(const SearchView& view) {
-  std::optional<Bytes> capacity;
-  for (const SearchedPlan& plan : view.plans) {
-    if (plan.capacity <= Bytes() || (capacity && *capacity != plan.capacity)) return std::nullopt;
-    capacity = plan.capacity;
-  }
-  return capacity;
-}
-
-PageSection FrontSection(const SearchView& view) {
+PageSection FrontSection(const PlanReport& report, const PlanNames& name) {
+  const planner::SearchResult& result = *report.result;
   // If the search did not look for the front, the chart shows the front of the simulated plans.
-  const bool searched = std::any_of(view.plans.begin(), view.plans.end(),
-                                    [](const SearchedPlan& plan) { return plan.on_front; });
+  const bool searched = !result.pareto.empty();
+  // Plans that may not fit come after all others and dominate none of them.
+  const bool best_is_safe = !result.best.empty() && IsSafe(result.outcomes.at(result.best.front()));
   std::vector<ParetoPoint> points;
-  for (const SearchedPlan& plan : view.plans) {
-    points.push_back({.name = plan.name,
-                      .step_time = plan.step_time,
-                      .peak = plan.needed,
-                      .tokens_per_second_per_gpu = plan.tokens_per_second_per_gpu,
-                      .fits = plan.eligible,
-                      .tokens = plan.tokens,
-                      .gpus = plan.gpus,
-                      .on_front = searched ? std::optional(plan.on_front) : std::nullopt});
+  std::optional<Bytes> capacity;  // of all plans
+  for (const auto& [plan, outcome] : result.outcomes) {
+    if (!outcome.illegal_message.empty()) continue;
+    const planner::PlanFacts& facts = result.states.FactsOf(plan);
+    if (points.empty()) capacity = facts.capacity;
+    if (facts.capacity != capacity || facts.capacity <= Bytes()) capacity = std::nullopt;
+    const bool on_front =
+        std::find(result.pareto.begin(), result.pareto.end(), plan) != result.pareto.end();
+    points.push_back(
+        {.name = name(plan),
+         .step_time = outcome.step_time,
+         .peak = Needed(outcome),
+         .tokens_per_second_per_gpu = outcome.tokens_per_second_per_gpu,
+         .fits = Eligible(report.goal, facts, outcome) && (IsSafe(outcome) || !best_is_safe),
+         .tokens = result.UnequalTokens() ? facts.tokens : 0,
+         .gpus = facts.gpus,
+         .on_front = searched ? std::optional(on_front) : std::nullopt});
   }
-  ParetoFigure figure =
-      ParetoChart(std::move(points), "Step time against the memory that every simulated plan needs",
-                  "too large (including memory that must stay free) or too slow", "memory needed",
-                  CapacityOf(view));
+  ParetoFigure figure = ParetoChart(
+      std::move(points), "Step time against the memory that every simulated plan needs",
+      "too large (including memory that must stay free) or too slow", "memory needed", capacity);
   PageSection section{.heading = "Step time against memory"};
   section.paragraphs = {
       searched ? "Each point is a plan that was simulated. No plan beats a plan on the front in "
@@ -202,13 +203,23 @@ PageSection FrontSection(const SearchView& view) {
   return section;
 }
 
-PageSection SensitivitySection(const SearchView& view) {
+PageSection SensitivitySection(const PlanReport& report) {
   PageSection section{.heading = "What would change the best plan"};
-  const Time now = view.plans[view.best.front()].step_time;
-  Table table({{"with", Align::kLeft}, {"step ms", Align::kRight}, {"%", Align::kRight}});
-  for (const auto& [what, then] : view.sensitivity) {
-    table.AddRow({what, Milliseconds(then),
+  const Time now = report.best.front().outcome.step_time;
+  Table table({{"with", Align::kLeft}, {"step ms"}, {"%"}});
+  const auto add = [&](std::string what, Time then) {
+    table.AddRow({std::move(what), Milliseconds(then),
                   now == Time() ? "-" : Signed(kHundred * ((then - now) / now), 1)});
+  };
+  for (const forecast::WhatIf& faster : report.sensitivity->faster) {
+    add(fmt::format("{} {:.0f} % faster", Name(faster.resource), kHundred * planner::kResourceIncrease),
+        faster.step_time);
+  }
+  for (const planner::NeighbouringSetting& neighbour : report.sensitivity->neighbours) {
+    if (!neighbour.illegal_message.empty()) continue;
+    add(fmt::format("{} = {} instead of {}{}", neighbour.key, neighbour.to, neighbour.from,
+                    neighbour.outcome.fits ? "" : ", which does not fit"),
+        neighbour.outcome.step_time);
   }
   section.tables.push_back(
       {.caption = "Step time of the best plan if one thing changes", .table = std::move(table)});
@@ -217,59 +228,66 @@ PageSection SensitivitySection(const SearchView& view) {
 
 }  // namespace
 
-std::string PlanPage(const SearchView& view) {
+std::string PlanPage(const PlanReport& report,
+                     std::vector<std::pair<std::string, std::string>> about,
+                     const PlanNames& name) {
+  const planner::SearchResult& result = *report.result;
+  const auto simulated =
+      std::count_if(result.outcomes.begin(), result.outcomes.end(),
+                    [](const auto& one) { return one.second.illegal_message.empty(); });
   Page page;
   page.kind = "Search for the best plan";
-  page.title = view.title;
-  page.asked = view.about;
-  page.asked.emplace_back("wanted", view.goal);
-  if (!view.held.empty()) {
-    page.asked.emplace_back("held by the scenario, other values not tried", view.held);
+  page.title = report.name;
+  page.asked = std::move(about);
+  page.asked.emplace_back("wanted", TargetText(report.goal, result.UnequalTokens()));
+  if (!report.held.empty()) {
+    page.asked.emplace_back("held by the scenario, other values not tried", HeldText(report));
   }
-  if (view.best.empty()) {
+  if (report.best.empty()) {
     page.answer.push_back({.label = "Best plan",
                            .value = "none",
                            .more = "no plan in the search meets the goal",
                            .tone = Tone::kBad});
   } else {
-    const SearchedPlan& best = view.plans[view.best.front()];
+    const PlanRow& best = report.best.front();
     page.answer.push_back({.label = "Step time of the best plan",
-                           .value = FormatTime(best.step_time),
-                           .more = best.name,
+                           .value = FormatTime(best.outcome.step_time),
+                           .more = name(best.plan),
                            .tone = Tone::kGood});
-    page.answer.push_back(
-        {.label = "Tokens/s per GPU",
-         .value = Decimal(best.tokens_per_second_per_gpu, 1),
-         .more = fmt::format("on {} {}", Grouped(best.gpus), best.gpus == 1 ? "GPU" : "GPUs")});
+    page.answer.push_back({.label = "Tokens/s per GPU",
+                           .value = Decimal(best.outcome.tokens_per_second_per_gpu, 1),
+                           .more = fmt::format("on {} {}", Grouped(best.facts.gpus),
+                                               best.facts.gpus == 1 ? "GPU" : "GPUs")});
     page.answer.push_back(
         {.label = "Peak memory",
-         .value = FormatBytes(best.peak),
+         .value = FormatBytes(best.outcome.memory),
          .more = fmt::format(
              "it needs {}, including reserved memory and memory outside of the allocator",
-             FormatBytes(best.needed))});
+             FormatBytes(Needed(best.outcome)))});
   }
-  if (view.own) {
-    page.answer.push_back(
-        {.label = "Your own plan", .value = FormatTime(*view.own), .more = view.gain});
+  if (report.own) {
+    page.answer.push_back({.label = "Your own plan",
+                           .value = FormatTime(report.own->outcome.step_time),
+                           .more = GainText(report)});
   }
   page.answer.push_back(
       {.label = "Plans",
-       .value = Grouped(view.space),
-       .more =
-           fmt::format("{} simulated; {}", Grouped(static_cast<std::int64_t>(view.plans.size())),
-                       view.open == 0 ? "no other plan is better"
-                                      : fmt::format("{} more may be better", Grouped(view.open)))});
-  if (!view.best.empty()) page.sections.push_back(BestSection(view));
-  if (!view.plans.empty()) page.sections.push_back(FrontSection(view));
-  if (!view.best.empty() && !view.sensitivity.empty()) {
-    page.sections.push_back(SensitivitySection(view));
+       .value = Grouped(report.space),
+       .more = fmt::format("{} simulated; {}", Grouped(simulated),
+                           result.open == 0
+                               ? "no other plan is better"
+                               : fmt::format("{} more may be better", Grouped(result.open)))});
+  if (!report.best.empty()) page.sections.push_back(BestSection(report));
+  if (simulated > 0) page.sections.push_back(FrontSection(report, name));
+  if (!report.best.empty() && report.sensitivity) {
+    page.sections.push_back(SensitivitySection(report));
   }
-  if (!view.became.empty()) {
+  if (const auto became = VerdictCounts(report); !became.empty()) {
     PageSection section{.heading = "Verdicts on the plans"};
     Table table({{"plans", Align::kLeft}, {"number", Align::kRight}});
-    for (const auto& [verdict, count] : view.became) table.AddRow({verdict, Grouped(count)});
+    for (const auto& [verdict, count] : became) table.AddRow({verdict, Grouped(count)});
     table.AddRule();
-    table.AddRow({"all", Grouped(view.space)});
+    table.AddRow({"all", Grouped(report.space)});
     section.tables.push_back({.caption = "Each plan once", .table = std::move(table)});
     page.sections.push_back(std::move(section));
   }

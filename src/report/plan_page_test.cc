@@ -1,106 +1,125 @@
+#include <cstdint>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/base/time.h"
-#include "src/report/pages.h"
+#include "src/report/plan_report.h"
 
 namespace stepcast::report {
 namespace {
 
+using planner::Verdict;
 using testing::HasSubstr;
 using testing::Not;
 
-SearchView Sample() {
-  SearchView view;
-  view.title = "a model";
-  view.goal = "the shortest step";
-  view.space = 1200;
-  view.plans = {{.name = "zero_stage = 3",
-                 .gpus = 8,
-                 .step_time = stepcast::Milliseconds(100),
-                 .peak = GiB(10),
-                 .tokens_per_second_per_gpu = 50,
-                 .on_front = true},
-                {.name = "zero_stage = 1",
-                 .gpus = 8,
-                 .step_time = stepcast::Milliseconds(110),
-                 .peak = GiB(20),
-                 .tokens_per_second_per_gpu = 45}};
-  view.best = {0, 1};
-  view.became = {{"does not fit", 1000}, {"simulated", 200}};
-  view.sensitivity = {{"links 10 % faster", stepcast::Milliseconds(95)}};
-  return view;
-}
+std::string NameOf(std::int64_t plan) { return plan == 0 ? "zero_stage = 3" : "zero_stage = 1"; }
 
-TEST(PlanPageTest, SaysWhatIsBestAndWhatBecameOfOthers) {
-  const std::string page = PlanPage(Sample());
+// A search of 1200 plans, of which the first two, or more, were simulated.
+class PlanPageTest : public testing::Test {
+ protected:
+  PlanPageTest() {
+    result_.states = planner::PlanStates(1200, {0, 1, 2, 3});
+    for (std::size_t family = 0; family < 4; ++family) {
+      result_.states.At(family).facts.gpus = 8;
+      result_.states.At(family).whole.verdict =
+          family < 2 ? Verdict::kSimulated : Verdict::kDoesNotFit;
+    }
+    AddPlan(0, stepcast::Milliseconds(100), GiB(10), 50);
+    AddPlan(1, stepcast::Milliseconds(110), GiB(20), 45);
+    result_.pareto = {0};
+    report_.name = "a model";
+    report_.space = 1200;
+    report_.result = &result_;
+    for (const std::int64_t plan : {0, 1}) {
+      result_.best.push_back(plan);
+      PlanRow& row = report_.best.emplace_back();
+      row.plan = plan;
+      row.facts.gpus = 8;
+      row.outcome = result_.outcomes.at(plan);
+    }
+    report_.sensitivity.emplace().faster = {
+        {forecast::MachineResource::kScaleUp, stepcast::Milliseconds(95)}};
+  }
+
+  void AddPlan(std::int64_t plan, Time step_time, Bytes memory, double tokens) {
+    planner::Outcome& outcome = result_.outcomes[plan];
+    outcome.step_time = step_time;
+    outcome.tokens_per_second_per_gpu = tokens;
+    outcome.memory = outcome.reserved = memory;
+    outcome.fits = true;
+  }
+
+  std::string Page() const { return PlanPage(report_, {}, NameOf); }
+
+  planner::SearchResult result_;
+  PlanReport report_;
+};
+
+TEST_F(PlanPageTest, SaysWhatIsBestAndWhatBecameOfOthers) {
+  const std::string page = Page();
   EXPECT_THAT(page, HasSubstr("<b>100 ms</b><span class=\"more\">zero_stage = 3</span>"));
   EXPECT_THAT(page, HasSubstr("<b>1,200</b>"));
-  EXPECT_THAT(page, HasSubstr("does not fit</th><td>1,000</td>"));
+  EXPECT_THAT(page, HasSubstr("cannot fit, by its bound</th><td>1,198</td>"));
   EXPECT_THAT(page, HasSubstr("all</th><td>1,200</td>"));
   // 95 of 100 ms.
-  EXPECT_THAT(page, HasSubstr("links 10 % faster</th><td>95.000</td><td>-5.0</td>"));
+  EXPECT_THAT(page, HasSubstr(" 10 % faster</th><td>95.000</td><td>-5.0</td>"));
 }
 
-TEST(PlanPageTest, SaysHowManyPlansMayBeBetterWhereTheSearchWasEnded) {
-  SearchView view = Sample();
-  EXPECT_THAT(PlanPage(view), HasSubstr("2 simulated; no other plan is better"));
-  view.open = 327;
-  EXPECT_THAT(PlanPage(view), HasSubstr("2 simulated; 327 more may be better"));
+TEST_F(PlanPageTest, SaysHowManyPlansMayBeBetterWhereTheSearchWasEnded) {
+  EXPECT_THAT(Page(), HasSubstr("2 simulated; no other plan is better"));
+  result_.open = 327;
+  EXPECT_THAT(Page(), HasSubstr("2 simulated; 327 more may be better"));
 }
 
 // Plans are columns. Common settings are stated once, and differences from the first plan are
 // highlighted.
-TEST(PlanPageTest, ComparesTheBestPlansSettingBySetting) {
-  SearchView view = Sample();
-  view.ranked = {{{{"data_parallel.framework", "fsdp2"}, {"data_parallel.zero_stage", "3"}},
-                  "  stepcast simulate a.yaml --set data_parallel.zero_stage=3\n"},
-                 {{{"data_parallel.framework", "fsdp2"}, {"data_parallel.zero_stage", "null"}},
-                  "  stepcast simulate a.yaml\n"}};
-  const std::string page = PlanPage(view);
-  EXPECT_THAT(page, HasSubstr("GPUs 8, needs GiB "));
-  EXPECT_THAT(page, HasSubstr("data_parallel.framework fsdp2."));
-  EXPECT_THAT(page, HasSubstr("data_parallel.zero_stage</th><td>3</td>"
-                              "<td class=\"other\">default</td>"));
-  EXPECT_THAT(page, HasSubstr("The command that forecasts plan 2</summary>"));
-  EXPECT_THAT(page, HasSubstr("stepcast simulate a.yaml --set data_parallel.zero_stage=3"));
-  // If capacities differ, none is drawn.
-  EXPECT_THAT(page, Not(HasSubstr("capacity ")));
-  for (SearchedPlan& plan : view.plans) plan.capacity = GiB(80);
-  EXPECT_THAT(PlanPage(view), HasSubstr("capacity 80 GiB"));
+TEST_F(PlanPageTest, ComparesTheBestPlansSettingBySetting) {
+  report_.file = "a.yaml";
+  report_.best[0].settings = {{"data_parallel.framework", "fsdp2"},
+                              {"data_parallel.zero_stage", "3"}};
+  report_.best[1].settings = {{"data_parallel.framework", "fsdp2"},
+                              {"data_parallel.zero_stage", "null"}};
+  EXPECT_THAT(Page(), HasSubstr("GPUs 8, left GiB "));
+  EXPECT_THAT(Page(), HasSubstr("data_parallel.framework fsdp2."));
+  EXPECT_THAT(Page(), HasSubstr("data_parallel.zero_stage</th><td>3</td>"
+                                "<td class=\"other\">default</td>"));
+  EXPECT_THAT(Page(), HasSubstr("The command that forecasts plan 2</summary>"));
+  EXPECT_THAT(Page(), HasSubstr("--set data_parallel.zero_stage=3"));
+  // Without a capacity, none is drawn.
+  EXPECT_THAT(Page(), Not(HasSubstr("capacity ")));
+  for (PlanRow& row : report_.best) row.facts.capacity = GiB(80);
+  EXPECT_THAT(Page(), HasSubstr("capacity 80 GiB"));
 }
 
 // If the search did not look for the front, only plans that may be the best are on it. A plan that
-// leaves too little memory free is not, however fast.
-TEST(PlanPageTest, TheFrontIsOfPlansThatMayBeTheBest) {
-  SearchView view = Sample();
-  for (SearchedPlan& plan : view.plans) plan.on_front = false;
-  view.plans.push_back({.name = "leaves too little",
-                        .gpus = 8,
-                        .step_time = stepcast::Milliseconds(90),
-                        .peak = GiB(9),
-                        .eligible = false});
-  const std::string page = PlanPage(view);
+// does not fit is not, however fast.
+TEST_F(PlanPageTest, TheFrontIsOfPlansThatMayBeTheBest) {
+  result_.pareto.clear();
+  AddPlan(2, stepcast::Milliseconds(90), GiB(9), 55);
+  result_.outcomes[2].fits = false;
+  const std::string page = PlanPage(report_, {}, [](std::int64_t plan) {
+    return plan == 2 ? std::string("does not fit") : NameOf(plan);
+  });
   EXPECT_THAT(page, HasSubstr("too large (including memory that must stay free) or too slow"));
   const std::size_t front = page.find("The front");
   ASSERT_NE(front, std::string::npos);
   EXPECT_NE(page.find("zero_stage = 3</th><td>100.000", front), std::string::npos);
-  EXPECT_EQ(page.find("leaves too little</th>", front), std::string::npos);
+  EXPECT_EQ(page.find("does not fit</th>", front), std::string::npos);
 }
 
-TEST(PlanPageTest, NamesWhatTheScenarioHolds) {
-  SearchView view = Sample();
-  EXPECT_THAT(PlanPage(view), Not(HasSubstr("held by the scenario")));
-  view.held = "training.blocks_per_checkpoint (where activation_checkpointing is full)";
-  EXPECT_THAT(PlanPage(view), HasSubstr("held by the scenario, other values not tried"));
-  EXPECT_THAT(PlanPage(view), HasSubstr("training.blocks_per_checkpoint (where"));
+TEST_F(PlanPageTest, NamesWhatTheScenarioHolds) {
+  EXPECT_THAT(Page(), Not(HasSubstr("held by the scenario")));
+  report_.held = {{.key = "training.blocks_per_checkpoint",
+                   .of = "training.activation_checkpointing",
+                   .at = {"full"}}};
+  EXPECT_THAT(Page(), HasSubstr("held by the scenario, other values not tried"));
+  EXPECT_THAT(Page(), HasSubstr("training.blocks_per_checkpoint (where"));
 }
 
-TEST(PlanPageTest, WithoutAPlanItSaysSo) {
-  SearchView view = Sample();
-  view.best.clear();
-  const std::string page = PlanPage(view);
+TEST_F(PlanPageTest, WithoutAPlanItSaysSo) {
+  report_.best.clear();
+  const std::string page = Page();
   EXPECT_THAT(page, HasSubstr("no plan in the search meets the goal"));
   EXPECT_THAT(page, Not(HasSubstr("The best plans")));
 }

@@ -16,6 +16,8 @@
 namespace stepcast::report {
 namespace {
 
+using enum Align;
+
 using planner::Goal;
 using planner::Target;
 using planner::Verdict;
@@ -61,59 +63,58 @@ constexpr const char* kNeedsText =
     "peak: allocated memory; needs: reserved memory plus memory outside of the allocator (context, "
     "NCCL); a plan fits if the device has what it needs\n";
 
+// The settings that both tables of plans show.
+std::vector<Figure> SettingFigures(const PlanRow& row) {
+  const plan::Plan& plan = row.values;
+  return {{{"framework", "", kLeft}, plan::Name(plan.data_parallel.framework)},
+          {{"ZeRO", ""}, Plain(plan.data_parallel.zero_stage)},
+          {{"GPUs", ""}, row.facts.gpus},
+          {{"mbs", ""}, Plain(plan.training.micro_batch_size)},
+          {{"acc", ""}, Plain(plan.training.gradient_accumulation)},
+          {{"recompute", "", kLeft}, model::Name(plan.training.activation_checkpointing)}};
+}
+
 // `lacking`: the plans do not fit.
 std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& rows, bool lacking) {
   const Goal& goal = report.goal;
   const bool unequal_tokens = report.result->UnequalTokens();
   const ByteUnit unit = UnitOf(rows);
-  std::vector<Column> columns = {{""},    {"framework", Align::kLeft}, {"ZeRO"}, {"GPUs"}, {"mbs"},
-                                 {"acc"}, {"recompute", Align::kLeft}};
-  if (unequal_tokens) columns.push_back({"tokens/step"});
-  columns.push_back({"step ms"});
-  columns.push_back({"range"});
-  if (unequal_tokens) columns.push_back({"tokens/s"});
-  columns.push_back({"tokens/s/GPU", Align::kRight, /*spare=*/true});
-  columns.push_back({fmt::format("peak {}", unit.name), Align::kRight, /*spare=*/true});
-  columns.push_back({fmt::format("needs {}", unit.name)});
-  if (!lacking) columns.push_back({fmt::format("left {}", unit.name)});
-  columns.push_back({"fits %"});
-  AddTrainingColumns(goal.training, columns);
-  if (lacking) columns.push_back({"lacks", Align::kLeft});
-  Table table(std::move(columns));
+  const auto in_unit = [&](const char* what) { return fmt::format("{} {}", what, unit.name); };
+  AnswerTable table;
   std::string settings;  // below the table
-  const auto add = [&](std::string name, const PlanRow& row) {
+  const auto add_row = [&](const std::string& name, const PlanRow& row) {
     if (const std::string text = OtherSettings(row); !text.empty()) {
       settings += fmt::format("{}  {}\n", name, text);
     }
-    const plan::Plan& plan = row.values;
-    std::vector<std::string> cells = {std::move(name),
-                                      plan::Name(plan.data_parallel.framework),
-                                      fmt::format("{}", plan.data_parallel.zero_stage),
-                                      Grouped(row.facts.gpus),
-                                      fmt::format("{}", plan.training.micro_batch_size),
-                                      fmt::format("{}", plan.training.gradient_accumulation),
-                                      model::Name(plan.training.activation_checkpointing)};
-    if (unequal_tokens) cells.push_back(Grouped(row.facts.tokens));
-    cells.push_back(Milliseconds(row.outcome.step_time));
-    cells.push_back(RangeText(row));
-    if (unequal_tokens) cells.push_back(Decimal(TokensPerSecond(row), 0));
-    cells.push_back(Decimal(row.outcome.tokens_per_second_per_gpu, 1));
-    cells.push_back(In(unit, row.outcome.memory));
-    cells.push_back(In(unit, Needed(row.outcome)));
-    if (!lacking) cells.push_back(In(unit, row.facts.capacity - Needed(row.outcome)));
-    cells.push_back(FitText(row.outcome));
-    AddTrainingCells(goal.training, StepOf(row.facts, row.outcome.step_time), cells);
+    const planner::Outcome& outcome = row.outcome;
+    std::vector<Figure> figures = {{{"", ""}, name}};
+    const auto add = [&](std::vector<Figure> more) {
+      figures.insert(figures.end(), more.begin(), more.end());
+    };
+    add(SettingFigures(row));
+    if (unequal_tokens) add({{{"tokens/step", ""}, row.facts.tokens}});
+    add({{{"step ms", ""}, outcome.step_time}, {{"range", ""}, RangeText(row)}});
+    if (unequal_tokens) add({{{"tokens/s", ""}, Fixed(TokensPerSecond(row), 0)}});
+    add({{{"tokens/s/GPU", "", kRight, /*spare=*/true},
+          Fixed(outcome.tokens_per_second_per_gpu, 1)},
+         {{in_unit("peak"), "", kRight, /*spare=*/true}, Amount(unit, outcome.memory)},
+         {{in_unit("needs"), ""}, Amount(unit, Needed(outcome))}});
+    if (!lacking)
+      add({{{in_unit("left"), ""}, Amount(unit, row.facts.capacity - Needed(outcome))}});
+    add({{{"fits %", ""}, FitText(outcome)}});
+    add(TrainingFigures(goal.training, StepOf(row.facts, outcome.step_time)));
     if (lacking) {
-      const Bytes lacks = Lacks(goal, row.facts, row.outcome.over);
-      const bool in_time = MeetsDeadline(goal, row.facts, row.outcome.step_time);
-      cells.push_back(lacks > Bytes(0) ? FormatBytes(lacks) : in_time ? "-" : "time");
+      const Bytes lacks = Lacks(goal, row.facts, outcome.over);
+      const bool in_time = MeetsDeadline(goal, row.facts, outcome.step_time);
+      add({{{"lacks", "", kLeft},
+            lacks > Bytes(0) ? FormatBytes(lacks) : std::string(in_time ? "-" : "time")}});
     }
-    table.AddRow(std::move(cells));
+    table.AddFigures(std::move(figures));
   };
-  if (report.own) add("yours", *report.own);
+  if (report.own) add_row("yours", *report.own);
   int rank = 0;
-  for (const PlanRow& row : rows) add(fmt::format("{}", ++rank), row);
-  return table.ToString() + settings;
+  for (const PlanRow& row : rows) add_row(fmt::format("{}", ++rank), row);
+  return table.Text() + settings;
 }
 
 std::string Others(std::int64_t count) {
@@ -197,30 +198,22 @@ std::string HeadroomText(const PlanRow& row) {
 
 std::string RunnersUpTable(const Goal& goal, const std::vector<PlanRow>& rows) {
   const ByteUnit unit = UnitOf(rows);
-  Table table({{"framework", Align::kLeft},
-               {"ZeRO"},
-               {"GPUs"},
-               {"mbs"},
-               {"acc"},
-               {"recompute", Align::kLeft},
-               {"step ms"},
-               {fmt::format("peak {}", unit.name)},
-               {fmt::format("needs {}", unit.name)},
-               {"why not", Align::kLeft},
-               {"settings", Align::kLeft}});
+  AnswerTable table;
   for (const PlanRow& row : rows) {
-    const plan::Plan& plan = row.values;
     const char* least = row.simulated ? "" : ">=";
     const Shown shown = ShownOf(row);
-    table.AddRow({plan::Name(plan.data_parallel.framework),
-                  fmt::format("{}", plan.data_parallel.zero_stage), Grouped(row.facts.gpus),
-                  fmt::format("{}", plan.training.micro_batch_size),
-                  fmt::format("{}", plan.training.gradient_accumulation),
-                  model::Name(plan.training.activation_checkpointing),
-                  least + Milliseconds(shown.step_time), least + In(unit, shown.peak),
-                  least + In(unit, shown.needed), WhyText(goal, row), OtherSettings(row)});
+    std::vector<Figure> figures = SettingFigures(row);
+    for (const Figure& figure : std::vector<Figure>{
+             {{"step ms", ""}, least + Milliseconds(shown.step_time)},
+             {{fmt::format("peak {}", unit.name), ""}, least + In(unit, shown.peak)},
+             {{fmt::format("needs {}", unit.name), ""}, least + In(unit, shown.needed)},
+             {{"why not", "", kLeft}, WhyText(goal, row)},
+             {{"settings", "", kLeft}, OtherSettings(row)}}) {
+      figures.push_back(figure);
+    }
+    table.AddFigures(std::move(figures));
   }
-  return table.ToString();
+  return table.Text();
 }
 
 // In per cent.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,7 +12,7 @@
 #include "src/planner/search.h"
 #include "src/planner/sensitivity.h"
 #include "src/report/command_text.h"
-#include "src/report/fitting_report.h"
+#include "src/report/answers.h"
 #include "src/scenario/scenario.h"
 
 // The output of `plan`.
@@ -143,6 +144,14 @@ std::string PlanText(const PlanReport& report);
 // The best plans, the front and the plans nearest to fitting, one record each; the first field
 // names the list.
 std::string PlanCsv(const PlanReport& report);
+// The name of a plan: the settings that distinguish it from others.
+using PlanNames = std::function<std::string(std::int64_t plan)>;
+// One HTML page: the best plans, step time against memory of all simulated plans, the verdicts on
+// the others, and the best plan's sensitivity. `about`: label and text of the scenario ("model",
+// ...).
+std::string PlanPage(const PlanReport& report,
+                     std::vector<std::pair<std::string, std::string>> about, const PlanNames& name);
+
 // The document of `plan --json`, version 1. All keys depend only on the input, except the last one,
 // `run`.
 std::string PlanJson(const PlanReport& report);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -10,7 +9,6 @@
 #include "src/forecast/training_run.h"
 #include "src/forecast/values.h"
 #include "src/report/json.h"
-#include "src/report/pages.h"
 #include "src/report/plan_report.h"
 #include "src/scenario/resolved.h"
 
@@ -102,11 +100,6 @@ std::string WhyText(const planner::Goal& goal, const PlanRow& row);
 // Why plans cannot exist, the most frequent reason first.
 std::vector<std::pair<std::string, std::int64_t>> Sorted(
     const std::map<std::string, std::int64_t>& reasons);
-
-// The result of `plan` for its page. `about`: label and text of the scenario ("model", ...).
-// `name`: what distinguishes a plan from the others.
-SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, std::string>> about,
-                  const std::function<std::string(std::int64_t plan)>& name);
 
 // The part of the output of `plan --port` that compares the plan on the two clusters. Internal to
 // this package.

@@ -5,7 +5,6 @@
 #include "fmt/format.h"
 #include "src/report/accuracy.h"
 #include "src/report/step_figures.h"
-#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {
@@ -87,9 +86,7 @@ Json CaseJson(const PublishedAccuracy& accuracy, const PublishedOutcome& outcome
 std::string PublishedAccuracyText(const PublishedAccuracy& accuracy) {
   std::string out = Paragraph(PublishedPreface()) + "\n" + PublishedCounts(accuracy) + "\n";
   for (const PublishedTable& content : PublishedTables(accuracy)) {
-    Table table(content.columns);
-    for (const auto& row : content.rows) table.AddRow(row);
-    out += fmt::format("\n{}\n\n{}", content.title, table.ToString());
+    out += fmt::format("\n{}\n\n{}", content.title, content.ToTable().ToString());
     if (!content.note.empty()) out += Paragraph(content.note);
   }
   return out;
@@ -98,18 +95,7 @@ std::string PublishedAccuracyText(const PublishedAccuracy& accuracy) {
 std::string PublishedAccuracyMarkdown(const PublishedAccuracy& accuracy) {
   std::string out = PublishedPreface() + "\n\n" + PublishedCounts(accuracy) + "\n";
   for (const PublishedTable& content : PublishedTables(accuracy)) {
-    out += fmt::format("\n### {}\n\n|", content.title);
-    for (const Column& column : content.columns) out += fmt::format(" {} |", column.heading);
-    out += "\n|";
-    for (const Column& column : content.columns) {
-      out += column.align == Align::kLeft ? "---|" : "---:|";
-    }
-    out += "\n";
-    for (const auto& row : content.rows) {
-      out += "|";
-      for (const std::string& cell : row) out += fmt::format(" {} |", cell);
-      out += "\n";
-    }
+    out += fmt::format("\n### {}\n\n{}", content.title, Markdown(content.ToTable()));
     if (!content.note.empty()) out += "\n" + content.note + "\n";
   }
   return out;

@@ -141,10 +141,8 @@ std::string PublishedAccuracyHtml(const PublishedAccuracy& accuracy) {
   errors.paragraphs = {PublishedPreface(), PublishedCounts(accuracy)};
   page.sections.push_back(std::move(errors));
   for (const PublishedTable& given : PublishedTables(accuracy)) {
-    Table table(given.columns);
-    for (const std::vector<std::string>& row : given.rows) table.AddRow(row);
     PageSection section{.heading = given.title};
-    section.tables.push_back({.caption = given.title, .table = std::move(table)});
+    section.tables.push_back({.caption = given.title, .table = given.ToTable()});
     if (!given.note.empty()) section.notes.push_back(given.note);
     page.sections.push_back(std::move(section));
   }

@@ -82,7 +82,7 @@ const std::vector<Column> kFigureColumns = {{"source", Align::kLeft},
                                             {"rank"}};
 
 PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
-  PublishedTable table{.title = "Step time", .columns = kFigureColumns, .rows = {}, .note = {}};
+  PublishedTable table{.title = "Step time", .columns = kFigureColumns};
   table.columns.push_back({"rival %"});
   table.columns.push_back({"beside it %"});
   table.columns.push_back({"in range"});
@@ -107,7 +107,6 @@ PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
 PublishedTable Memories(const PublishedAccuracy& accuracy) {
   PublishedTable table{.title = "Peak memory",
                        .columns = kFigureColumns,
-                       .rows = {},
                        .note = "Allocated, reserved or all that the driver shows, as measured."};
   table.columns.push_back({"in range"});
   for (const Group& group : GroupsOf(accuracy)) {
@@ -129,7 +128,6 @@ PublishedTable Choices(const PublishedAccuracy& accuracy) {
                   {fmt::format("within {:.0f} %", 100 * validate::kGoodChoice)},
                   {"mean regret %"},
                   {"worst %"}},
-      .rows = {},
       .note =
           "A group: plans for one model at one sequence length on as many GPUs of one type. "
           "Regret: how much longer a token takes with the plan that is forecast to be the "
@@ -167,7 +165,6 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
                   {"median %"},
                   {"bias %"},
                   {"in range"}},
-      .rows = {},
       .note = "Errors of step time. Your runs are of a source that was never fitted."};
   const auto add = [&](std::string name, Selection selection) {
     selection.split = Split::kCheck;
@@ -215,9 +212,7 @@ PublishedTable Counted(std::string title, std::string heading, const PublishedAc
                        const std::vector<std::pair<std::string, const PublishedOutcome*>>& cases) {
   PublishedTable table{
       .title = std::move(title),
-      .columns = {{"source", Align::kLeft}, {"cases"}, {std::move(heading), Align::kLeft}},
-      .rows = {},
-      .note = {}};
+      .columns = {{"source", Align::kLeft}, {"cases"}, {std::move(heading), Align::kLeft}}};
   std::map<std::pair<std::size_t, std::string>, std::size_t> counts;
   for (const auto& [text, outcome] : cases) counts[{outcome->source, text}] += 1;
   for (const auto& [key, count] : counts) {
@@ -236,7 +231,6 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
                   {"rows"},
                   {"inside"},
                   {"inside %"}},
-      .rows = {},
       .note =
           "inside: rows of a source that lie within the 90 % range of the other sources, each "
           "weighted by the square root of its rows. half-width: of the 90 % range of all sources; "
@@ -275,7 +269,6 @@ PublishedTable FitProbabilities(const PublishedAccuracy& accuracy) {
                   {"fitted"},
                   {"fitted %"},
                   {"off %"}},
-      .rows = {},
       .note = fmt::format(
           "peaks: all measured peaks of check rows. Each peak is tested on devices of many "
           "capacities, one for each per cent of the forecast's probability to fit. fitted: the "
@@ -312,13 +305,10 @@ PublishedTable StandIns(const PublishedAccuracy& accuracy) {
 }
 
 PublishedTable TooLarge(const PublishedAccuracy& accuracy) {
-  PublishedTable table{.title = "Ran, and are forecast not to fit",
-                       .columns = {{"source", Align::kLeft},
-                                   {"case", Align::kLeft},
-                                   {"GPU", Align::kLeft},
-                                   {"over"}},
-                       .rows = {},
-                       .note = {}};
+  PublishedTable table{
+      .title = "Ran, and are forecast not to fit",
+      .columns = {
+          {"source", Align::kLeft}, {"case", Align::kLeft}, {"GPU", Align::kLeft}, {"over"}}};
   for (const PublishedOutcome& outcome : accuracy.outcomes) {
     if (outcome.over == Bytes()) continue;
     table.rows.push_back({accuracy.sources[outcome.source].name, accuracy.CaseOf(outcome).name,
@@ -337,9 +327,7 @@ PublishedTable Worst(const PublishedAccuracy& accuracy) {
                                    {"GPUs"},
                                    {"measured"},
                                    {"forecast"},
-                                   {"error %"}},
-                       .rows = {},
-                       .note = {}};
+                                   {"error %"}}};
   std::vector<std::pair<double, const PublishedOutcome*>> errors;
   for (const PublishedOutcome& outcome : accuracy.outcomes) {
     const scenario::PublishedCase& row = accuracy.CaseOf(outcome);
@@ -364,7 +352,6 @@ PublishedTable Residuals(const PublishedAccuracy& accuracy) {
   PublishedTable table{
       .title = "What is left on fit rows",
       .columns = {{"GPU", Align::kLeft}, {"residual", Align::kLeft}, {"cases"}, {"median %"}},
-      .rows = {},
       .note = "For the residuals of profiles."};
   for (const validate::FitResidual& residual : accuracy.FitResiduals()) {
     table.rows.push_back(
@@ -376,9 +363,7 @@ PublishedTable Residuals(const PublishedAccuracy& accuracy) {
 PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
   PublishedTable table{
       .title = "Missed targets on check rows",
-      .columns = {{"source", Align::kLeft}, {"figure", Align::kLeft}, {"is"}, {"target"}},
-      .rows = {},
-      .note = {}};
+      .columns = {{"source", Align::kLeft}, {"figure", Align::kLeft}, {"is"}, {"target"}}};
   const std::vector<validate::PublishedAim> aims = accuracy.Aims();
   for (const validate::PublishedAim& aim : aims) {
     if (aim.met()) continue;
@@ -398,6 +383,12 @@ PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
 }
 
 }  // namespace
+
+Table PublishedTable::ToTable() const {
+  Table table(columns);
+  for (const std::vector<std::string>& row : rows) table.AddRow(row);
+  return table;
+}
 
 std::vector<PublishedTable> PublishedTables(const PublishedAccuracy& accuracy) {
   std::vector<PublishedTable> tables;

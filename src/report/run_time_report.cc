@@ -1,5 +1,3 @@
-#include "src/report/run_time_report.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -10,9 +8,10 @@
 #include "src/base/bytes.h"
 #include "src/base/quantity.h"
 #include "src/report/answer.h"
+#include "src/report/answers.h"
 #include "src/report/charts.h"
-#include "src/report/step_figures.h"
 #include "src/report/page.h"
+#include "src/report/step_figures.h"
 #include "src/report/training_report.h"
 
 namespace stepcast::report {

@@ -55,16 +55,17 @@ std::string Longer(double log_ratio) {
                      change < 0 ? "shorter" : "longer");
 }
 
+void AddRow(Table& table, const std::string& what, const AccuracyFigures& figures) {
+  if (figures.cases == 0) return;
+  table.AddRow({what, fmt::format("{}", figures.cases), InPerCent(figures.mean),
+                InPerCent(figures.median), InPerCent(figures.p90),
+                Signed(kHundred * figures.bias, 1)});
+}
+
 void AddRows(Table& table, const RunErrors& errors, const char* learned) {
-  const auto add = [&](const char* what, const AccuracyFigures& figures) {
-    if (figures.cases == 0) return;
-    table.AddRow({what, fmt::format("{}", figures.cases), InPerCent(figures.mean),
-                  InPerCent(figures.median), InPerCent(figures.p90),
-                  Signed(kHundred * figures.bias, 1)});
-  };
-  add("forecast", errors.forecast);
-  add("nearest run alone", errors.nearest);
-  add(learned, errors.learned);
+  AddRow(table, "forecast", errors.forecast);
+  AddRow(table, "nearest run alone", errors.nearest);
+  AddRow(table, learned, errors.learned);
 }
 
 Table ErrorTable(const char* heading) {
@@ -127,10 +128,7 @@ std::string MemoryText(const RunsReport& report) {
   if (pairs.empty()) return "";
   Table table = ErrorTable("error of memory's peak");
   for (const auto& [kind, of_kind] : pairs) {
-    const AccuracyFigures figures = FiguresOf(of_kind);
-    table.AddRow({std::string(kind), fmt::format("{}", figures.cases), InPerCent(figures.mean),
-                  InPerCent(figures.median), InPerCent(figures.p90),
-                  Signed(kHundred * figures.bias, 1)});
+    AddRow(table, std::string(kind), FiguresOf(of_kind));
   }
   return "\n" + table.ToString();
 }

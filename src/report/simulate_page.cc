@@ -8,10 +8,10 @@
 #include "src/memory/account.h"
 #include "src/report/categories.h"
 #include "src/report/charts.h"
-#include "src/report/step_figures.h"
 #include "src/report/page.h"
 #include "src/report/page_figures.h"
 #include "src/report/pages.h"
+#include "src/report/step_figures.h"
 #include "src/report/table.h"
 #include "src/report/timeline_chart.h"
 
@@ -50,18 +50,44 @@ class MemoryDrawing {
   MemoryDrawing(const std::vector<MemoryInstant>& instants, Time length,
                 const forecast::MemoryForecast& memory)
       : instants_(instants), end_(InMilliseconds(length)), capacity_(memory.capacity) {
-    for (const MemoryInstant& instant : instants) {
-      most_ = std::max(most_, Total(instant.bytes));
-      for (std::size_t i = 0; i < present_.size(); ++i) present_[i] |= instant.bytes[i] > Bytes();
-    }
+    for (const MemoryInstant& instant : instants) most_ = std::max(most_, Total(instant.bytes));
     unit_ = UnitFor(most_);
+    for (std::size_t i = 0; i < program::kCategories; ++i) {
+      const bool present = std::any_of(instants.begin(), instants.end(), [&](const auto& instant) {
+        return instant.bytes[i] > Bytes();
+      });
+      if (present) present_.push_back(i);
+    }
   }
 
-  Chart Draw() const;
+  Chart Draw() const {
+    constexpr int kHeight = 280, kDigits = 2;
+    Chart chart;
+    chart.label = fmt::format(
+        "Allocated memory over one step, stacked by category, at most {} {}; the table below lists "
+        "the buffers alive at the peak",
+        Decimal(Amount(most_), kDigits), unit_.name);
+    chart.tips = {{"time", "Time", "ms", 3}, {"total", "Handed out", unit_.name, kDigits}};
+    for (const std::size_t i : present_) {
+      const std::string name(kCategoryNames[i]);
+      chart.tips.push_back({name, name, unit_.name, kDigits});
+    }
+    for (std::size_t at = 0; at < instants_.size(); ++at) {
+      const double until =
+          at + 1 < instants_.size() ? InMilliseconds(instants_[at + 1].start) : end_;
+      AddRow(InMilliseconds(instants_[at].start), until, instants_[at].bytes, chart.data);
+    }
+    // The areas need a point at the window's end.
+    AddRow(end_, end_, instants_.back().bytes, chart.data);
+    chart.spec = Json{{"data", {{"name", "rows"}}},
+                      {"width", "container"},
+                      {"height", kHeight},
+                      {"params", {{{"name", "focus"}, {"value", -1}}}},
+                      {"layer", Layers()}};
+    return chart;
+  }
 
  private:
-  static constexpr int kDigits = 2;
-
   double Amount(Bytes bytes) const {
     return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit_.bytes));
   }
@@ -71,130 +97,64 @@ class MemoryDrawing {
     return capacity_ > Bytes() && capacity_.count() <= kNear * most_.count();
   }
 
-  void AddTips(Chart& chart) const;
-  void AddRows(Chart& chart) const;
   void AddRow(double from, double until, const forecast::BytesByCategory& bytes,
-              Chart& chart) const;
-  Json TimeAxis() const;
-  Json Areas() const;
-  void AddCapacity(Json& layers) const;
-  Json Layers() const;
+              ChartData& data) const {
+    data.Number("time", from);
+    data.Number("until", until);
+    data.Number("total", Amount(Total(bytes)));
+    for (const std::size_t i : present_) data.Number(kCategoryNames[i], Amount(bytes[i]));
+  }
+
+  Json Areas(const Json& time) const {
+    Palette palette;
+    Json fold = Json::array();
+    for (const std::size_t i : present_) {
+      palette.emplace_back(kCategoryNames[i], kColours[i]);
+      fold.push_back(kCategoryNames[i]);
+    }
+    const double top = Amount(shows_capacity() ? std::max(capacity_, most_) : most_) * 1.04;
+    Json y = Quantity("bytes", fmt::format("handed out, {}", unit_.name),
+                      {{"domain", {0, top}}, {"nice", false}});
+    y["stack"] = "zero";
+    return Json{
+        {"transform",
+         {{{"fold", fold}, {"as", {"category", "bytes"}}},
+          {{"calculate", "indexof(" + fold.dump() + ", datum.category)"}, {"as", "place"}}}},
+        {"mark",
+         {{"type", "area"}, {"interpolate", "step-after"}, {"line", false}, {"tooltip", nullptr}}},
+        {"encoding",
+         {{"x", time},
+          {"y", std::move(y)},
+          {"color", ColourBy("category", palette)},
+          {"order", {{"field", "place"}, {"type", "quantitative"}}}}}};
+  }
+
+  Json Layers() const {
+    const Json time =
+        Quantity("time", "time since the step began, ms", {{"domain", {0, end_}}, {"nice", false}});
+    Json focused{{"transform", {{{"filter", "datum.id === focus"}}}},
+                 {"mark", {{"type", "rule"}, {"color", "var(--mark)"}, {"strokeWidth", 2}}},
+                 {"encoding", {{"x", time}}}};
+    Json layers = Json::array({Areas(time), std::move(focused)});
+    if (shows_capacity()) {
+      const ChartLimit limit{Amount(capacity_), fmt::format("capacity {}", FormatBytes(capacity_))};
+      for (Json& layer : LimitLayers(limit, "y")) {
+        layer["encoding"]["y"]["title"] = nullptr;  // the areas have the axis's title
+        layers.push_back(std::move(layer));
+      }
+    }
+    // Invisible columns carry the tooltips; only the focused one is drawn.
+    const Json column{{"x", time}, {"x2", {{"field", "until"}}}};
+    layers.push_back(Json{{"mark", Mark("rect", {{"opacity", 0}})}, {"encoding", column}});
+    return layers;
+  }
 
   const std::vector<MemoryInstant>& instants_;
   double end_;  // ms
   Bytes capacity_, most_;
-  std::array<bool, program::kCategories> present_{};
+  std::vector<std::size_t> present_;  // categories with bytes
   ByteUnit unit_{};
 };
-
-Chart MemoryDrawing::Draw() const {
-  Chart chart;
-  chart.label = fmt::format(
-      "Allocated memory over one step, stacked by category, at most {} {}; the table below lists "
-      "the buffers alive at the peak",
-      Decimal(Amount(most_), kDigits), unit_.name);
-  AddTips(chart);
-  AddRows(chart);
-  constexpr int kHeight = 280;
-  chart.spec = Json{{"data", {{"name", "rows"}}},
-                    {"width", "container"},
-                    {"height", kHeight},
-                    {"params", {{{"name", "focus"}, {"value", -1}}}},
-                    {"layer", Layers()}};
-  return chart;
-}
-
-void MemoryDrawing::AddTips(Chart& chart) const {
-  chart.tips = {{"time", "Time", "ms", 3}, {"total", "Handed out", unit_.name, kDigits}};
-  for (std::size_t i = 0; i < present_.size(); ++i) {
-    if (!present_[i]) continue;
-    const std::string name(kCategoryNames[i]);
-    chart.tips.push_back({name, name, unit_.name, kDigits});
-  }
-}
-
-void MemoryDrawing::AddRows(Chart& chart) const {
-  for (std::size_t at = 0; at < instants_.size(); ++at) {
-    const double until = at + 1 < instants_.size() ? InMilliseconds(instants_[at + 1].start) : end_;
-    AddRow(InMilliseconds(instants_[at].start), until, instants_[at].bytes, chart);
-  }
-  // The areas need a point at the window's end.
-  AddRow(end_, end_, instants_.back().bytes, chart);
-}
-
-void MemoryDrawing::AddRow(double from, double until, const forecast::BytesByCategory& bytes,
-                           Chart& chart) const {
-  chart.data.Number("time", from);
-  chart.data.Number("until", until);
-  chart.data.Number("total", Amount(Total(bytes)));
-  for (std::size_t i = 0; i < present_.size(); ++i) {
-    if (present_[i]) chart.data.Number(kCategoryNames[i], Amount(bytes[i]));
-  }
-}
-
-Json MemoryDrawing::TimeAxis() const {
-  return Quantity("time", "time since the step began, ms",
-                  {{"domain", {0, end_}}, {"nice", false}});
-}
-
-Json MemoryDrawing::Areas() const {
-  Palette palette;
-  Json fold = Json::array();
-  for (std::size_t i = 0; i < present_.size(); ++i) {
-    if (!present_[i]) continue;
-    const std::string name(kCategoryNames[i]);
-    palette.emplace_back(name, kColours[i]);
-    fold.push_back(name);
-  }
-  const double top = Amount(shows_capacity() ? std::max(capacity_, most_) : most_) * 1.04;
-  Json y = Quantity("bytes", fmt::format("handed out, {}", unit_.name),
-                    {{"domain", {0, top}}, {"nice", false}});
-  y["stack"] = "zero";
-  Json areas{{"transform",
-              {{{"fold", fold}, {"as", {"category", "bytes"}}},
-               {{"calculate", "indexof(" + fold.dump() + ", datum.category)"}, {"as", "place"}}}},
-             {"mark", {{"type", "area"}, {"interpolate", "step-after"}, {"line", false}}},
-             {"encoding",
-              {{"x", TimeAxis()},
-               {"y", std::move(y)},
-               {"color", ColourBy("category", palette)},
-               {"order", {{"field", "place"}, {"type", "quantitative"}}}}}};
-  areas["mark"]["tooltip"] = nullptr;
-  return areas;
-}
-
-void MemoryDrawing::AddCapacity(Json& layers) const {
-  const Json value{{"capacity", Amount(capacity_)},
-                   {"text", fmt::format("capacity {}", FormatBytes(capacity_))}};
-  const Json level{{"field", "capacity"}, {"type", "quantitative"}, {"title", nullptr}};
-  layers.push_back({{"data", {{"values", Json::array({value})}}},
-                    {"mark", {{"type", "rule"}, {"color", "var(--bad)"}, {"strokeDash", {5, 4}}}},
-                    {"encoding", {{"y", level}}}});
-  layers.push_back({{"data", {{"values", Json::array({value})}}},
-                    {"mark",
-                     {{"type", "text"},
-                      {"color", "var(--bad)"},
-                      {"align", "right"},
-                      {"baseline", "bottom"},
-                      {"dx", -4},
-                      {"dy", -4},
-                      {"fontSize", 12},
-                      {"x", "width"}}},
-                    {"encoding", {{"y", level}, {"text", {{"field", "text"}}}}}});
-}
-
-Json MemoryDrawing::Layers() const {
-  const Json x = TimeAxis();
-  Json focused{{"transform", {{{"filter", "datum.id === focus"}}}},
-               {"mark", {{"type", "rule"}, {"color", "var(--mark)"}, {"strokeWidth", 2}}},
-               {"encoding", {{"x", x}}}};
-  Json layers = Json::array({Areas(), std::move(focused)});
-  if (shows_capacity()) AddCapacity(layers);
-  // Invisible columns carry the tooltips; only the focused one is drawn.
-  const Json column{{"x", x}, {"x2", {{"field", "until"}}}};
-  layers.push_back(Json{{"mark", Mark("rect", {{"opacity", 0}})}, {"encoding", column}});
-  return layers;
-}
 
 }  // namespace
 
@@ -346,7 +306,8 @@ PageSection CollectiveSection(const forecast::Forecast& forecast) {
   section.paragraphs = {fmt::format("In flight for {} ms of the step, of which {} ms are exposed.",
                                     Milliseconds(forecast.communication_total),
                                     Milliseconds(forecast.time.exposed_communication))};
-  section.tables.push_back({.caption = "One rank in one step", .table = CollectiveRows(forecast).ToTable()});
+  section.tables.push_back(
+      {.caption = "One rank in one step", .table = CollectiveRows(forecast).ToTable()});
   return section;
 }
 

@@ -342,15 +342,6 @@ class SweepCharts {
 
 Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows,
                const forecast::TrainingTarget& target) {
-  std::vector<Column> columns;
-  for (std::size_t i = 0; i < grid.axes().size(); ++i) {
-    columns.push_back({ShortName(grid, i), Align::kLeft});
-  }
-  columns.push_back({"status", Align::kLeft});
-  const RowColumns figures(rows, target);
-  figures.AddTo(columns);
-  columns.push_back({"reason", Align::kLeft});
-  Table table(std::move(columns));
   // If not all rows are shown, the fastest are.
   std::vector<std::size_t> order(rows.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -362,18 +353,14 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows,
     });
     order.resize(kMostTableRows);
   }
+  const RowFigures figures(rows, target);
+  AnswerTable table;
   for (const std::size_t i : order) {
-    const SweepRow& row = rows[i];
-    std::vector<std::string> cells;
-    for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) {
-      cells.push_back(std::move(value));
-    }
-    cells.push_back(Unbroken(Word(row.status)));
-    figures.AddTo(row, cells);
-    cells.push_back(Reason(row));
-    table.AddRow(std::move(cells));
+    std::vector<Figure> row = figures.Of(grid, i, Unbroken(Word(rows[i].status)));
+    row.push_back({{"reason", "", Align::kLeft}, Reason(rows[i])});
+    table.AddFigures(std::move(row));
   }
-  return table;
+  return table.ToTable();
 }
 
 // The fitting row with the most tokens per second and GPU, or the first row if none fits.
@@ -469,8 +456,7 @@ PageSection TableSection(const SweepGrid& grid, const std::vector<SweepRow>& row
     section.paragraphs = {fmt::format("{} of {}; --csv prints every one.", Grouped(kMostTableRows),
                                       Grouped(grid.rows()))};
   }
-  section.tables.push_back(
-      {.caption = "Combinations", .table = RowTable(grid, rows, target)});
+  section.tables.push_back({.caption = "Combinations", .table = RowTable(grid, rows, target)});
   return section;
 }
 

@@ -123,31 +123,20 @@ const char* StatusText(const SweepRow& row) {
 
 std::string TableText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
                       const std::vector<std::string>& notes, const TrainingTarget& target) {
-  const RowColumns figures(rows, target);
-  std::vector<Column> columns;
-  for (std::size_t i = 0; i < grid.axes().size(); ++i) {
-    columns.push_back({ShortName(grid, i), Align::kLeft});
-  }
-  columns.push_back({"status", Align::kLeft});
-  figures.AddTo(columns);
-  if (!notes.empty()) columns.push_back({"", Align::kLeft});
+  const RowFigures figures(rows, target);
   std::unordered_map<std::string, std::size_t> numbers;
   for (const std::string& note : notes) numbers.emplace(note, numbers.size() + 1);
-  Table table(std::move(columns));
+  AnswerTable table;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::vector<std::string> cells;
-    for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) {
-      cells.push_back(std::move(value));
-    }
-    cells.emplace_back(StatusText(rows[i]));
-    figures.AddTo(rows[i], cells);
+    std::vector<Figure> row = figures.Of(grid, i, StatusText(rows[i]));
     if (!notes.empty()) {
       const std::string note = NoteOf(rows[i]);
-      cells.push_back(note.empty() ? "" : fmt::format("[{}]", numbers.at(note)));
+      row.push_back({{"", "", Align::kLeft},
+                     note.empty() ? std::string() : fmt::format("[{}]", numbers.at(note))});
     }
-    table.AddRow(std::move(cells));
+    table.AddFigures(std::move(row));
   }
-  return table.ToString();
+  return table.Text();
 }
 
 // A figure of a row in JSON and CSV.
@@ -271,8 +260,8 @@ std::string Left(ByteUnit unit, const SweepRow& row) {
   return SignedIn(unit, row.capacity - row.needed());
 }
 
-RowColumns::RowColumns(const std::vector<SweepRow>& rows, const TrainingTarget& target)
-    : unit_(UnitFor(rows)), unequal_(planner::UnequalTokens(rows)), target_(target) {
+RowFigures::RowFigures(const std::vector<SweepRow>& rows, const TrainingTarget& target)
+    : rows_(rows), unit_(UnitFor(rows)), unequal_(planner::UnequalTokens(rows)), target_(target) {
   const auto any = [&](const auto& holds) {
     return std::any_of(rows.begin(), rows.end(), [&](const SweepRow& row) {
       return row.status != RowStatus::kIllegal && holds(row);
@@ -285,49 +274,37 @@ RowColumns::RowColumns(const std::vector<SweepRow>& rows, const TrainingTarget& 
   exposed_ = any([](const SweepRow& row) { return row.exposed_communication.has_value(); });
 }
 
-void RowColumns::AddTo(std::vector<Column>& columns) const {
-  const auto add = [&](std::string heading, bool spare = false) {
-    columns.push_back({std::move(heading), Align::kRight, spare});
+std::vector<Figure> RowFigures::Of(const SweepGrid& grid, std::size_t index,
+                                   std::string status) const {
+  const SweepRow& row = rows_[index];
+  std::vector<Figure> figures;
+  for (std::size_t axis = 0; axis < grid.axes().size(); ++axis) {
+    figures.push_back({{ShortName(grid, axis), "", Align::kLeft},
+                       grid.Value(static_cast<std::int64_t>(index), axis)});
+  }
+  figures.push_back({{"status", "", Align::kLeft}, std::move(status)});
+  const std::size_t first = figures.size();
+  const auto add = [&](std::string heading, Cell cell, bool spare = false) {
+    figures.push_back({{std::move(heading), "", Align::kRight, spare}, std::move(cell)});
   };
-  if (unequal_) add("tokens/step", true);
-  add("step ms");
-  if (unequal_) add("ns/token");
-  add("tokens/s/GPU");
-  if (mfu_) add("MFU %", true);
-  if (exposed_) add("exposed ms", true);
-  add(fmt::format("sent {}", wire_.name), true);
-  add(fmt::format("left {}", unit_.name));
-  AddTrainingColumns(target_, columns);
-  for (const char* figure : {"peak", "needs"}) add(fmt::format("{} {}", figure, unit_.name), true);
-  add("batch", true);
-  add("accumulated", true);
-}
-
-void RowColumns::AddTo(const SweepRow& row, std::vector<std::string>& cells) const {
-  std::vector<std::string> own;
-  if (unequal_) own.push_back(Grouped(row.tokens));
-  own.push_back(Milliseconds(row.step_time));
-  if (unequal_) own.push_back(Decimal(NanosecondsPerToken(row), 1));
-  own.push_back(Decimal(row.tokens_per_second_per_gpu, 1));
-  if (mfu_) own.push_back(row.mfu ? PerCent(*row.mfu) : "-");
-  if (exposed_) {
-    own.push_back(row.exposed_communication ? Milliseconds(*row.exposed_communication) : "-");
+  const auto in_unit = [&](const char* what) { return fmt::format("{} {}", what, unit_.name); };
+  if (unequal_) add("tokens/step", row.tokens, true);
+  add("step ms", row.step_time);
+  if (unequal_) add("ns/token", Fixed(NanosecondsPerToken(row), 1));
+  add("tokens/s/GPU", Fixed(row.tokens_per_second_per_gpu, 1));
+  if (mfu_) add("MFU %", row.mfu ? PerCent(*row.mfu) : "-", true);
+  if (exposed_) add("exposed ms", row.exposed_communication, true);
+  add(fmt::format("sent {}", wire_.name), In(wire_, row.wire_bytes_per_rank), true);
+  add(in_unit("left"), Left(unit_, row));
+  for (Figure& figure : TrainingFigures(target_, StepOf(row))) figures.push_back(std::move(figure));
+  add(in_unit("peak"), Amount(unit_, row.peak), true);
+  add(in_unit("needs"), Amount(unit_, row.needed()), true);
+  add("batch", row.global_batch_size, true);
+  add("accumulated", row.gradient_accumulation, true);
+  if (row.status == RowStatus::kIllegal) {
+    for (std::size_t i = first; i < figures.size(); ++i) figures[i].cell = Cell("-", Json());
   }
-  own.push_back(In(wire_, row.wire_bytes_per_rank));
-  own.push_back(Left(unit_, row));
-  const bool illegal = row.status == RowStatus::kIllegal;
-  if (illegal) {
-    std::vector<Column> training;
-    AddTrainingColumns(target_, training);
-    own.resize(own.size() + training.size());
-  } else {
-    AddTrainingCells(target_, StepOf(row), own);
-  }
-  own.push_back(In(unit_, row.peak));
-  own.push_back(In(unit_, row.needed()));
-  own.push_back(Grouped(row.global_batch_size));
-  own.push_back(Grouped(row.gradient_accumulation));
-  for (std::string& cell : own) cells.push_back(illegal ? "-" : std::move(cell));
+  return figures;
 }
 
 ByteUnit UnitFor(const std::vector<SweepRow>& rows) {

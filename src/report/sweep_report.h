@@ -10,7 +10,7 @@
 #include "src/planner/score.h"
 #include "src/planner/sweep.h"
 #include "src/planner/sweep_grid.h"
-#include "src/report/table.h"
+#include "src/report/answer.h"
 
 // The output of `sweep`: one row per combination in the grid's order. `rows` has the grid's length;
 // `target` describes the training.
@@ -53,17 +53,19 @@ std::string Left(ByteUnit unit, const planner::SweepRow& row);
 // The unit for a table of the rows' memory.
 ByteUnit UnitFor(const std::vector<planner::SweepRow>& rows);
 
-// The figures of rows in a table for people, as text or on a page: the common columns in a fixed
-// order.
-class RowColumns {
+// The figures of rows for people, as text or on a page: values of the axes, status, and the common
+// columns in a fixed order.
+class RowFigures {
  public:
-  // Keeps a reference to `target`.
-  RowColumns(const std::vector<planner::SweepRow>& rows, const forecast::TrainingTarget& target);
-  void AddTo(std::vector<Column>& columns) const;
-  // Appends the cells of these columns; an illegal row has dashes.
-  void AddTo(const planner::SweepRow& row, std::vector<std::string>& cells) const;
+  // Keeps references to both.
+  RowFigures(const std::vector<planner::SweepRow>& rows, const forecast::TrainingTarget& target);
+
+  // An illegal row has dashes.
+  std::vector<Figure> Of(const planner::SweepGrid& grid, std::size_t index,
+                         std::string status) const;
 
  private:
+  const std::vector<planner::SweepRow>& rows_;
   ByteUnit unit_, wire_{"B", 1};
   bool unequal_ = false, mfu_ = false, exposed_ = false;
   const forecast::TrainingTarget& target_;

@@ -101,21 +101,6 @@ std::vector<Figure> TrainingFigures(const TrainingTarget& target, const TrainedS
   return figures;
 }
 
-void AddTrainingColumns(const TrainingTarget& target, std::vector<Column>& columns) {
-  for (const Figure& figure : TrainingFigures(target, {})) {
-    if (figure.column.for_people()) {
-      columns.push_back({figure.column.heading, figure.column.align});
-    }
-  }
-}
-
-void AddTrainingCells(const TrainingTarget& target, const TrainedStep& step,
-                      std::vector<std::string>& cells) {
-  for (const Figure& figure : TrainingFigures(target, step)) {
-    if (figure.column.for_people()) cells.push_back(figure.cell.text);
-  }
-}
-
 void AddTraining(const TrainingTarget& target, const TrainedStep& step, Json& document) {
   for (const Figure& figure : TrainingFigures(target, step)) {
     document[figure.column.key] = figure.cell.value;
@@ -137,21 +122,19 @@ std::string SizesText(const TrainingTarget& target, std::vector<SizeRow> rows) {
   if (rows.size() < 2) return "";
   std::stable_sort(rows.begin(), rows.end(),
                    [](const SizeRow& a, const SizeRow& b) { return a.step.gpus < b.step.gpus; });
-  std::vector<Column> columns = {{"GPUs"}, {"step ms"}, {"tokens/s/GPU"}, {"of the fewest %"}};
-  AddTrainingColumns(target, columns);
-  columns.push_back({"with", Align::kLeft});
-  Table table(std::move(columns));
+  AnswerTable table;
+  const double fewest = rows.front().tokens_per_second_per_gpu;
   for (const SizeRow& row : rows) {
-    std::vector<std::string> cells = {
-        Grouped(row.step.gpus), Milliseconds(row.step.time),
-        Decimal(row.tokens_per_second_per_gpu, 1),
-        Decimal(kHundred * row.tokens_per_second_per_gpu / rows.front().tokens_per_second_per_gpu,
-                1)};
-    AddTrainingCells(target, row.step, cells);
-    cells.push_back(row.settings);
-    table.AddRow(std::move(cells));
+    std::vector<Figure> figures = {
+        {{"GPUs", ""}, row.step.gpus},
+        {{"step ms", ""}, row.step.time},
+        {{"tokens/s/GPU", ""}, Fixed(row.tokens_per_second_per_gpu, 1)},
+        {{"of the fewest %", ""}, Decimal(kHundred * row.tokens_per_second_per_gpu / fewest, 1)}};
+    for (Figure& figure : TrainingFigures(target, row.step)) figures.push_back(std::move(figure));
+    figures.push_back({{"with", "", Align::kLeft}, row.settings});
+    table.AddFigures(std::move(figures));
   }
-  return "best of each number of GPUs\n" + table.ToString();
+  return "best of each number of GPUs\n" + table.Text();
 }
 
 }  // namespace stepcast::report

@@ -25,10 +25,7 @@ std::string TrainingText(const forecast::TrainingTarget& target, const forecast:
 // The same as figures, as far as the target determines them.
 std::vector<Figure> TrainingFigures(const forecast::TrainingTarget& target,
                                     const forecast::TrainedStep& step);
-// As columns of a table, as their cells, and as keys of a document.
-void AddTrainingColumns(const forecast::TrainingTarget& target, std::vector<Column>& columns);
-void AddTrainingCells(const forecast::TrainingTarget& target, const forecast::TrainedStep& step,
-                      std::vector<std::string>& cells);
+// As keys of a document.
 void AddTraining(const forecast::TrainingTarget& target, const forecast::TrainedStep& step,
                  Json& document);
 

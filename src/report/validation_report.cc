@@ -9,10 +9,10 @@
 #include "src/program/description.h"
 #include "src/report/answer.h"
 #include "src/report/charts.h"
-#include "src/report/step_figures.h"
 #include "src/report/hardware_reports.h"
 #include "src/report/page.h"
 #include "src/report/page_figures.h"
+#include "src/report/step_figures.h"
 #include "src/report/timeline_chart.h"
 
 namespace stepcast::report {
@@ -145,12 +145,12 @@ std::vector<PageFigure> Answer(const validate::Comparison& comparison, double wi
 
 PageSection BreakdownSection(const forecast::Run& forecast, const validate::Execution& execution,
                              const validate::Comparison& comparison) {
-  PageSection section{.heading = "Where the time goes"};
+  PageSection section{.heading = "Time breakdown"};
   ChartData data;
   AddBreakdown(data, "forecast", forecast.forecast.time, forecast.forecast.step_time);
   AddBreakdown(data, "measured", execution.figures.time, execution.figures.step_time);
   section.chart =
-      StackedBars("Where the time of one step goes, forecast above measured, as two stacked bars",
+      StackedBars("The time breakdown of one step, forecast above measured, as two stacked bars",
                   "ms", std::move(data), BreakdownPalette(forecast.forecast.time), 2);
   section.tables.push_back({.caption = "Parts of the step", .table = TimeTable(comparison)});
   return section;

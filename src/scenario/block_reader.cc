@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/model/family.h"
 #include "src/scenario/end_reader.h"
+#include "src/scenario/family_file.h"
 #include "src/scenario/part_reader.h"
 
 namespace stepcast::scenario {
@@ -554,13 +556,9 @@ bool DescribesBlocks(const MappingReader& reader) {
   return reader.Has("blocks") || reader.Has("mixers") || reader.Has("pattern");
 }
 
-Architecture ReadBlocks(MappingReader& reader,
-                        std::shared_ptr<const model::DescribedFamily> family) {
-  Architecture base = TypicalOf(model::Family::kDescribed);
-  std::string unknown;
-  base.described = family != nullptr
-                       ? std::move(family)
-                       : model::DescribeFamily("described", model::Family::kLlama, {}, &unknown);
+Architecture ReadBlocks(MappingReader& reader, std::shared_ptr<const model::Family> family) {
+  Architecture base;
+  base.family = family != nullptr ? std::move(family) : GeneralFamily(reader.diagnostics());
   const auto dimension = [&reader](std::string_view key, Need need, std::int64_t most,
                                    std::int64_t absent) {
     return reader.ReadInteger(key, need, {1, most}).value_or(absent);
@@ -597,7 +595,7 @@ Architecture ReadBlocks(MappingReader& reader,
           .value_or(model::Normalization::kRmsNorm);
   base.norms_without_weights = !reader.ReadBoolean("norm_weights", Need::kOptional).value_or(true);
   base.norm_bias = base.normalization == model::Normalization::kLayerNorm;
-  base.branch_norms = !base.described->names.attention_post_norm.empty();
+  base.branch_norms = !NamesOf(base).attention_post_norm.empty();
   Diagnostics& diagnostics = reader.diagnostics();
   const Parts mixers =
       ReadParts(reader, "mixers", Need::kRequired,

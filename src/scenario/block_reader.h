@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "src/model/architecture.h"
-#include "src/model/module_names.h"
+#include "src/model/family.h"
 #include "src/scenario/document.h"
 
 // Reads a transformer with several kinds of blocks: `mixers`, `feed_forwards`, `blocks` that
@@ -16,7 +16,6 @@ bool DescribesBlocks(const MappingReader& reader);
 
 // Reads everything but name, source and number of parameters. `family`: the family's module names;
 // null: general names. Mistakes go to the reader's diagnostics.
-model::Architecture ReadBlocks(MappingReader& reader,
-                               std::shared_ptr<const model::DescribedFamily> family);
+model::Architecture ReadBlocks(MappingReader& reader, std::shared_ptr<const model::Family> family);
 
 }  // namespace stepcast::scenario

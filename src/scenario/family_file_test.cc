@@ -262,7 +262,7 @@ TEST_F(FamilyFileTest, EveryShippedFamilyCanBeRead) {
   const std::vector<std::string> names = FamiliesOfBlocks();
   for (const std::string& name : names) {
     Diagnostics faults;
-    EXPECT_NE(NamesOfFamily(name, faults), nullptr) << name;
+    EXPECT_NE(FamilyOfBlocks(name, faults), nullptr) << name;
     EXPECT_TRUE(faults.empty()) << name;
   }
   EXPECT_GT(names.size(), 20U);

@@ -62,7 +62,7 @@ std::int64_t Parameters(const Architecture& architecture) {
 TEST(HuggingFaceTest, Gpt2) {
   const Architecture a = ArchitectureOf(TextOf("gpt2"));
   EXPECT_EQ(Parameters(a), 124'439'808);
-  EXPECT_EQ(a.family, model::Family::kGpt2);
+  EXPECT_EQ(FamilyName(a), "gpt2");
   EXPECT_EQ(a.feed_forward, 4 * 768);  // n_inner is null
   EXPECT_EQ(a.max_positions, 1024);
   EXPECT_TRUE(a.tie_embeddings);

@@ -7,9 +7,9 @@
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
-#include "src/model/other_families.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/document.h"
+#include "src/scenario/family_file.h"
 #include "src/scenario/source_names.h"
 
 namespace stepcast::scenario {
@@ -93,7 +93,7 @@ std::vector<std::string> FilesMeant(std::string_view path, std::string_view key)
   std::string folder = FolderOf(path);
   const bool bare = folder.empty();
   std::string word(bare ? path : path.substr(folder.size() + 1));
-  if (key == "model" && model::OtherFamilyOf(word) != nullptr) return {};
+  if (key == "model" && !UnmodelledFamily(word).empty()) return {};
   if (bare) folder = ShippedFolder(KindOfKey(key));
   if (word.ends_with(kSuffix)) word.resize(word.size() - kSuffix.size());
   const std::vector<std::string> known = NamesIn(folder);

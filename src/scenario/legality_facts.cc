@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "src/model/architecture.h"
-#include "src/model/module_names.h"
+#include "src/model/family.h"
 #include "src/scenario/model_file.h"
 #include "src/scenario/scenario_checks.h"
 #include "src/topology/cluster.h"
@@ -75,7 +75,7 @@ void AddParts(const model::Architecture& architecture, plan::Facts& facts) {
     facts.unusual_part = "an input of numbers";
   } else if (!facts.predicts_words) {
     facts.unusual_part = "a head that predicts no words";
-  } else if (model::AttendsBothWays(architecture) && !model::IsEncoder(architecture.family)) {
+  } else if (model::AttendsBothWays(architecture) && !model::TraitsOf(architecture).encoder) {
     facts.unusual_part = "attention without a causal mask";
   }
   if (architecture.input.positions > 0) facts.max_positions = architecture.input.positions;
@@ -88,7 +88,7 @@ void AddModel(const Scenario& scenario, plan::Facts& facts) {
   facts.tied_embeddings =
       architecture != nullptr && (architecture->tie_embeddings || architecture->further_tokens > 0);
   if (architecture != nullptr) {
-    facts.encoder = model::IsEncoder(architecture->family);
+    facts.encoder = model::TraitsOf(*architecture).encoder;
     facts.norms_behind = model::NamesOf(*architecture).attention_norm.empty();
     facts.attention_window = architecture->attention_window;
     if (architecture->position == model::Position::kLearned) {

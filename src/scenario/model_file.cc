@@ -13,104 +13,26 @@
 #include "src/base/files.h"
 #include "src/base/printable.h"
 #include "src/base/quantity.h"
-#include "src/formats/huggingface.h"
+#include "src/formats/json_tree.h"
 #include "src/model/architecture.h"
-#include "src/model/other_families.h"
 #include "src/parallel/axis.h"
 #include "src/scenario/block_reader.h"
 #include "src/scenario/data_root.h"
+#include "src/scenario/dimension_reader.h"
 #include "src/scenario/document.h"
+#include "src/scenario/family_config.h"
 #include "src/scenario/family_file.h"
 
 namespace stepcast::scenario {
-// The keys of a model file that describe a mixture of experts, with Hugging Face's names:
-// `num_experts` and the keys that require it. `architecture` has the dimensions read before and the
-// family's defaults.
-void ReadExperts(MappingReader& reader, model::Architecture& architecture);
-
 namespace {
 
-using model::RouterScores;
-
-// Keys that require experts.
-constexpr std::string_view kKeysOfExperts[] = {"num_experts_per_tok",
-                                               "moe_intermediate_size",
-                                               "shared_expert_intermediate_size",
-                                               "first_k_dense_replace",
-                                               "decoder_sparse_step",
-                                               "scoring_func",
-                                               "norm_topk_prob",
-                                               "n_group",
-                                               "topk_group",
-                                               "balancing_bias",
-                                               "shared_expert_gate",
-                                               "router_bias",
-                                               "experts_bias"};
-
-// Reports keys of experts in a model without experts.
-void RefuseWithoutExperts(MappingReader& reader) {
-  for (const std::string_view key : kKeysOfExperts) {
-    if (!reader.ReadNode(key, Need::kOptional, "a value")) continue;
-    reader.Report(key, "model.impossible",
-                  fmt::format("a model without experts has no '{}': num_experts is absent", key),
-                  "write num_experts, or leave it out");
-  }
-}
-
-}  // namespace
-
-void ReadExperts(MappingReader& reader, model::Architecture& a) {
-  const auto count = reader.ReadInteger("num_experts", Need::kOptional, {1, model::kMostExperts});
-  if (!reader.Has("num_experts")) return RefuseWithoutExperts(reader);
-  model::Experts& experts = a.experts;
-  const auto integer = [&](std::string_view key, std::int64_t least, std::int64_t absent) {
-    return reader.ReadInteger(key, Need::kOptional, {least, model::kMostMatrix}).value_or(absent);
-  };
-  const auto boolean = [&](std::string_view key, bool absent) {
-    return reader.ReadBoolean(key, Need::kOptional).value_or(absent);
-  };
-  experts.count = count.value_or(1);
-  experts.per_token =
-      reader.ReadInteger("num_experts_per_tok", Need::kRequired, {1, model::kMostExperts})
-          .value_or(1);
-  experts.feed_forward = integer("moe_intermediate_size", 1, a.feed_forward);
-  experts.shared_feed_forward =
-      integer("shared_expert_intermediate_size", 0, experts.shared_feed_forward);
-  experts.leading_dense = integer("first_k_dense_replace", 0, experts.leading_dense);
-  experts.every = integer("decoder_sparse_step", 1, experts.every);
-  experts.scores =
-      reader
-          .ReadWord<RouterScores>("scoring_func", Need::kOptional,
-                                  {{"softmax_of_chosen", RouterScores::kSoftmaxOfChosen},
-                                   {"softmax", RouterScores::kSoftmax},
-                                   {"sigmoid", RouterScores::kSigmoid}})
-          .value_or(experts.scores);
-  experts.normalized_weights = boolean("norm_topk_prob", experts.normalized_weights);
-  experts.groups = integer("n_group", 1, experts.groups);
-  experts.groups_per_token = integer("topk_group", 1, experts.groups_per_token);
-  experts.balancing_bias = boolean("balancing_bias", experts.balancing_bias);
-  experts.shared_gate = boolean("shared_expert_gate", experts.shared_gate);
-  experts.router_bias = boolean("router_bias", experts.router_bias);
-  experts.bias = boolean("experts_bias", experts.bias);
-}
-
-namespace {
-
-using model::Activator;
 using model::Architecture;
-using model::Family;
 using model::LayerList;
 using model::ListedLayer;
-using model::Normalization;
 
 enum class ModelKind : std::uint8_t { kTransformer, kLayers };
 
 constexpr std::string_view kJsonEnding = ".json";
-
-constexpr DecimalRange kNormEpsilon = {1e-12, 1};
-constexpr DecimalRange kCap = {0, 1e6};
-constexpr DecimalRange kRotaryBase = {1, 1e12};
-constexpr DecimalRange kRotaryFactor = {1, 1e6};
 
 // "llama3.1-8b" for "models/llama3.1-8b.yaml". A config.json is named after its folder, because all
 // of them have the same file name.
@@ -128,187 +50,11 @@ std::string NameOfFile(std::string_view file) {
 
 // ---- kind: transformer ----
 
-std::optional<model::RotaryScaling> ReadRotaryScaling(MappingReader& reader) {
-  auto fields = reader.ReadMapping("rope_scaling", Need::kOptional);
-  if (!fields) return std::nullopt;
-  using model::RotaryRule;
-  model::RotaryScaling scaling;
-  scaling.rule = fields
-                     ->ReadWord<RotaryRule>("rope_type", Need::kRequired,
-                                            {{"llama3", RotaryRule::kLlama3},
-                                             {"linear", RotaryRule::kLinear},
-                                             {"dynamic", RotaryRule::kDynamic},
-                                             {"yarn", RotaryRule::kYarn},
-                                             {"longrope", RotaryRule::kLongRope}})
-                     .value_or(scaling.rule);
-  const auto factor = [&](std::string_view key, double absent) {
-    return fields->ReadDecimal(key, Need::kOptional, kRotaryFactor).value_or(absent);
-  };
-  scaling.factor = factor("factor", scaling.factor);
-  scaling.low_frequency_factor = factor("low_freq_factor", scaling.low_frequency_factor);
-  scaling.high_frequency_factor = factor("high_freq_factor", scaling.high_frequency_factor);
-  scaling.original_positions = fields
-                                   ->ReadInteger("original_max_position_embeddings",
-                                                 Need::kOptional, {1, model::kMostPositions})
-                                   .value_or(scaling.original_positions);
-  fields->Finish();
-  return scaling;
-}
-
-model::NumericalConstants ReadConstants(MappingReader& reader, Family family) {
-  model::NumericalConstants constants = model::NumericalConstants::Of(family);
-  const auto decimal = [&](std::string_view key, DecimalRange range, double absent) {
-    return reader.ReadDecimal(key, Need::kOptional, range).value_or(absent);
-  };
-  constants.norm_epsilon = decimal("norm_epsilon", kNormEpsilon, constants.norm_epsilon);
-  constants.rotary_base = decimal("rope_theta", kRotaryBase, constants.rotary_base);
-  constants.rotary_scaling = ReadRotaryScaling(reader);
-  return constants;
-}
-
-// The constants are checked with the rest of the model. LoadModelConstants returns them.
-void CheckConstants(MappingReader& reader, const Architecture& architecture) {
-  ReadConstants(reader, architecture.family);
-  for (const char* key : {"rope_theta", "rope_scaling"}) {
-    if (architecture.position == model::Position::kRotary || !reader.Has(key)) continue;
-    reader.Report(key, "model.impossible",
-                  fmt::format("'{}' applies to rotary positions only: position is {}", key,
-                              Name(architecture.position)),
-                  "leave it out, or write 'position: rotary'");
-  }
-}
-
-Family ReadFamily(MappingReader& reader) {
-  const auto family = reader.ReadWord<Family>(
-      "family", Need::kRequired,
-      {{"gpt2", Family::kGpt2},         {"llama", Family::kLlama},
-       {"mistral", Family::kMistral},   {"mixtral", Family::kMixtral},
-       {"qwen2", Family::kQwen2},       {"qwen3", Family::kQwen3},
-       {"deepseek", Family::kDeepseek}, {"gpt_oss", Family::kGptOss},
-       {"gemma2", Family::kGemma2},     {"gemma3", Family::kGemma3},
-       {"phi3", Family::kPhi3},         {"olmo2", Family::kOlmo2},
-       {"glm4_moe", Family::kGlm4Moe},  {"llama4", Family::kLlama4},
-       {"gemma", Family::kGemma},       {"glm", Family::kGlm},
-       {"glm4", Family::kGlm4},         {"starcoder2", Family::kStarcoder2},
-       {"olmoe", Family::kOlmoe},       {"gptj", Family::kGptj},
-       {"gpt_neox", Family::kGptNeox},  {"phi", Family::kPhi},
-       {"falcon", Family::kFalcon},     {"cohere", Family::kCohere},
-       {"mpt", Family::kMpt},           {"nemotron", Family::kNemotron},
-       {"bert", Family::kBert},         {"megatron-bert", Family::kMegatronBert}});
-  if (family) return *family;
-  for (const YamlNode::Entry& entry : reader.node().tree()->entries) {
-    if (entry.key != "family") continue;
-    const std::vector<std::string> described = FamiliesOfBlocks();
-    if (std::find(described.begin(), described.end(), entry.value->scalar) != described.end()) {
-      reader.diagnostics().back().hint =
-          "models of this family must be described by their blocks: mixers, feed_forwards, blocks "
-          "and pattern (docs/formats/model.md)";
-      continue;
-    }
-    const model::OtherFamily* other = model::OtherFamilyOf(entry.value->scalar);
-    if (other == nullptr) continue;
-    reader.diagnostics().back().hint = model::Difference(*other);
-  }
-  return Family::kLlama;
-}
-
-// Required for the family that has it; for others all keys are mistakes (model::Check).
-model::LatentAttention ReadLatentAttention(MappingReader& reader, Family family) {
-  const Need need = family == Family::kDeepseek ? Need::kRequired : Need::kOptional;
-  const auto width = [&](std::string_view key, Need needed) {
-    return reader.ReadInteger(key, needed, {1, model::kMostWidth}).value_or(0);
-  };
-  return {.kv_rank = width("kv_lora_rank", need),
-          .query_rank = width("q_lora_rank", Need::kOptional),
-          .plain_head = width("qk_nope_head_dim", need),
-          .rotary_head = width("qk_rope_head_dim", need),
-          .value_head = width("v_head_dim", need)};
-}
-
-// The width of dense blocks. If every block has experts, they have a width of their own.
-std::int64_t ReadFeedForward(MappingReader& reader) {
-  const bool experts_alone = reader.Has("num_experts") && reader.Has("moe_intermediate_size") &&
-                             !reader.Has("first_k_dense_replace") &&
-                             !reader.Has("decoder_sparse_step");
-  const std::string_view key = experts_alone && !reader.Has("intermediate_size")
-                                   ? "moe_intermediate_size"
-                                   : "intermediate_size";
-  return reader.ReadInteger(key, Need::kRequired, {1, model::kMostMatrix}).value_or(1);
-}
-
-Architecture ReadArchitecture(MappingReader& reader, Family family) {
-  Architecture a = TypicalOf(family);
-  const auto dimension = [&reader](std::string_view key, Need need, std::int64_t absent) {
-    return reader.ReadInteger(key, need, {1, model::kMostMatrix}).value_or(absent);
-  };
-  const auto boolean = [&reader](std::string_view key, bool absent) {
-    return reader.ReadBoolean(key, Need::kOptional).value_or(absent);
-  };
-  a.hidden = dimension("hidden_size", Need::kRequired, 1);
-  a.layers = dimension("num_hidden_layers", Need::kRequired, 1);
-  a.heads = dimension("num_attention_heads", Need::kRequired, 1);
-  a.kv_heads = dimension("num_key_value_heads", Need::kOptional, a.heads);
-  a.latent = ReadLatentAttention(reader, family);
-  a.head_size = dimension(
-      "head_dim", Need::kOptional,
-      a.latent.exists() ? a.latent.plain_head + a.latent.rotary_head : a.hidden / a.heads);
-  a.feed_forward = ReadFeedForward(reader);
-  a.vocabulary = dimension("vocab_size", Need::kRequired, 1);
-  ReadExperts(reader, a);
-  a.normalization = reader
-                        .ReadWord<Normalization>("normalization", Need::kOptional,
-                                                 {{"layernorm", Normalization::kLayerNorm},
-                                                  {"rmsnorm", Normalization::kRmsNorm}})
-                        .value_or(a.normalization);
-  a.activator = reader
-                    .ReadWord<Activator>("activation", Need::kOptional,
-                                         {{"gelu", Activator::kGelu},
-                                          {"swiglu", Activator::kSwiGlu},
-                                          {"geglu", Activator::kGeGlu},
-                                          {"squared_relu", Activator::kSquaredRelu}})
-                    .value_or(a.activator);
-  a.position = reader
-                   .ReadWord<model::Position>("position", Need::kOptional,
-                                              {{"learned", model::Position::kLearned},
-                                               {"rotary", model::Position::kRotary},
-                                               {"alibi", model::Position::kAlibi}})
-                   .value_or(a.position);
-  a.max_positions =
-      dimension("max_position_embeddings",
-                a.position == model::Position::kLearned ? Need::kRequired : Need::kOptional,
-                a.position == model::Position::kLearned ? 1 : 0);
-  a.attention_window = dimension("sliding_window", Need::kOptional, 0);
-  a.full_attention_every = dimension("sliding_window_pattern", Need::kOptional, 0);
-  a.attention_chunk = dimension("attention_chunk_size", Need::kOptional, 0);
-  a.score_cap =
-      reader.ReadDecimal("attn_logit_softcapping", Need::kOptional, kCap).value_or(a.score_cap);
-  a.logit_cap =
-      reader.ReadDecimal("final_logit_softcapping", Need::kOptional, kCap).value_or(a.logit_cap);
-  a.further_tokens = reader.ReadInteger("num_nextn_predict_layers", Need::kOptional, {0, 1})
-                         .value_or(a.further_tokens);
-  a.token_types =
-      reader.ReadInteger("type_vocab_size", Need::kOptional, {0, model::kMostVocabulary})
-          .value_or(a.token_types);
-  a.next_sentence = boolean("next_sentence", a.next_sentence);
-  a.tie_embeddings = boolean("tie_word_embeddings", a.tie_embeddings);
-  a.head_bias = boolean("lm_head_bias", a.head_bias);
-  a.parallel_residual_norms = reader.ReadInteger("parallel_residual_norms", Need::kOptional, {0, 2})
-                                  .value_or(a.parallel_residual_norms);
-  a.qk_norm = boolean("use_qk_norm", a.qk_norm);
-  a.attention_bias = boolean("attention_bias", a.attention_bias);
-  a.projection_bias = boolean("projection_bias", a.projection_bias);
-  a.feed_forward_bias = boolean("mlp_bias", a.feed_forward_bias);
-  a.norm_bias = boolean("norm_bias", a.norm_bias);
-  a.dropout = boolean("dropout", a.dropout);
-  a.attention_dropout = boolean("attention_dropout", a.attention_dropout);
-  return a;
-}
-
-// The module names of a file with described blocks; null: general ones.
-std::shared_ptr<const model::DescribedFamily> ReadDescribedFamily(MappingReader& reader) {
+// The family of a file with described blocks; null: general module names.
+std::shared_ptr<const model::Family> ReadDescribedFamily(MappingReader& reader) {
   const auto name = reader.ReadText("family", Need::kOptional);
   if (!name) return nullptr;
-  auto family = NamesOfFamily(*name, reader.diagnostics());
+  auto family = FamilyOfBlocks(*name, reader.diagnostics());
   if (family == nullptr && !reader.failed()) {
     reader.Report(
         "family", "input.unknown-word", fmt::format("there is no family {}", Quoted(*name)),
@@ -320,13 +66,12 @@ std::shared_ptr<const model::DescribedFamily> ReadDescribedFamily(MappingReader&
 }
 
 // `family`: for a config.json, whose description does not name it.
-std::optional<model::Model> ReadTransformer(
-    MappingReader& reader, std::string name,
-    std::shared_ptr<const model::DescribedFamily> family = nullptr) {
+std::optional<model::Model> ReadTransformer(MappingReader& reader, std::string name,
+                                            std::shared_ptr<const model::Family> family = nullptr) {
   const bool described = DescribesBlocks(reader);
   if (described && family == nullptr) family = ReadDescribedFamily(reader);
-  const Architecture architecture = described ? ReadBlocks(reader, std::move(family))
-                                              : ReadArchitecture(reader, ReadFamily(reader));
+  const Architecture architecture =
+      described ? ReadBlocks(reader, std::move(family)) : ReadDimensions(reader);
   CheckConstants(reader, architecture);
   reader.ReadText("source", Need::kOptional);
   const std::optional<std::int64_t> stated =
@@ -501,7 +246,7 @@ Result<LoadedModel> LoadDescribed(const formats::JsonObject& config, const Node&
   const auto architecture_of = [](const Node& description) {
     Diagnostics reported_later;
     MappingReader reader(description, reported_later);
-    return ReadArchitecture(reader, ReadFamily(reader));
+    return ReadDimensions(reader);
   };
   Diagnostics diagnostics;
   std::optional<FamilyModel> described =
@@ -621,7 +366,7 @@ model::NumericalConstants ReadModelConstants(const Node& node) {
   Diagnostics diagnostics;
   MappingReader reader(node, diagnostics);
   if (!reader.Has("family") || DescribesBlocks(reader)) return {};
-  return ReadConstants(reader, ReadFamily(reader));
+  return ReadConstants(reader, ReadDimensions(reader));
 }
 
 Result<model::NumericalConstants> LoadModelConstants(const std::string& path) {

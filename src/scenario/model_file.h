@@ -48,7 +48,7 @@ struct LoadedModel {
   // Parts of the description that the model omits, as sentences for the forecast's warnings. Empty
   // for a YAML file, where every statement is followed or is a mistake.
   std::vector<std::string> warnings{};
-  // Of a config.json; empty for a YAML file and for models described by their blocks.
+  // Only for a config.json whose model is given by its dimensions.
   model::NumericalConstants constants{};
 };
 

@@ -13,8 +13,8 @@
 #include "src/scenario/data_root.h"
 #include "src/scenario/gpu_file.h"
 #include "src/scenario/source_names.h"
-#include "src/topology/device_set.h"
 #include "src/topology/faults.h"
+#include "src/topology/node_type.h"
 
 namespace stepcast::scenario {
 namespace {

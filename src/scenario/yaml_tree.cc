@@ -393,6 +393,13 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
   return builder.root();
 }
 
+const YamlNode* Child(const YamlNode& node, std::string_view key) {
+  for (const YamlNode::Entry& entry : node.entries) {
+    if (entry.key == key) return entry.value.get();
+  }
+  return nullptr;
+}
+
 Location LocationOf(const YamlTree& root, std::string_view key) {
   const YamlNode* node = root.get();
   while (!key.empty()) {

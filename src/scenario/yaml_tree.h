@@ -50,6 +50,9 @@ using YamlTree = std::shared_ptr<const YamlNode>;
 std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file,
                                   Diagnostics& diagnostics, bool with_positions = true);
 
+// The value of the mapping's key; null if it has no such key.
+const YamlNode* Child(const YamlNode& node, std::string_view key);
+
 // The nearest position to a dotted key: its value, or the innermost mapping on the path to it.
 Location LocationOf(const YamlTree& root, std::string_view key);
 

@@ -1,12 +1,12 @@
 #include <algorithm>
 
 #include "src/base/check.h"
-#include "src/simulate/class_run.h"
+#include "src/simulate/simulated_class.h"
 
 // The host of a class.
 namespace stepcast::simulate {
 
-bool ClassRun::ReachSpan(std::uint32_t span) {
+bool SimulatedClass::ReachSpan(std::uint32_t span) {
   while (span >= span_begins_.size()) {
     if (!AdvanceHost()) return false;
   }
@@ -15,7 +15,7 @@ bool ClassRun::ReachSpan(std::uint32_t span) {
 
 // Advances the host to the end of its present span. Returns false if it waits, or has issued
 // everything.
-bool ClassRun::AdvanceHost() {
+bool SimulatedClass::AdvanceHost() {
   if (host_pass_ == open_passes_) return false;
   if (host_waits_) {
     if (!Reached(host_wait_for_)) return false;
@@ -52,14 +52,14 @@ bool ClassRun::AdvanceHost() {
   return true;
 }
 
-bool ClassRun::HostMatters(std::uint32_t pass, Index instruction) const {
+bool SimulatedClass::HostMatters(std::uint32_t pass, Index instruction) const {
   if (pass == 0) return true;
   const bool behind = instruction >= rank_class_->looked_at.begin;
   const Index set_back = set_back_[behind ? pass : pass - 1];
   return set_back == kNone || (behind && instruction < set_back);
 }
 
-void ClassRun::HoldUp(std::uint32_t pass, const Item& item, Time issued) {
+void SimulatedClass::HoldUp(std::uint32_t pass, const Item& item, Time issued) {
   held_up_by_issue_ = std::max(held_up_by_issue_, issued);
   if (item.kind == Item::Kind::kWait || !HostMatters(pass, item.instruction)) return;
   host_influence_.held_up_by_issue = std::max(host_influence_.held_up_by_issue, issued);
@@ -67,13 +67,13 @@ void ClassRun::HoldUp(std::uint32_t pass, const Item& item, Time issued) {
 
 // When the host's awaited record was reached. Events are recorded again only after the host has
 // passed the wait; later launches of short steps may come earlier.
-Time ClassRun::TimeOf(const WaitFor& wait_for) const {
+Time SimulatedClass::TimeOf(const WaitFor& wait_for) const {
   return compiled_->IsOfLaunches(wait_for.slot)
              ? launch_ends_[compiled_->LaunchRecordIn(wait_for.slot)][wait_for.count - 1]
              : records_[wait_for.slot].reached_at;
 }
 
-void ClassRun::BeginSpan() {
+void SimulatedClass::BeginSpan() {
   span_begins_.push_back(host_clock_);
   if (host_pass_ < first_recorded_pass_ || !records_operations_) return;
   const HostSpan& span = compiled_->spans[host_span_];
@@ -90,13 +90,13 @@ void ClassRun::BeginSpan() {
 }
 
 // A stream or the host has reached the end of a pass.
-void ClassRun::EndPass(std::uint32_t pass, Time end) {
+void SimulatedClass::EndPass(std::uint32_t pass, Time end) {
   Time& pass_end = pass == 0 ? prologue_end_ : timeline_->step_ends[pass - 1];
   pass_end = std::max(pass_end, end);
 }
 
 // Ends the passes that all streams have ended, and advances the host to their ends.
-void ClassRun::EndPasses() {
+void SimulatedClass::EndPasses() {
   while (ended_ < passes_ && streams_in_pass_[ended_] == 0) {
     while (host_pass_ <= ended_) {
       if (!AdvanceHost()) return;  // at a barrier, or waiting forever
@@ -106,7 +106,7 @@ void ClassRun::EndPasses() {
   }
 }
 
-void ClassRun::OpenBarrier(Time begin) {
+void SimulatedClass::OpenBarrier(Time begin) {
   STEPCAST_CHECK(host_pass_ == open_passes_, "the host has come to the barrier");
   ++open_passes_;
   host_clock_ = begin;
@@ -114,13 +114,13 @@ void ClassRun::OpenBarrier(Time begin) {
   EndPasses();
 }
 
-void ClassRun::EnqueueAwaitingHost() {
+void SimulatedClass::EnqueueAwaitingHost() {
   for (std::uint32_t s = 0; s < streams_.size(); ++s) {
     if (streams_[s].state == StreamState::kAwaitsHost) Enqueue(s);
   }
 }
 
-bool ClassRun::Finish() {
+bool SimulatedClass::Finish() {
   while (AdvanceHost()) {
   }
   EndPasses();

@@ -3,14 +3,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/simulate/class_run.h"
 #include "src/simulate/record_order.h"
+#include "src/simulate/simulated_class.h"
 
 // A class's results: its state at the end of a pass, which identifies repetitions, and its
 // timeline.
 namespace stepcast::simulate {
 
-void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
+void SimulatedClass::TakeState(Time now, std::uint32_t passes_ended, State& state) {
   const auto since = [now](Time time) { return (time - now).picoseconds(); };
   const std::int64_t ended = passes_ended;
   std::vector<std::int64_t>& device = state.device;
@@ -54,7 +54,7 @@ void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
   TakeHostState(now, passes_ended, first_span, state);
 }
 
-void ClassRun::AddInFlight(Time now, std::vector<std::int64_t>& device) const {
+void SimulatedClass::AddInFlight(Time now, std::vector<std::int64_t>& device) const {
   for (Runner runner = 0; runner < in_flight_.size(); ++runner) {
     const InFlight& work = in_flight_[runner];
     device.push_back(static_cast<std::int64_t>(work.activity));
@@ -65,7 +65,7 @@ void ClassRun::AddInFlight(Time now, std::vector<std::int64_t>& device) const {
     }
     if (work.activity == Activity::kShares) {
       const SharedWork left =
-          joined_ > 0 ? couplings_->joint_resources().Remaining(first_activity_ + runner, now)
+          joined_ > 0 ? other_classes_->joint_resources().Remaining(first_activity_ + runner, now)
                       : LeftOf(work, now);
       device.push_back(static_cast<std::int64_t>(left));
       device.push_back(static_cast<std::int64_t>(left >> 64));
@@ -75,8 +75,8 @@ void ClassRun::AddInFlight(Time now, std::vector<std::int64_t>& device) const {
   }
 }
 
-void ClassRun::AddCommunicators(std::uint32_t passes_ended,
-                                std::vector<std::int64_t>& device) const {
+void SimulatedClass::AddCommunicators(std::uint32_t passes_ended,
+                                      std::vector<std::int64_t>& device) const {
   const std::int64_t ended = passes_ended;
   for (std::size_t c = 0; c < communicators_.size(); ++c) {
     const Communicator& communicator = communicators_[c];
@@ -87,8 +87,8 @@ void ClassRun::AddCommunicators(std::uint32_t passes_ended,
   }
 }
 
-void ClassRun::TakeHostState(Time now, std::uint32_t passes_ended, std::size_t first_span,
-                             State& state) const {
+void SimulatedClass::TakeHostState(Time now, std::uint32_t passes_ended, std::size_t first_span,
+                                   State& state) const {
   const auto since = [now](Time time) { return (time - now).picoseconds(); };
   std::vector<std::int64_t>& host = state.host;
   host.clear();
@@ -107,7 +107,7 @@ void ClassRun::TakeHostState(Time now, std::uint32_t passes_ended, std::size_t f
   }
 }
 
-void ClassRun::FinishTimeline(bool cut) {
+void SimulatedClass::FinishTimeline(bool cut) {
   if (cut && records_operations_) {
     for (const Stream& stream : streams_) {
       if (stream.pass < first_recorded_pass_ || stream.state == StreamState::kDone) continue;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/simulate/class_run.h"
+#include "src/simulate/simulated_class.h"
 
 // A class's operations in flight, and the rates at which they share the device.
 namespace stepcast::simulate {
@@ -15,7 +15,7 @@ constexpr Time kEndless = Seconds(10'000);
 
 }  // namespace
 
-const ClassRun::Beside& ClassRun::PutBesideSharers(std::uint32_t index) {
+const SimulatedClass::Beside& SimulatedClass::PutBesideSharers(std::uint32_t index) {
   const Cost& cost = compiled_->costs[index];
   Beside& beside = beside_[index];
   beside = {.others = set_, .set = sets_->With(set_, cost.profile), .work = cost.work};
@@ -27,7 +27,7 @@ const ClassRun::Beside& ClassRun::PutBesideSharers(std::uint32_t index) {
   return beside;
 }
 
-bool ClassRun::Start(Runner runner, Time start, const Cost& cost) {
+bool SimulatedClass::Start(Runner runner, Time start, const Cost& cost) {
   InFlight& work = in_flight_[runner];
   const Time begin = start + cost.latency;
   work.work = cost.work;
@@ -48,7 +48,7 @@ bool ClassRun::Start(Runner runner, Time start, const Cost& cost) {
   return false;
 }
 
-void ClassRun::BeginSharing(Runner runner) {
+void SimulatedClass::BeginSharing(Runner runner) {
   InFlight& work = in_flight_[runner];
   work.activity = Activity::kShares;
   next_[runner] = Time::Max();  // its end is known at the end of this instant
@@ -57,8 +57,8 @@ void ClassRun::BeginSharing(Runner runner) {
   work.since = now_;
   sharers_.push_back(runner);
   if (joined_ > 0) {
-    couplings_->joint_resources().Start(first_activity_ + runner, now_, work.left,
-                                        sets_->UsesOf(work.profile), first_resource());
+    other_classes_->joint_resources().Start(first_activity_ + runner, now_, work.left,
+                                            sets_->UsesOf(work.profile), first_resource());
     Yield();
     return;
   }
@@ -66,12 +66,12 @@ void ClassRun::BeginSharing(Runner runner) {
   unsettled_ = true;
 }
 
-void ClassRun::StopSharing(Runner runner) {
+void SimulatedClass::StopSharing(Runner runner) {
   const InFlight& work = in_flight_[runner];
   *std::find(sharers_.begin(), sharers_.end(), runner) = sharers_.back();
   sharers_.pop_back();
   if (joined_ > 0) {
-    couplings_->joint_resources().Finish(first_activity_ + runner);
+    other_classes_->joint_resources().Finish(first_activity_ + runner);
     Yield();
     return;
   }
@@ -79,7 +79,7 @@ void ClassRun::StopSharing(Runner runner) {
   unsettled_ = true;
 }
 
-void ClassRun::Hold(std::uint32_t communicator, std::uint32_t share, Time now) {
+void SimulatedClass::Hold(std::uint32_t communicator, std::uint32_t share, Time now) {
   now_ = now;
   communicators_[communicator].held = share;
   const auto runner_of = [this](std::uint32_t c) {
@@ -114,7 +114,7 @@ void ClassRun::Hold(std::uint32_t communicator, std::uint32_t share, Time now) {
 
 // Computes the rates of operations that started at this instant, and of those affected by starts
 // and ends.
-void ClassRun::Settle() {
+void SimulatedClass::Settle() {
   unsettled_ = false;
   for (const Runner runner : sharers_) {
     InFlight& work = in_flight_[runner];
@@ -132,10 +132,10 @@ void ClassRun::Settle() {
   }
 }
 
-void ClassRun::Join(Time now) {
+void SimulatedClass::Join(Time now) {
   now_ = now;
   if (joined_++ > 0) return;
-  SharedResources& joint = couplings_->joint_resources();
+  SharedResources& joint = other_classes_->joint_resources();
   for (const Runner runner : sharers_) {
     InFlight& work = in_flight_[runner];
     if (work.settled) work.left = LeftOf(work, now);
@@ -147,10 +147,10 @@ void ClassRun::Join(Time now) {
   unsettled_ = false;
 }
 
-void ClassRun::Leave(Time now) {
+void SimulatedClass::Leave(Time now) {
   now_ = now;
   if (--joined_ > 0) return;
-  SharedResources& joint = couplings_->joint_resources();
+  SharedResources& joint = other_classes_->joint_resources();
   for (const Runner runner : sharers_) {
     InFlight& work = in_flight_[runner];
     work.left = joint.Remaining(first_activity_ + runner, now);
@@ -163,14 +163,14 @@ void ClassRun::Leave(Time now) {
 
 // How a class takes part in collectives and exchanges.
 
-std::uint32_t ClassRun::NumberOf(const Item& item, std::uint32_t pass) const {
+std::uint32_t SimulatedClass::NumberOf(const Item& item, std::uint32_t pass) const {
   if (pass == 0) return item.other;
   const std::uint32_t c = CommunicatorOf(program(), item);
   return compiled_->prologue_collectives[c] + (pass - 1) * compiled_->step_collectives[c] +
          item.other;
 }
 
-void ClassRun::ReachCommunicator(std::uint32_t s, const Item& item) {
+void SimulatedClass::ReachCommunicator(std::uint32_t s, const Item& item) {
   Stream& stream = streams_[s];
   const std::uint32_t c = CommunicatorOf(program(), item);
   Communicator& communicator = communicators_[c];
@@ -186,19 +186,19 @@ void ClassRun::ReachCommunicator(std::uint32_t s, const Item& item) {
 }
 
 // Starts the class's own collective, or reports that it has reached a shared one.
-void ClassRun::TakeTurn(std::uint32_t c) {
+void SimulatedClass::TakeTurn(std::uint32_t c) {
   const Communicator& communicator = communicators_[c];
   if (!IsAtCollective(c)) {
     ++attachments_;
     Yield();
-    couplings_->ArriveAtExchange(c, *this);
+    other_classes_->ArriveAtExchange(c, *this);
     return;
   }
   if (communicator.rendezvous != kNone) {
     ++attachments_;
     Yield();
     Hold(c, compiled_->collective_holds[TargetAt(c)], now_);
-    couplings_->Arrive(communicator.rendezvous, *this);
+    other_classes_->Arrive(communicator.rendezvous, *this);
     return;
   }
   BeginCollective(c, now_);
@@ -208,14 +208,14 @@ void ClassRun::TakeTurn(std::uint32_t c) {
   }
 }
 
-void ClassRun::BeginCollective(std::uint32_t communicator, Time now) {
+void SimulatedClass::BeginCollective(std::uint32_t communicator, Time now) {
   Hold(communicator, 0, now);
   Stream& stream = streams_[communicators_[communicator].arrived];
   stream.start = now;
   stream.state = StreamState::kInFlight;
 }
 
-void ClassRun::EndCollective(std::uint32_t c, Time now) {
+void SimulatedClass::EndCollective(std::uint32_t c, Time now) {
   now_ = now;
   Communicator& communicator = communicators_[c];
   ++communicator.current;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <limits>
 #include <utility>
 
@@ -139,25 +138,25 @@ void CompiledProgram::FindRuns() {
   }
 }
 
-void CompiledProgram::FindStretch(std::uint32_t item) const {
+void CompiledProgram::FindChain(std::uint32_t item) const {
   std::uint32_t end = items[item].run_end;
   if (marked_ != nullptr && items[item].span >= prologue_spans) {
     std::uint32_t last = item;
     while (last + 1 < end && !(*marked_)[items[last].instruction]) ++last;
     end = last + 1;
   }
-  Stretch behind = {.rest = Time(), .latest = Time(), .end = end, .build = build_};
+  OperationChain behind = {.rest = Time(), .latest = Time(), .end = end, .build = build_};
   std::uint32_t i = end;
-  // The last stretch may be known already.
-  if (stretches_[end - 1].build == build_) {
-    for (i = item; stretches_[i].build != build_;) ++i;
-    behind = stretches_[i];
+  // The last chain may be known already.
+  if (chains_[end - 1].build == build_) {
+    for (i = item; chains_[i].build != build_;) ++i;
+    behind = chains_[i];
   }
   while (i-- > item) {
     const Cost& cost = costs[items[i].target];
     behind.rest += cost.latency + cost.work;
     behind.latest = std::max(items[i].issued + behind.rest, behind.latest);
-    stretches_[i] = behind;
+    chains_[i] = behind;
   }
 }
 
@@ -477,23 +476,20 @@ inline void CompiledProgram::InstructionQueues::Write(Index i, const Instruction
   item.instruction = i;
   item.span = static_cast<std::uint32_t>(compiled_.spans.size());
   item.target = instruction.operand;
+  span_.length += prices_.IssueOf(program_, instruction);
   switch (instruction.opcode) {
     case Opcode::kKernel:
-      span_.length += prices_.IssueOf(program_.kernels[instruction.operand]);
       item.kind = Item::Kind::kOperation;
       break;
     case Opcode::kCopy:
-      span_.length += prices_.issue_copy;
       item.kind = Item::Kind::kOperation;
       item.target += static_cast<std::uint32_t>(program_.kernels.size());
       break;
     case Opcode::kCollective:
-      span_.length += prices_.issue_collective;
       item.kind = Item::Kind::kCollective;
       item.other = collectives_[program_.collectives[instruction.operand].communicator]++;
       break;
     case Opcode::kExchange:
-      span_.length += prices_.issue_collective;
       item.kind = Item::Kind::kExchange;
       item.other = collectives_[program_.exchanges[instruction.operand].communicator]++;
       break;

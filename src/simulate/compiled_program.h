@@ -53,7 +53,7 @@ inline Index CommunicatorOf(const program::Program& program, const Item& item) {
 
 // Consecutive operations on a stream, starting at a given item and issued in one span. Only the
 // last of them may be recorded.
-struct Stretch {
+struct OperationChain {
   Time rest;                // total time if nothing interrupts them
   Time latest;              // maximum over operations: issue time plus time from there to the end
   std::uint32_t end = 0;    // the item after the last one
@@ -215,13 +215,13 @@ struct CompiledProgram {
                                    : prologue_records - prologue_launches + slot - step_launches;
   }
 
-  // Call before StretchFrom, unless everything is recorded.
-  void MakeRoomForStretches() { stretches_.resize(items.size()); }
-  // The stretch that starts at an item, which must be an operation. Computed on first use, because
-  // no stretch is needed while other operations run.
-  const Stretch& StretchFrom(std::uint32_t item) const {
-    if (stretches_[item].build != build_) FindStretch(item);
-    return stretches_[item];
+  // Call before ChainFrom, unless everything is recorded.
+  void ReserveChains() { chains_.resize(items.size()); }
+  // The chain that starts at an item, which must be an operation. Computed on first use, because
+  // no chain is needed while other operations run.
+  const OperationChain& ChainFrom(std::uint32_t item) const {
+    if (chains_[item].build != build_) FindChain(item);
+    return chains_[item];
   }
 
  private:
@@ -229,7 +229,7 @@ struct CompiledProgram {
   bool BuildCosts(const program::Program& program, const cost::Prices& prices, bool links,
                   ConcurrentSets& sets);
   void BuildQueues(const program::Program& program, const cost::Prices& prices, BuildRoom& room);
-  void FindStretch(std::uint32_t item) const;
+  void FindChain(std::uint32_t item) const;
   void FindRuns();
   void LinkRanks(const program::Program& program);
   void AddExchanges(const program::Program& program, const cost::Prices& prices, bool links,
@@ -241,7 +241,7 @@ struct CompiledProgram {
   std::vector<cost::Demand> priced_;  // the demands behind `costs`
   std::uint32_t profiles_of_ = 0;     // ConcurrentSets::cleared() when they were interned
   const std::vector<bool>* marked_ = nullptr;
-  mutable std::vector<Stretch> stretches_;  // by item; only for operations
+  mutable std::vector<OperationChain> chains_;  // by item; only for operations
   std::uint32_t build_ = 0;
   bool records_host_ = false;
 };

@@ -27,14 +27,14 @@ std::string SpecText(const program::Collective& collective) {
 
 Deadlock Simulation::Explain() const {
   Deadlock deadlock;
-  for (const ClassRun& run : classes_) {
+  for (const SimulatedClass& run : classes_) {
     run.ExplainHost(deadlock.blocked);
-    for (const ClassRun::Stream& stream : run.streams()) ExplainStream(run, stream, deadlock);
+    for (const SimulatedClass::Stream& stream : run.streams()) ExplainStream(run, stream, deadlock);
   }
   return deadlock;
 }
 
-void ClassRun::ExplainHost(std::vector<std::string>& blocked) const {
+void SimulatedClass::ExplainHost(std::vector<std::string>& blocked) const {
   const int rank = rank_class_->representative;
   if (host_waits_ && !Reached(host_wait_for_)) {
     const Index wait = compiled_->spans[host_span_ - 1].wait;
@@ -53,19 +53,19 @@ void ClassRun::ExplainHost(std::vector<std::string>& blocked) const {
   }
 }
 
-std::string ClassRun::DescribeItem(const Stream& stream) const {
+std::string SimulatedClass::DescribeItem(const Stream& stream) const {
   const Item& item = compiled_->items[stream.item];
   return fmt::format("rank {}, {}: {}", rank_class_->representative, PassText(stream.pass),
                      Describe(program(), InstructionAt(stream.pass, item.instruction)));
 }
 
-std::string ClassRun::DescribeRecord(WaitFor wait_for) const {
+std::string SimulatedClass::DescribeRecord(WaitFor wait_for) const {
   const std::uint32_t pass = wait_for.slot < compiled_->prologue_records ? 0 : wait_for.count;
   const Index record = compiled_->records[wait_for.slot].instruction;
   return fmt::format("{} of {}", Describe(program(), InstructionAt(pass, record)), PassText(pass));
 }
 
-void Simulation::ExplainStream(const ClassRun& run, const ClassRun::Stream& stream,
+void Simulation::ExplainStream(const SimulatedClass& run, const SimulatedClass::Stream& stream,
                                Deadlock& deadlock) const {
   if (stream.state == StreamState::kDone) return;
   const std::string subject = run.DescribeItem(stream);
@@ -87,9 +87,9 @@ void Simulation::ExplainStream(const ClassRun& run, const ClassRun::Stream& stre
   }
 }
 
-void Simulation::ExplainCollective(const ClassRun& run, const ClassRun::Stream& stream,
+void Simulation::ExplainCollective(const SimulatedClass& run, const SimulatedClass::Stream& stream,
                                    const std::string& subject, Deadlock& deadlock) const {
-  const ClassRun::Communicator& own = run.communicators()[stream.wait_for.slot];
+  const SimulatedClass::Communicator& own = run.communicators()[stream.wait_for.slot];
   if (stream.wait_for.count != own.current) {
     deadlock.blocked.push_back(fmt::format(
         "{} waits for its turn on its communicator: it is collective {}, and collective "
@@ -103,11 +103,11 @@ void Simulation::ExplainCollective(const ClassRun& run, const ClassRun::Stream& 
   }
   STEPCAST_CHECK(own.rendezvous != kNone, "a class's own collectives start when they are reached");
   const Rendezvous& rendezvous = rendezvous_[own.rendezvous];
-  const auto same = [&](const ClassRun& other, std::uint32_t communicator) {
+  const auto same = [&](const SimulatedClass& other, std::uint32_t communicator) {
     return SameCollective(run.CollectiveAt(stream.wait_for.slot), other.CollectiveAt(communicator));
   };
   for (const Member& member : rendezvous.members) {
-    const ClassRun& other = classes_[member.rank_class];
+    const SimulatedClass& other = classes_[member.rank_class];
     if (&other == &run) continue;
     const int rank = other.rank_class().representative;
     if (!other.IsAtCollective(member.communicator)) {
@@ -126,7 +126,7 @@ void Simulation::ExplainCollective(const ClassRun& run, const ClassRun::Stream& 
   }
 }
 
-void Simulation::ExplainExchange(const ClassRun& run, std::uint32_t communicator,
+void Simulation::ExplainExchange(const SimulatedClass& run, std::uint32_t communicator,
                                  const std::string& subject, Deadlock& deadlock) const {
   const auto explain = [&](std::uint32_t place, const EndpointState& endpoint) {
     const program::Message& message = MessageAt(place);

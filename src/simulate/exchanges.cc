@@ -131,7 +131,7 @@ const Simulation::ExchangeState& Simulation::ExchangeAt(std::uint32_t place) con
 
 const program::Message& Simulation::MessageAt(std::uint32_t place) const {
   const Place& at = places_[place];
-  const ClassRun& run = classes_[at.rank_class];
+  const SimulatedClass& run = classes_[at.rank_class];
   const std::uint32_t exchange = run.TargetAt(at.communicator);
   return run.program()
       .exchanges[exchange]
@@ -139,7 +139,7 @@ const program::Message& Simulation::MessageAt(std::uint32_t place) const {
 }
 
 DataType Simulation::TypeAt(std::uint32_t place) const {
-  const ClassRun& run = classes_[places_[place].rank_class];
+  const SimulatedClass& run = classes_[places_[place].rank_class];
   return run.program().exchanges[run.TargetAt(places_[place].communicator)].data_type;
 }
 
@@ -147,7 +147,7 @@ bool Simulation::Agree(std::uint32_t place, std::uint32_t other) const {
   return MessageAt(place).bytes == MessageAt(other).bytes && TypeAt(place) == TypeAt(other);
 }
 
-void Simulation::ArriveAtExchange(std::uint32_t communicator, ClassRun& rank_class) {
+void Simulation::ArriveAtExchange(std::uint32_t communicator, SimulatedClass& rank_class) {
   const CompiledProgram& compiled = rank_class.compiled();
   const std::uint32_t number = rank_class.TargetAt(communicator);
   const std::uint32_t first = compiled.first_message[number];

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "src/simulate/class_run.h"
+#include "src/simulate/simulated_class.h"
 #include "src/simulate/simulation.h"
 
 namespace stepcast::simulate {
@@ -184,7 +184,7 @@ void Simulation::ReachLateStart() {
   }
 }
 
-void ClassRun::BeginAt(const StepPosition& position) {
+void SimulatedClass::BeginAt(const StepPosition& position) {
   streams_in_pass_.front() = 0;
   for (std::size_t s = 0; s < streams_.size(); ++s) {
     Stream& stream = streams_[s];

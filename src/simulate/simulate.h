@@ -48,7 +48,7 @@
 //
 // Detached and attached
 //   A class of ranks without a pending collective with another class runs ahead by itself
-//   (detached) until it reaches such a collective (class_run.h). Attached classes advance together,
+//   (detached) until it reaches such a collective (simulated_class.h). Attached classes advance together,
 //   in the order of time (simulation.h). Results do not depend on how far a class runs ahead.
 namespace stepcast::simulate {
 
@@ -71,9 +71,9 @@ struct Options {
   // been recorded are recorded as endless: their end, and the start of a waiting collective, are
   // Time::Max(). Ignored with a barrier, or if messages are simulated one by one.
   bool until_repetition = false;
-  // Runs only the last part of the first step, as if the earlier part had finished (class_run.h).
-  // The last part determines the state at the end of the step. Only the end of the first step is
-  // recorded. Ignored without `until_repetition`, or if no such part is found.
+  // Runs only the last part of the first step, as if the earlier part had finished
+  // (simulated_class.h). The last part determines the state at the end of the step. Only the end of
+  // the first step is recorded. Ignored without `until_repetition`, or if no such part is found.
   bool late_start = false;
   // The routes of collectives on links between ranks; null: collectives use only their ranks' own
   // resources.

@@ -190,7 +190,7 @@ Timeline RunCase(const Case& any) {
 struct Work {
   Time latency, work;
   std::array<double, cost::kResources> done{};  // of each resource, in picoseconds of full use
-  Time alone() const { return latency + work; }
+  Time uncontended() const { return latency + work; }
 };
 Work WorkOf(const Case& any, const Instruction& instruction) {
   Work sum;
@@ -319,7 +319,7 @@ class Recurrence {
         host += rank.prices->issue_kernel;
         record.issued = host;
         record.ready = record.start = std::max(free, host);
-        record.end = record.start + rank.prices->kernels[instruction.operand].alone();
+        record.end = record.start + rank.prices->kernels[instruction.operand].uncontended();
         free = record.end;
         Keep(rank, record, index, pass);
         break;
@@ -600,7 +600,7 @@ RC_GTEST_PROP(SimulateLaws, NoResourceIsUsedBeyondItsCapacity, ()) {
   for (const OperationRecord& record : timeline.operations) {
     const Instruction& instruction = any.program.step[record.instruction];
     if (instruction.opcode == Opcode::kHostTask) continue;
-    RC_ASSERT(record.end - record.start >= WorkOf(any, instruction).alone());
+    RC_ASSERT(record.end - record.start >= WorkOf(any, instruction).uncontended());
     records.push_back(record);
   }
   for (const OperationRecord& first : records) {
@@ -634,7 +634,7 @@ RC_GTEST_PROP(SimulateLaws, TheRunIsNoShorterThanItsParts, ()) {
     busy["host"] += static_cast<double>(
         (communicates ? any.prices.issue_collective : any.prices.issue_kernel).picoseconds());
     const Work work = WorkOf(any, instruction);
-    const auto alone = static_cast<double>(work.alone().picoseconds());
+    const auto alone = static_cast<double>(work.uncontended().picoseconds());
     busy["stream " + std::to_string(instruction.stream)] += alone;
     if (communicates) busy["communicator " + std::to_string(communicator)] += alone;
     for (std::size_t r = 0; r < work.done.size(); ++r) {

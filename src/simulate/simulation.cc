@@ -83,7 +83,7 @@ tl::expected<std::span<const Timeline>, Deadlock> Simulation::RunCompiled() {
   }
   if (!repetition_) {
     bool finished = true;
-    for (ClassRun& run : classes_) finished = run.Finish() && finished;
+    for (SimulatedClass& run : classes_) finished = run.Finish() && finished;
     if (!finished) return tl::unexpected(Explain());
   }
   FinishTimelines(repetition_.has_value());
@@ -135,7 +135,7 @@ void Simulation::SetUp() {
                                                     given_[c].program->communicators.size());
     const auto first_activity = static_cast<std::uint32_t>(class_of_activity_.size());
     const bool records_all = options_.recording == Recording::kAll && given_[c].records;
-    if (!records_all) compiled_[compiled_of_[c]].MakeRoomForStretches();
+    if (!records_all) compiled_[compiled_of_[c]].ReserveChains();
     classes_[c].Reset(given_[c], c, compiled_[compiled_of_[c]], sets_, options_, first_activity,
                       rendezvous, starts_late_ ? &late_starts_[c] : nullptr, *this, timelines_[c]);
     class_of_activity_.resize(first_activity + classes_[c].runners(), c);
@@ -253,7 +253,7 @@ void Simulation::FindAbsentMembers() {
 // Classes.
 
 void Simulation::Follow(std::uint32_t c, Time next) {
-  const ClassRun& run = classes_[c];
+  const SimulatedClass& run = classes_[c];
   if (next == Time::Max()) return;
   if (!options_.run_ahead || run.attached() || Held(run)) {
     QueueClass(c, next);
@@ -282,7 +282,7 @@ void Simulation::RunDetached() {
 
 void Simulation::OnClass(std::uint32_t c) {
   queued_[c] = Time::Max();
-  ClassRun& run = classes_[c];
+  SimulatedClass& run = classes_[c];
   // Runs alone until something else happens; not at all while rates are unknown.
   const Time next = run.Run(now_, joint_.unsettled() ? now_ : NextEvent());
   now_ = std::max(now_, run.now());
@@ -293,7 +293,7 @@ Time Simulation::NextEvent() {
   const Time next = events_.empty() ? Time::Max() : events_.Top().time;
   if (!watch_passes_ || !AllHaveEnded()) return next;
   Time last = now_;
-  for (const ClassRun& run : classes_) last = std::max(last, run.now());
+  for (const SimulatedClass& run : classes_) last = std::max(last, run.now());
   return std::min(next, last + Picoseconds(1));
 }
 
@@ -313,15 +313,15 @@ bool Simulation::AllHaveEnded() {
 bool Simulation::OnPassEnd() {
   // All classes must be here, and none further.
   Time here = now_;
-  for (const ClassRun& run : classes_) here = std::max(here, run.now());
+  for (const SimulatedClass& run : classes_) here = std::max(here, run.now());
   if (!events_.empty() && events_.Top().time <= here) return false;
   now_ = here;
   const std::uint32_t pass = watched_++;
   if (options_.barrier) {
     if (watched_ == passes_) return false;
     Time begin = now_;
-    for (const ClassRun& run : classes_) begin = std::max(begin, run.EndOfPass(pass));
-    for (ClassRun& run : classes_) run.OpenBarrier(begin);
+    for (const SimulatedClass& run : classes_) begin = std::max(begin, run.EndOfPass(pass));
+    for (SimulatedClass& run : classes_) run.OpenBarrier(begin);
   } else if (watched_ < passes_ && Repeats()) {
     return true;
   }
@@ -374,8 +374,8 @@ bool Simulation::Repeats() {
   }
   bool hosts = true;
   for (std::size_t c = 0; c < classes_.size(); ++c) {
-    const ClassRun::State& own = after.classes[c];
-    const ClassRun::State& then = before.classes[c];
+    const SimulatedClass::State& own = after.classes[c];
+    const SimulatedClass::State& then = before.classes[c];
     // No stream may be beyond the next step, since a run may end there.
     if (!own.within_next_step || own.device != then.device) return false;
     if (own.host == then.host) continue;
@@ -530,7 +530,7 @@ void Simulation::End(std::uint32_t j) {
 
 // Collectives between classes.
 
-void Simulation::Arrive(std::uint32_t r, ClassRun& rank_class) {
+void Simulation::Arrive(std::uint32_t r, SimulatedClass& rank_class) {
   Rendezvous& rendezvous = rendezvous_[r];
   ++rendezvous.arrived;
   rendezvous.last_arrival = std::max(rendezvous.last_arrival, rank_class.now());
@@ -656,7 +656,7 @@ void Simulation::OnMessages() {
 }
 
 void Simulation::FinishTimelines(bool cut) {
-  for (ClassRun& run : classes_) run.FinishTimeline(cut);
+  for (SimulatedClass& run : classes_) run.FinishTimeline(cut);
 }
 
 }  // namespace stepcast::simulate

@@ -13,10 +13,10 @@
 #include "src/engine/event_queue.h"
 #include "src/engine/shared_resources.h"
 #include "src/network/message.h"
-#include "src/simulate/class_run.h"
 #include "src/simulate/compiled_program.h"
 #include "src/simulate/concurrent_sets.h"
 #include "src/simulate/simulate.h"
+#include "src/simulate/simulated_class.h"
 
 // A run of several classes of ranks, including the interactions between them. Detached classes run
 // first, each as far as it can by itself. Then the earliest event is processed: of attached
@@ -24,7 +24,7 @@
 // determines the rates of all operations of classes in a joint collective or transfer.
 namespace stepcast::simulate {
 
-class Simulation final : public Couplings {
+class Simulation final : public OtherClasses {
  public:
   // One timeline per class, valid until the next run or until taken.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
@@ -37,8 +37,8 @@ class Simulation final : public Couplings {
     return classes_[rank_class].host_influence();
   }
 
-  void Arrive(std::uint32_t rendezvous, ClassRun& rank_class) override;
-  void ArriveAtExchange(std::uint32_t communicator, ClassRun& rank_class) override;
+  void Arrive(std::uint32_t rendezvous, SimulatedClass& rank_class) override;
+  void ArriveAtExchange(std::uint32_t communicator, SimulatedClass& rank_class) override;
   engine::SharedResources& joint_resources() override { return joint_; }
 
  private:
@@ -122,7 +122,7 @@ class Simulation final : public Couplings {
     std::uint32_t ended = 0;  // number of passes ended; 0: the state is invalid
     Time time;
     Time end;  // of the pass
-    std::vector<ClassRun::State> classes;
+    std::vector<SimulatedClass::State> classes;
     std::vector<std::int64_t> joints;
   };
 
@@ -142,7 +142,7 @@ class Simulation final : public Couplings {
   void OnClass(std::uint32_t c);
   // The time of the next event, limited by the end of a watched pass.
   Time NextEvent();
-  bool Held(const ClassRun& rank_class) const {
+  bool Held(const SimulatedClass& rank_class) const {
     return watch_passes_ && rank_class.ended() > watched_;
   }
 
@@ -171,7 +171,7 @@ class Simulation final : public Couplings {
   }
   static bool SameCollective(const program::Collective& a, const program::Collective& b);
   const Cost& CostOf(const Member& member) const {
-    const ClassRun& run = classes_[member.rank_class];
+    const SimulatedClass& run = classes_[member.rank_class];
     return run.compiled().collective_costs[run.TargetAt(member.communicator)];
   }
 
@@ -185,8 +185,8 @@ class Simulation final : public Couplings {
   void Match(std::uint32_t place, std::uint32_t other, Time start);
   void StartTransfer(std::uint32_t joint);
   void EndTransfer(std::uint32_t joint);
-  void ExplainExchange(const ClassRun& run, std::uint32_t communicator, const std::string& subject,
-                       Deadlock& deadlock) const;
+  void ExplainExchange(const SimulatedClass& run, std::uint32_t communicator,
+                       const std::string& subject, Deadlock& deadlock) const;
 
   // The number that the traffic gives to the collective that the member has reached.
   std::uint32_t TrafficNumberOf(const Member& member) const;
@@ -200,8 +200,9 @@ class Simulation final : public Couplings {
 
   void FinishTimelines(bool cut);
   Deadlock Explain() const;
-  void ExplainStream(const ClassRun& run, const ClassRun::Stream& stream, Deadlock& deadlock) const;
-  void ExplainCollective(const ClassRun& run, const ClassRun::Stream& stream,
+  void ExplainStream(const SimulatedClass& run, const SimulatedClass::Stream& stream,
+                     Deadlock& deadlock) const;
+  void ExplainCollective(const SimulatedClass& run, const SimulatedClass::Stream& stream,
                          const std::string& subject, Deadlock& deadlock) const;
 
   std::span<const RankClass> given_;
@@ -220,7 +221,7 @@ class Simulation final : public Couplings {
   BuildRoom build_room_;
   bool compiled_host_ = false;              // includes host items, to be recorded
   std::vector<std::uint32_t> compiled_of_;  // by class
-  std::deque<ClassRun> classes_;
+  std::deque<SimulatedClass> classes_;
   std::vector<program::Timeline> timelines_;
   std::vector<std::uint32_t> detached_;  // classes that have not run yet
   std::vector<bool> is_detached_;        // by class: whether it is in detached_

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/report/fitting_report.h"
+#include "src/report/answers.h"
 #include "src/scenario/input_contents.h"
 
 // Finds settings with which a step fits that otherwise does not.

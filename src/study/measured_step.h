@@ -6,7 +6,7 @@
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
 #include "src/forecast/values.h"
-#include "src/report/measured_step.h"
+#include "src/report/answers.h"
 #include "src/scenario/input_contents.h"
 #include "src/scenario/scenario.h"
 

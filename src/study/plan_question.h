@@ -29,7 +29,8 @@ struct PlanQuestion {
   std::string headroom;  // memory that must stay free: "4 GiB", "5%", "0";
                          // empty: the error of memory forecasts
   void DescribeGoal(Question& question) {
-    question.Option("--target", &target, "NAME", "What the best plan has (step_time)");
+    question.Option("--target", &target, "NAME", "What the best plan has (step_time)")
+        .Offers({"step_time", "throughput", "gpus", "cost", "memory"});
     question.Option("--framework", &framework, "NAME,...",
                     "Frameworks to choose from (all, but reference and nanotron)");
     question.Option("--only", &only, "KIND,...",

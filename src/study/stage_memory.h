@@ -7,7 +7,6 @@
 #include "src/base/diagnostic.h"
 #include "src/forecast/values.h"
 #include "src/report/answers.h"
-#include "src/report/fitting_report.h"
 #include "src/scenario/scenario.h"
 
 // The memory of a scenario at each ZeRO stage.

@@ -4,7 +4,7 @@
 
 #include "src/calibration/calibration.h"
 #include "src/forecast/forecast.h"
-#include "src/report/learned_rates.h"
+#include "src/report/answers.h"
 #include "src/scenario/scenario.h"
 #include "src/study/traced_steps.h"
 

@@ -16,7 +16,6 @@
 #include "src/base/quantity.h"
 #include "src/base/rates.h"
 #include "src/topology/device.h"
-#include "src/topology/device_set.h"
 #include "src/topology/graph.h"
 #include "src/topology/node_type.h"
 #include "src/topology/routes.h"

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <sstream>
-#include <string>
 
 #include "boost/graph/adjacency_list.hpp"
 #include "boost/graph/graphviz.hpp"

@@ -5,13 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/topology/graph.h"
-#include "src/topology/graph_search.h"
 
 namespace stepcast::topology {
 namespace {

@@ -2,10 +2,8 @@
 
 #include <filesystem>
 #include <fstream>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/cost/kernel_price.h"
@@ -197,8 +195,9 @@ TEST(RateFit, FindsTilesAgain) {
         MeasuredKernel row{
             .kernel = {.kind = KernelKind::kGemm, .m = m, .n = n, .k = k, .flops = 2 * m * n * k},
             .shape = std::to_string(n)};
-        row.microseconds =
-            cost::PriceKernel(row.kernel, {.gpu = gpu, .costs = costs})->alone().microseconds();
+        row.microseconds = cost::PriceKernel(row.kernel, {.gpu = gpu, .costs = costs})
+                               ->uncontended()
+                               .microseconds();
         rows.push_back(row);
       }
     }
@@ -232,7 +231,7 @@ TEST(RateFit, FindsTheRateOfGroupedKernelsAgain) {
                                 .grouped = true,
                                 .flops = 2 * 16 * each * n * k});
         row.microseconds += cost::PriceKernel(row.products.back(), {.gpu = gpu, .costs = costs})
-                                ->alone()
+                                ->uncontended()
                                 .microseconds();
       }
       row.choices = static_cast<double>(16 * each);

@@ -18,7 +18,7 @@ std::optional<double> ForecastOf(const MeasuredKernel& row, const topology::Gpu&
   const auto demand = cost::PriceKernel(
       row.kernel, {.gpu = gpu, .costs = costs, .limit_watts = limit_watts, .serving = true});
   if (!demand) return std::nullopt;
-  return demand->alone().microseconds() + row.besides;
+  return demand->uncontended().microseconds() + row.besides;
 }
 
 double MeanLogarithm(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
@@ -74,7 +74,7 @@ std::optional<double> ProductsOf(const MeasuredExperts& row, const topology::Gpu
   for (const Kernel& product : row.products) {
     const auto demand = cost::PriceKernel(product, {.gpu = gpu, .costs = costs});
     if (!demand) return std::nullopt;
-    sum += demand->alone().microseconds();
+    sum += demand->uncontended().microseconds();
   }
   return sum;
 }

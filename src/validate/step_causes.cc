@@ -1,7 +1,6 @@
 #include "src/validate/step_causes.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <tuple>

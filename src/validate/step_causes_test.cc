@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "src/forecast/forecast.h"
 #include "src/forecast/what_if.h"
 #include "src/scenario/load.h"
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Every link of a page to a file or a heading of this repository leads somewhere, and every page of docs is linked to.
+"""Every link of a page to a file or a heading of this repository leads somewhere, every page of docs is linked to, and no page has
+the marks of an unfinished merge.
 
     bazel test //tests/documentation:links_test
 """
@@ -43,6 +44,9 @@ def anchors(page):
 def broken(page, linked):
     """What is wrong with the links of a page; adds the files that they name to `linked`."""
     text = prose(page)
+    for mark in re.finditer(r"^(<{7}|={7}|>{7})( .*)?$", text, re.M):
+        line = text.count("\n", 0, mark.start()) + 1
+        yield f"{page.relative_to(ROOT)}:{line}: the mark of an unfinished merge: {mark.group()}"
     for link in re.finditer(r"\]\(([^)\s]+)\)", text):
         target, _, anchor = link.group(1).partition("#")
         if re.match(r"[a-z]+:", target):

@@ -20,7 +20,7 @@
 #include "fmt/ranges.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "src/cli/shell.h"
+#include "src/cli/command_test.h"
 #include "tests/documentation/answer_schema.h"
 #include "tests/documentation/json_schema.h"
 

@@ -22,7 +22,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "src/base/diagnostic.h"
-#include "src/cli/shell.h"
+#include "src/cli/command_test.h"
 #include "src/scenario/load.h"
 #include "src/scenario/yaml_tree.h"
 #include "tests/documentation/json_schema.h"

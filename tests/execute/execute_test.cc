@@ -14,7 +14,7 @@
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "src/cli/shell.h"
+#include "src/cli/command_test.h"
 
 namespace stepcast::cli {
 namespace {

@@ -20,7 +20,7 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "src/cli/shell.h"
+#include "src/cli/command_test.h"
 
 namespace stepcast {
 namespace {

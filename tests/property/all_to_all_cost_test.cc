@@ -91,9 +91,9 @@ TEST(AllToAll, CostsInAStepWhatTheTableOfCollectivesSays) {
       RC_ASSERT(table->rows.size() == 1u);
       RC_LOG() << machine.topology << ", " << nodes << " nodes, context " << context << ", "
                << collective.bytes.count() << " B: " << table->rows[0].time.microseconds()
-               << " us in the table, " << prices->collectives[i].demand.alone().microseconds()
+               << " us in the table, " << prices->collectives[i].demand.uncontended().microseconds()
                << " in the step\n";
-      RC_ASSERT(table->rows[0].time == prices->collectives[i].demand.alone());
+      RC_ASSERT(table->rows[0].time == prices->collectives[i].demand.uncontended());
     }
     RC_ASSERT(found > 0);
   });

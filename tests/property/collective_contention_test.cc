@@ -50,7 +50,7 @@ TEST(CollectiveContention, IsNearWhatWasMeasured) {
   };
   for (const Case& c : {Case{239, 364, MiB(64), 0.74}, Case{1643, 364, MiB(64), 0.82},
                         Case{239, 2440, MiB(512), 0.73}, Case{1643, 2440, MiB(512), 0.84}}) {
-    const auto price = pricer.Price(CollectiveKind::kAllReduce, c.bytes, path, shape);
+    const auto price = pricer.Price({CollectiveKind::kAllReduce, c.bytes, path, shape});
     ASSERT_TRUE(price);
     const auto share = [&](Resource resource) {
       return engine::SharedResources::Share(

@@ -56,7 +56,7 @@ class AllReduce {
   bool modelled() const { return pricer_ != nullptr; }
 
   CollectivePrice Of(Bytes size) {
-    const auto price = pricer_->Price(CollectiveKind::kAllReduce, size, path_, shape_);
+    const auto price = pricer_->Price({CollectiveKind::kAllReduce, size, path_, shape_});
     EXPECT_TRUE(price);
     return *price;
   }
@@ -97,11 +97,13 @@ std::string FasterWhenDoubled(const std::string& topology, int nodes,
   std::string lines;
   for (const Bytes size : sizes) {
     const CollectivePrice before = few.Of(size), after = many.Of(size);
-    const double ratio = after.demand.alone().seconds() / before.demand.alone().seconds();
+    const double ratio =
+        after.demand.uncontended().seconds() / before.demand.uncontended().seconds();
     if (ratio >= LeastAfter(topology, nodes)) continue;
-    lines += fmt::format("{}, {} nodes, {}: {} {}, then {} {}, {:.3f} of it\n", topology, nodes,
-                         FormatBytes(size), before.algorithm, FormatTime(before.demand.alone()),
-                         after.algorithm, FormatTime(after.demand.alone()), ratio);
+    lines +=
+        fmt::format("{}, {} nodes, {}: {} {}, then {} {}, {:.3f} of it\n", topology, nodes,
+                    FormatBytes(size), before.algorithm, FormatTime(before.demand.uncontended()),
+                    after.algorithm, FormatTime(after.demand.uncontended()), ratio);
   }
   return lines;
 }
@@ -138,11 +140,11 @@ TEST(MoreNodes, NothingFallsOffWhereACurveEnds) {
     AllReduce fewer("dgx-h100", nodes - 1), measured("dgx-h100", nodes),
         more("dgx-h100", nodes + 1);
     for (Bytes size = MiB(1); size <= GiB(8); size = 2 * size) {
-      const double time = measured.Of(size).demand.alone().seconds();
-      const double before = fewer.Of(size).demand.alone().seconds();
+      const double time = measured.Of(size).demand.uncontended().seconds();
+      const double before = fewer.Of(size).demand.uncontended().seconds();
       EXPECT_LE(before, 1.03 * time) << nodes << " nodes, " << FormatBytes(size);
       EXPECT_GE(before, 0.88 * time) << nodes << " nodes, " << FormatBytes(size);
-      EXPECT_NEAR(more.Of(size).demand.alone().seconds() / time, 1, 0.06)
+      EXPECT_NEAR(more.Of(size).demand.uncontended().seconds() / time, 1, 0.06)
           << nodes << " nodes, " << FormatBytes(size);
     }
   }

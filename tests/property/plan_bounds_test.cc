@@ -1,6 +1,6 @@
-// No plan's forecast is better than the bounds by which searches skip plans (src/planner/bounds.h,
-// first_bounds.h), for random plans with all axes, including experts. STEPCAST_SCENARIOS is their
-// number (default 300), and STEPCAST_SEED the first seed.
+// No plan's forecast is better than the bounds by which searches skip plans (src/planner/bounds.h),
+// for random plans with all axes, including experts. STEPCAST_SCENARIOS is their number (default
+// 300), and STEPCAST_SEED the first seed.
 
 #include <gtest/gtest.h>
 

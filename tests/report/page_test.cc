@@ -9,7 +9,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/cli/shell.h"
+#include "src/cli/command_test.h"
 #include "tests/samples/samples.h"
 
 // Opens report pages in a headless Chromium like a reader: no error, no request, marks drawn,

@@ -19,7 +19,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/cli/shell.h"
+#include "src/cli/command_test.h"
 #include "tests/samples/samples.h"
 #include "tests/sweep/store_test.h"
 

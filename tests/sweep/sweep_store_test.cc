@@ -22,7 +22,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "src/cli/shell.h"
+#include "src/cli/command_test.h"
 #include "tests/samples/samples.h"
 #include "tests/sweep/store_test.h"
 

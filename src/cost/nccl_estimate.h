@@ -1,0 +1,49 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "src/cost/collective_price.h"
+#include "src/cost/nccl_price.h"
+#include "src/nccl/terms.h"
+
+// Shared by the sources of NcclPricer. nccl_choice.cc has NCCL's choice and its time by the law.
+// nccl_correction.cc has the correction by measured curves. nccl_price.cc has the price.
+namespace stepcast::cost {
+
+nccl::Function FunctionOf(CollectiveKind kind);
+
+calibration::WireClass WireClassOf(nccl::Algorithm algorithm, nccl::Protocol protocol);
+
+inline Bandwidth Faster(Bandwidth bandwidth, double factor) {
+  if (factor == 1) return bandwidth;
+  return Bandwidth::BytesPerSecond(
+      std::llround(static_cast<double>(bandwidth.bytes_per_second()) * factor));
+}
+
+// NCCL's chosen algorithm, and the tuning model's time for it in microseconds.
+struct NcclPricer::Estimate {
+  const char* algorithm = "ring";
+  std::optional<nccl::Algorithm> tuned;  // none: sends and receives
+  nccl::Protocol protocol = nccl::Protocol::kSimple;
+  int channels = 1;
+  double launch = 0;
+  double latency = 0;   // of the tuner
+  double wire = 0;      // latency of the links: it is in the tuner's, or longer
+  double stretch = 1;   // of what software takes, not of the wire
+  double transfer = 0;  // by the law
+  double total() const {
+    return launch + std::max(latency, wire) + latency * (stretch - 1) + transfer;
+  }
+  bool in_switch() const {
+    return tuned && WireClassOf(*tuned, protocol) == calibration::WireClass::kSwitch;
+  }
+  LinkTimes Fastest(CollectiveKind kind, Bytes bytes,
+                    const topology::CommunicationPath& path) const {
+    return tuned ? FastestLinkTimes(kind, *tuned, bytes, path)
+                 : FastestExchangeTimes(kind, bytes, path);
+  }
+};
+
+}  // namespace stepcast::cost

@@ -1,0 +1,26 @@
+#include "src/model/example_families.h"
+
+#include <map>
+
+#include "src/base/check.h"
+#include "src/scenario/family_file.h"
+
+namespace stepcast::model {
+
+std::shared_ptr<const Family> FamilyCalled(const std::string& name) {
+  static std::map<std::string, std::shared_ptr<const Family>> known;
+  std::shared_ptr<const Family>& family = known[name];
+  Diagnostics diagnostics;
+  if (family == nullptr) family = scenario::FamilyOfDimensions(name, diagnostics);
+  STEPCAST_CHECK(family != nullptr, "tests name families that are shipped");
+  return family;
+}
+
+std::shared_ptr<const Family> GeneralFamily() {
+  Diagnostics diagnostics;
+  static const std::shared_ptr<const Family> family = scenario::GeneralFamily(diagnostics);
+  STEPCAST_CHECK(family != nullptr, "the general family is shipped");
+  return family;
+}
+
+}  // namespace stepcast::model

@@ -1,0 +1,391 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/time.h"
+#include "src/cost/demand.h"
+#include "src/engine/shared_resources.h"
+#include "src/program/program.h"
+#include "src/program/timeline.h"
+#include "src/simulate/compiled_program.h"
+#include "src/simulate/concurrent_sets.h"
+#include "src/simulate/simulate.h"
+
+namespace stepcast::simulate {
+
+// The first of several steps may start late: an initial part of the step counts as finished, and
+// only the rest runs. If the rest leaves the same state as a whole step (checked: Repetition), the
+// later steps do not depend on the late start.
+//
+// The finished part is closed under these rules. If it contains an item of a stream, it contains
+// all earlier items of the stream. If it contains a wait, it contains the record for which the wait
+// waits. If it contains a collective or message, it contains the peers' parts of that operation,
+// and all earlier operations on its communicator. Initially, the part contains, for each class, all
+// items of the earlier instructions. On streams with messages, only the items that others need are
+// included, because messages issued early wait there for their peers.
+
+// The position at which a class starts its first step.
+struct StepPosition {
+  std::vector<std::uint32_t> items;        // by stream: the first unfinished item
+  std::vector<std::uint32_t> collectives;  // by communicator: number finished in the step
+  std::vector<std::uint32_t> messages;     // by endpoint: number finished in the step
+  // The host issues the first unfinished instruction in this span of the step, `issued` after the
+  // beginning of the span.
+  std::uint32_t span = 0;
+  Time issued;
+};
+
+// One class of ranks in a run: its host, streams, event records, its own communicators, and its
+// operations in flight. simulate.h defines the simulated behavior.
+//
+// A class has few operations in flight, so its next event is found by comparing all of them. A
+// stream processes uninterrupted kernels without events. A class with no pending collective with
+// other classes runs by itself (detached). From the time it reaches such a collective until the
+// collective ends, the class is attached, and the simulation controls its progress.
+
+class SimulatedClass;
+
+// The interface through which a class interacts with other classes.
+class OtherClasses {
+ public:
+  virtual ~OtherClasses() = default;
+  // `rank_class` has reached the current collective of a rendezvous.
+  virtual void Arrive(std::uint32_t rendezvous, SimulatedClass& rank_class) = 0;
+  // `rank_class` has reached an exchange on one of its communicators.
+  virtual void ArriveAtExchange(std::uint32_t communicator, SimulatedClass& rank_class) = 0;
+  // The solver for the operations of classes in the same collective.
+  virtual engine::SharedResources& joint_resources() = 0;
+};
+
+// Index of an operation in flight: streams first, then communicators.
+using Runner = std::uint32_t;
+
+enum class StreamState : std::uint8_t {
+  kReady,         // in the ready queue
+  kInFlight,      // runs an operation or collective, or its next item has a known issue time
+  kAwaitsHost,    // the issue time of its next item is unknown, because the host waits
+  kAwaitsRecord,  // waits for an event's record
+  kAtCollective,  // waits for its communicator, or for partners
+  kDone,
+};
+
+class SimulatedClass {
+ public:
+  struct Communicator {
+    std::uint32_t rendezvous = kNone;  // with other classes; kNone: only this class uses it
+    std::uint32_t current = 0;         // number of finished collectives and exchanges
+    std::uint32_t arrived = kNone;     // the stream that has reached the current collective
+    std::uint32_t early = kNone;       // streams that have reached later collectives
+    std::uint32_t held = 0;            // fraction of multiprocessors held while waiting
+  };
+  struct Stream {
+    std::uint32_t item = 0;
+    std::uint32_t end = 0;   // the item at which the present pass ends
+    std::uint32_t pass = 0;  // 0: the prologue; s + 1: step s
+    StreamState state = StreamState::kReady;
+    bool queued = false;   // in the ready queue
+    bool yielded = false;  // yielded to others in the ready queue
+    Time issued;           // of the operation in flight or at its communicator
+    Time ready;            // when that operation was ready, or when a wait was reached
+    Time start;
+    WaitFor wait_for;                    // kAtCollective: communicator, number
+    std::uint32_t next_waiting = kNone;  // next stream that waits for the same record
+  };
+
+  // `index`: of the class in the run. `first_activity`: index of the class's first operation in the
+  // joint solver. `rendezvous`: by communicator. `late_start`: where the first step starts; null:
+  // the run starts with the prologue.
+  void Reset(const RankClass& rank_class, std::uint32_t index, const CompiledProgram& compiled,
+             ConcurrentSets& sets, const Options& options, std::uint32_t first_activity,
+             std::span<const std::uint32_t> rendezvous, const StepPosition* late_start,
+             OtherClasses& other_classes, program::Timeline& timeline);
+
+  // The time of the class's next event, if no other class acts before. Max: no event.
+  Time next() const;
+  Time now() const { return now_; }
+  // See HostInfluence.
+  const HostInfluence& host_influence() const { return host_influence_; }
+  // Advances from `at` to before `until`. Returns earlier, at the end of an instant that affects
+  // other classes: the class reaches a collective with them, one of its operations in the joint
+  // solver starts or ends, or it ends a pass while passes are watched. next() is then the next
+  // event.
+  Time Run(Time at, Time until);
+
+  // For the collective or exchange that the class has reached on a communicator.
+  void BeginCollective(std::uint32_t communicator, Time now);  // the operation starts
+  void EndCollective(std::uint32_t communicator, Time now);
+  // Join moves the class's operations into the joint solver when a collective with other classes
+  // uses resources. Leave moves them back after the last such collective.
+  void Join(Time now);
+  void Leave(Time now);
+  // The operation reached on a communicator waits for other ranks, and holds this fraction of the
+  // multiprocessors until BeginCollective. Of the operations among the same ranks, only the one
+  // with the largest fraction holds: PyTorch gives a group of ranks one communicator and one
+  // stream.
+  void Hold(std::uint32_t communicator, std::uint32_t share, Time now);
+  // The joint solver has moved the end of a stream's or communicator's operation. Returns false if
+  // no operation is in flight there.
+  bool MoveEnd(Runner runner, Time end) {
+    if (in_flight_[runner].activity == Activity::kHolds) return false;
+    next_[runner] = end;
+    return true;
+  }
+
+  // The number of passes that all streams and the host have ended.
+  std::uint32_t ended() const { return ended_; }
+  Time EndOfPass(std::uint32_t pass) const {
+    return pass == 0 ? prologue_end_ : timeline_->step_ends[pass - 1];
+  }
+  // With a barrier: the next pass may be issued from `begin` on.
+  void OpenBarrier(Time begin);
+  // Advances the host to the end of its instructions, after everything else. Returns false if the
+  // host waits forever.
+  bool Finish();
+
+  bool attached() const { return attachments_ > 0; }
+  std::uint32_t index() const { return index_; }
+  std::uint32_t first_activity() const { return first_activity_; }
+  std::uint32_t first_resource() const { return index_ * cost::kResources; }
+  std::uint32_t runners() const { return static_cast<std::uint32_t>(in_flight_.size()); }
+  const CompiledProgram& compiled() const { return *compiled_; }
+  const program::Program& program() const { return *rank_class_->program; }
+  const RankClass& rank_class() const { return *rank_class_; }
+  std::span<const Stream> streams() const { return streams_; }
+  std::span<const Communicator> communicators() const { return communicators_; }
+  const std::vector<int>& RanksOf(std::uint32_t communicator) const {
+    const auto& groups = rank_class_->groups != nullptr ? *rank_class_->groups : program().groups;
+    return groups[program().communicators[communicator].group].ranks;
+  }
+  // The collective or exchange that the class has reached on a communicator.
+  const program::Collective& CollectiveAt(std::uint32_t communicator) const {
+    return program().collectives[TargetAt(communicator)];
+  }
+  std::uint32_t TargetAt(std::uint32_t communicator) const { return ItemAt(communicator).target; }
+  bool IsAtCollective(std::uint32_t communicator) const {
+    return communicators_[communicator].arrived != kNone &&
+           ItemAt(communicator).kind == Item::Kind::kCollective;
+  }
+  const Item& ItemAt(std::uint32_t communicator) const {
+    return compiled_->items[streams_[communicators_[communicator].arrived].item];
+  }
+
+  // The state at `now`, after `ended` passes.
+  struct State {
+    std::vector<std::int64_t> device;  // everything that determines the future, except the host
+    std::vector<std::int64_t> host;
+    bool within_next_step = false;  // all streams are at most in the next pass
+    bool host_waits = true;         // for events, somewhere in a step
+    Time held_up_by_issue;          // the latest time at which a stream waited for the host
+    Time step_issue;                // time to issue a step if its host never waits
+  };
+  void TakeState(Time now, std::uint32_t ended, State& state);
+
+  // Completes the timeline with host tasks, whose times are known early. With `cut`, operations in
+  // flight are recorded as endless.
+  void FinishTimeline(bool cut);
+  // Explains why the class cannot continue, in one sentence for each host and stream.
+  void ExplainHost(std::vector<std::string>& blocked) const;
+  std::string DescribeItem(const Stream& stream) const;
+  std::string DescribeRecord(WaitFor wait_for) const;
+
+ private:
+  using SharedWork = engine::SharedResources::Work;
+
+  // What happens at next_[runner], called `next` below.
+  enum class Activity : std::uint8_t {
+    kNone,
+    kAwaitsIssue,  // a stream: the host issues the next item at `next`
+    kLatency,      // starts to share resources at `next`
+    kShares,       // ends at `next` if nothing else starts or finishes
+    kFixed,        // uses no resources, and ends at `next`
+    kHolds,        // a communicator: holds multiprocessors until others arrive; `next` is Max
+  };
+  struct InFlight {
+    Activity activity = Activity::kNone;
+    bool settled = false;  // kShares: `rate` and the members below are known
+    ConcurrentSets::Profile profile = 0;
+    Time work;
+    std::uint64_t rate = 0;
+    SharedWork left = 0;  // remaining at `since`
+    Time since;
+  };
+  struct RecordState {
+    std::uint32_t reached = 0;      // number of times reached
+    std::uint32_t waiting = kNone;  // first stream that waits for the record
+    Time reached_at;                // time last reached
+  };
+  // A cached result for an operation that joins the sharing set. Layers repeat, so the same sets
+  // do.
+  struct Beside {
+    ConcurrentSets::Set others = kNone;
+    ConcurrentSets::Set set = ConcurrentSets::kEmpty;  // the set including it
+    Time work;                                         // time for its work at its rate in that set
+  };
+
+  Runner NextRunner() const {
+    Runner next = kNone;
+    Time earliest = Time::Max();
+    for (Runner runner = 0; runner < next_.size(); ++runner) {
+      const Time own = next_[runner];
+      if (own >= earliest) continue;
+      earliest = own;
+      next = runner;
+    }
+    return next;
+  }
+  void OnEvent(Runner runner);
+  // Makes the class stop at the end of this instant.
+  void Yield() { until_ = std::min(until_, now_); }
+
+  // The host is advanced only as far as a stream needs it. A span's beginning depends only on
+  // records, and a record is reached again only after the host has passed the wait for it.
+  bool KnowsSpan(std::uint32_t span) { return span < span_begins_.size() || ReachSpan(span); }
+  bool ReachSpan(std::uint32_t span);
+  std::uint32_t SpanOf(const Item& item, std::uint32_t pass) const {
+    return pass == 0 ? item.span : item.span + (pass - 1) * step_spans_;
+  }
+  bool AdvanceHost();
+  Time TimeOf(const WaitFor& wait_for) const;
+  void BeginSpan();
+  void EndPass(std::uint32_t pass, Time end);
+  void EndPasses();
+  void EnqueueAwaitingHost();
+
+  void TakeOptions(const Options& options, bool starts_late);
+  void ClearHost();
+  void ClearStreams(std::span<const std::uint32_t> rendezvous);
+  void ClearTimeline();
+  // Each function writes one part of a State. `first_span` is the earliest host span that a stream
+  // may still need.
+  void AddInFlight(Time now, std::vector<std::int64_t>& device) const;
+  void AddCommunicators(std::uint32_t passes_ended, std::vector<std::int64_t>& device) const;
+  void TakeHostState(Time now, std::uint32_t passes_ended, std::size_t first_span,
+                     State& state) const;
+
+  // Sets the streams to the start of the run.
+  void BeginStreams(const StepPosition* late_start);
+  void BeginPrologue();
+  void BeginAt(const StepPosition& position);
+
+  // Streams.
+  void Enqueue(std::uint32_t stream);
+  void DrainReadyQueue();
+  void Advance(std::uint32_t stream);
+  bool RunAhead(std::uint32_t stream);
+  // The operations that share resources with a stream that runs ahead (simulated_class.cc).
+  class SharersAhead;
+  Time LimitAhead();
+  bool RunChain(std::uint32_t stream, Time span_begin, Time limit);
+  bool RunOperation(std::uint32_t stream, const Item& item, Time issued, Time limit,
+                    SharersAhead& sharers);
+  bool Reached(const WaitFor& wait_for) const {
+    return wait_for.count == 0 || records_[wait_for.slot].reached >= wait_for.count;
+  }
+  bool PassesRecord(std::uint32_t stream, const Item& item);
+  void ReachRecord(std::uint32_t slot);
+  // The stream's present operation or collective has ended.
+  void Complete(std::uint32_t stream, Time end) {
+    if (records_operations_) Record(streams_[stream], end);
+    NextItem(stream);
+  }
+  void NextItem(std::uint32_t stream) {
+    Stream& own = streams_[stream];
+    if (++own.item == own.end) NextPass(stream);
+  }
+  void NextPass(std::uint32_t stream);
+  void Record(const Stream& stream, Time end);
+  // The stream waits at the item until the host has issued it.
+  void HoldUp(std::uint32_t pass, const Item& item, Time issued);
+  // Whether the host's lead over the device affects when the instruction starts.
+  bool HostMatters(std::uint32_t pass, Index instruction) const;
+  void ReachCommunicator(std::uint32_t stream, const Item& item);
+  void TakeTurn(std::uint32_t communicator);
+  std::uint32_t NumberOf(const Item& item, std::uint32_t pass) const;
+
+  // Starts work. Returns true if the work takes no time and has ended.
+  bool Start(Runner runner, Time start, const Cost& cost);
+  void BeginSharing(Runner runner);
+  void StopSharing(Runner runner);
+  static bool Shares(Activity activity) {
+    return activity == Activity::kShares || activity == Activity::kHolds;
+  }
+  void Settle();
+  SharedWork LeftOf(const InFlight& work, Time now) const {
+    const SharedWork done = engine::SharedResources::Done(now - work.since, work.rate);
+    return work.left - std::min(done, work.left);
+  }
+  // The result for an operation of this cost that joins the present sharing set.
+  const Beside& BesideSharers(std::uint32_t cost) {
+    const Beside& known = beside_[cost];
+    return known.others == set_ ? known : PutBesideSharers(cost);
+  }
+  const Beside& PutBesideSharers(std::uint32_t cost);
+
+  bool WaitsRecorded(std::uint32_t pass) const {
+    return pass >= first_recorded_pass_ && record_all_;
+  }
+  const program::Instruction& InstructionAt(std::uint32_t pass, Index instruction) const {
+    return pass == 0 ? program().prologue[instruction] : program().step[instruction];
+  }
+
+  const RankClass* rank_class_ = nullptr;
+  const CompiledProgram* compiled_ = nullptr;
+  ConcurrentSets* sets_ = nullptr;
+  OtherClasses* other_classes_ = nullptr;
+  program::Timeline* timeline_ = nullptr;
+  std::uint32_t index_ = 0, first_activity_ = 0;
+  std::uint32_t passes_ = 0;  // number of passes: the prologue and the steps
+  std::uint32_t first_recorded_pass_ = 1;
+  bool barrier_ = false, watch_passes_ = false;
+  bool record_all_ = false;
+  const std::vector<bool>* marked_ = nullptr;
+  bool records_operations_ = false;  // all operations or the marked ones, and memory changes
+
+  Time now_;
+  Time until_;
+  std::uint32_t attachments_ = 0;  // number of collectives with other classes that the class has
+                                   // reached
+  std::uint32_t joined_ = 0;       // number of such collectives that use resources now
+
+  // State of the host.
+  bool host_waits_ = false;
+  std::uint32_t open_passes_ = 0;  // number of passes that may be issued
+  std::uint32_t host_pass_ = 0;
+  std::uint32_t host_span_ = 0;  // the next span to begin
+  Time host_clock_;
+  WaitFor host_wait_for_;
+  std::uint32_t step_spans_ = 0;
+  std::vector<Time> span_begins_;  // of known spans: the prologue's, then step by step
+  std::vector<program::OperationRecord> tasks_;
+  std::vector<program::WaitRecord> host_waits_recorded_;
+
+  std::vector<Stream> streams_;
+  std::vector<Communicator> communicators_;
+  std::vector<InFlight> in_flight_;             // by runner
+  std::vector<Time> next_;                      // by runner: time of its next event
+  std::vector<RecordState> records_;            // by slot
+  std::vector<std::vector<Time>> launch_ends_;  // by launch record: each time it was reached
+  std::vector<std::uint32_t> ready_;            // ready queue
+  std::size_t drained_ = 0;                     // number of drained entries of `ready_`
+
+  std::vector<Runner> sharers_;
+  ConcurrentSets::Set set_ = ConcurrentSets::kEmpty;  // the set of the sharing operations
+  bool unsettled_ = false;
+  std::vector<Beside> beside_;  // by cost
+
+  std::vector<std::uint32_t> streams_in_pass_;  // by pass: number of streams that have not ended it
+  std::uint32_t ended_ = 0;
+  Time prologue_end_;
+  Time held_up_by_issue_;
+  HostInfluence host_influence_;
+  // By pass: the first event, after the examined part, for which the host waited; kNone if none
+  // yet.
+  std::vector<Index> set_back_;
+};
+
+}  // namespace stepcast::simulate
