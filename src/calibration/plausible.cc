@@ -24,6 +24,9 @@ constexpr double kLongestHalfLength = 1e5;
 constexpr double kMostRows = 4096;
 constexpr double kLongestTail = 4;
 constexpr double kLargestFill = 1e5;
+// Beyond this exponent the longer of two times counts; with so much traffic no product is divided.
+constexpr double kLargestOverlap = 100;
+constexpr double kLargestSplit = 1000;
 constexpr double kMostVariation = 0.2;
 constexpr double kMostJitter = 1;
 constexpr double kMostWatts = 1e5;
@@ -90,6 +93,17 @@ void CheckTilings(const KernelCosts& kernels, Checker& checker) {
           "write the cost of multiprocessors without a tile, as a part of the last wave's time");
     }
     checker.Efficiency(field + ".grouped", tiling.grouped);
+    if (!(tiling.overlap == 0 || (tiling.overlap >= 1 && tiling.overlap <= kLargestOverlap))) {
+      checker.Add(
+          field + ".overlap",
+          fmt::format("must lie between 1 and {}, or be 0: {}", kLargestOverlap, tiling.overlap),
+          "write 1 if traffic adds to the time of products, 0 if tiles hide it");
+    }
+    if (!(tiling.split >= 0 && tiling.split <= kLargestSplit)) {
+      checker.Add(field + ".split",
+                  fmt::format("must lie between 0 and {}: {}", kLargestSplit, tiling.split),
+                  "write the traffic of the sum over parts of k, relative to FP32 parts in memory");
+    }
     checker.Duration(field + ".start", tiling.start, kLongestStart);
   }
 }

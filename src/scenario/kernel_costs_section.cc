@@ -50,6 +50,8 @@ calibration::GemmTiling ReadTiling(MappingReader& figures, Diagnostics& diagnost
   tiling.add_fill = figures.ReadDecimal("add_fill", Need::kOptional, {}).value_or(0);
   tiling.last_wave = figures.ReadDecimal("last_wave", Need::kOptional, {}).value_or(1);
   tiling.grouped = figures.ReadDecimal("grouped", Need::kOptional, {}).value_or(1);
+  tiling.overlap = figures.ReadDecimal("overlap", Need::kOptional, {}).value_or(0);
+  tiling.split = figures.ReadDecimal("split", Need::kOptional, {}).value_or(1);
   tiling.start = RequiredTime(figures, "start");
   return tiling;
 }
