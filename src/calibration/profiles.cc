@@ -120,9 +120,9 @@ void CheckTraffic(const Curve& curve, const char* key, Bandwidth bandwidth,
     if (bytes < kBeyondCaches || time >= bytes / bandwidth) continue;
     faults.push_back(
         {fmt::format("kernels.{}", key),
-         fmt::format("{} in {} is faster than the device's memory, which needs {}",
-                     FormatBytes(bytes), FormatTime(time), FormatTime(bytes / bandwidth)),
-         "the profile may belong to another device"});
+         fmt::format("{} in {} is faster than the device's memory allows: {}", FormatBytes(bytes),
+                     FormatTime(time), FormatTime(bytes / bandwidth)),
+         "check that the profile is for this device"});
     return;
   }
 }
@@ -139,9 +139,9 @@ void CheckAttention(const AttentionSurface& surface, std::int64_t products,
       faults.push_back(
           {field,
            fmt::format("{} heads of {} over a sequence of {} in {} are faster than the device's "
-                       "peak, which needs {}",
+                       "peak allows: {}",
                        curve.heads, curve.head_size, sequence, FormatTime(time), FormatTime(least)),
-           "the profile may belong to another device"});
+           "check that the profile is for this device"});
       return;
     }
   }

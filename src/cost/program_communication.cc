@@ -80,7 +80,7 @@ class CommunicationPricer {
     const auto busy = machine_.shared_links.Of(uses);
     if (!busy) {
       pricing_.Report("cost.no-network", pricing_.scenario.cluster_location,
-                      fmt::format("collectives have no links to go over: {}", busy.error().message),
+                      fmt::format("there are no links for collectives: {}", busy.error().message),
                       busy.error().hint);
       return;
     }
@@ -399,14 +399,15 @@ class CommunicationPricer {
       if (time >= bound) continue;
       pricing_.Report(
           "cost.faster-than-wire", table.location,
-          fmt::format("{} over {} ranks on {} nodes: the cluster's links need {} for {}, but the "
-                      "table has {}",
+          fmt::format("{} over {} ranks on {} nodes: the cluster's links need at least {} for {}, "
+                      "but the table states {}",
                       Name(table.collective), path.ranks, path.nodes, FormatTime(bound),
                       FormatBytes(size), FormatTime(time)),
           pricing_.scenario.cluster->flat()
-              ? "sizes must be those of nccl-tests; if the profile was measured on this cluster, "
-                "leave out the flat cluster's link (--set cluster.topology.link=null)"
-              : "sizes must be those of nccl-tests, and the profile may belong to another cluster");
+              ? "use sizes as nccl-tests counts them; if the profile was measured on this "
+                "cluster, remove the flat cluster's link: --set cluster.topology.link=null"
+              : "use sizes as nccl-tests counts them, and check that the profile belongs to this "
+                "cluster");
       return false;
     }
     return true;

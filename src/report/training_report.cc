@@ -56,7 +56,7 @@ std::string TargetText(const TrainingTarget& target) {
     return text + "; availability as run-time forecasts it for the number of GPUs";
   }
   if (!target.availability) {
-    return text + "; availability 100 % is assumed (--availability 0.9 says otherwise)";
+    return text + "; an availability of 100 % is assumed (change it with --availability 0.9)";
   }
   return text + fmt::format("; availability {:.4g} %", kHundred * *target.availability);
 }

@@ -331,16 +331,16 @@ class PlanSearch::Impl {
     if (goal_.headroom >= capacity && !other_devices) {
       faults.push_back(
           WrongOption("--headroom", question_.headroom,
-                      fmt::format("the headroom is not smaller than a device's memory of {}: {}",
+                      fmt::format("the headroom must be smaller than a device's memory of {}: {}",
                                   FormatBytes(capacity), Quoted(question_.headroom)),
-                      "give less than that, or a percentage: '5%'"));
+                      "give less than the device's memory, or a percentage: '5%'"));
     }
   }
 
   // Targets of whole runs count failures, unless the availability is given.
   void CountFailures() {
-    const bool whole_run = goal_.target == planner::Target::kDays ||
-                           goal_.target == planner::Target::kCost;
+    const bool whole_run =
+        goal_.target == planner::Target::kDays || goal_.target == planner::Target::kCost;
     if (whole_run && goal_.training.tokens > 0 && !goal_.training.availability) {
       goal_.training.effective = EffectiveTraining(*base_);
     }
@@ -681,7 +681,8 @@ class PlanSearch::Impl {
       answers.emplace_back("changes that would improve the best plan (--sensitivity)");
     if (answers.empty()) return;
     notes.push_back(fmt::format(
-        "with more than {} plans, these answers take several times as long and are left out: {}",
+        "with more than {} plans, the search omits these answers, which take several times as "
+        "long: {}",
         kMostPlansWithAll, fmt::join(answers, "; ")));
   }
 

@@ -388,8 +388,8 @@ void NoteOtherModel(StepCauses& causes) {
     const auto [least, most] = std::minmax(cause.forecast_calls, cause.measured_calls);
     if (most <= kMost * least) continue;
     causes.notes.push_back(fmt::format(
-        "the traced step has {} {}, the forecast {}: compare the model, the micro-batches and "
-        "training.compile of the two",
+        "the traced step has {} {}, but the forecast has {}: compare the model, the micro-batches "
+        "and training.compile",
         cause.measured_calls, Name(cause.kind), cause.forecast_calls));
   }
 }
@@ -405,8 +405,8 @@ void NoteClock(StepCauses& causes) {
   }
   if (std::min(slower[0], slower[1]) < kLeast || std::abs(slower[0] - slower[1]) > kAlike) return;
   causes.notes.push_back(fmt::format(
-      "products and attention both take about {:.2f} times as long: a lower clock would do that "
-      "(nvidia-smi -q -d CLOCK,POWER,PERFORMANCE)",
+      "products and attention both take about {:.2f} times as long. A lower clock would have this "
+      "effect: check nvidia-smi -q -d CLOCK,POWER,PERFORMANCE",
       (slower[0] + slower[1]) / 2));
 }
 
@@ -634,8 +634,8 @@ StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured) {
   result.kernels = LongestKernels(result.causes, described, HasKinds(expected));
   if (measured.size() == 1 && run.forecast.communication_total > Time()) {
     result.notes.emplace_back(
-        "one rank's trace does not tell waiting for other ranks from slow communication: name a "
-        "folder with the traces of several ranks");
+        "one rank's trace cannot distinguish waiting for other ranks from slow communication: "
+        "name a folder with the traces of several ranks");
   }
   return result;
 }
