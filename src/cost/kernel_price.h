@@ -14,7 +14,8 @@
 // peak that such kernels achieve.
 //
 //  latency = start_latency
-//  work    = max(arithmetic, traffic)
+//  work    = max(arithmetic, traffic); for tiles with an `overlap` p, which hide only a part of
+//            their traffic: (arithmetic^p + traffic^p)^(1/p)
 //  traffic = (bytes read + bytes written) / (memory bandwidth x memory_efficiency)
 //
 //  kind           arithmetic
@@ -68,15 +69,15 @@ namespace stepcast::cost {
 //              fraction of it that has tiles, plus `last_wave` of the rest
 //  one wave  = 2 tile_m tile_n (k / parts + fill)
 //              / (peak / multiprocessors x efficiency of the shape)
-//  summation = start_latency + 8 batch m n parts bytes / achieved memory bandwidth
+//  summation = start_latency + 8 batch m n parts bytes x `split` / achieved memory bandwidth
 //
 // `fill`: loading the pipeline and storing the tile; with add_fill if the tile is added to FP32
 // values, which are four times as many bytes to read and store. The library is assumed to take the
 // fastest of all shapes and parts (cuBLAS's heuristics come close; Nvidia, "Matrix Multiplication
 // Background User's Guide", sections 3 and 4, describes tile and wave quantization).
 
-// A kernel for all experts of a rank has the tiles of all in the same waves, no parts, and the
-// fraction `grouped` of the tiles' rate.
+// The setting of a matrix product in tiles. A kernel for all experts of a rank has the tiles of all
+// experts in the same waves, no parts, and the fraction `grouped` of the tiles' rate.
 
 struct TileSetting {
   const calibration::GemmTiling& tiling;
@@ -89,8 +90,8 @@ struct TileSetting {
 
 struct TiledProduct {
   Time time;  // rounded up to a picosecond
-  // Multiprocessors that this number of waves needs: fewer need more waves, more do not end
-  // earlier.
+  // The number of multiprocessors that this number of waves needs. With fewer, there are more
+  // waves; with more, the product does not end earlier.
   double multiprocessors = 0;
 };
 
@@ -107,12 +108,12 @@ struct KernelSetting {
   const topology::Gpu& gpu;
   const calibration::KernelCosts& costs;
   Version torch{};  // release whose libraries run
-  // Power limit of the board under these kernels (kernel_time.h); 0: none.
+  // The power limit of the board under these kernels, in watts (kernel_time.h); 0: none.
   double limit_watts = 0;
-  // Serving's kernels, whose attention also plans, and starts after forward_start. Training's
-  // attention starts after start_latency.
+  // Whether the kernels are those of serving, whose attention also plans, and starts after
+  // forward_start. Training's attention starts after start_latency.
   bool serving = false;
-  // False for textbook programs, which omit launch costs and so the start of a kernel.
+  // Whether a kernel has a start latency. False for textbook programs, which omit launch costs.
   bool start_latency = true;
 };
 
@@ -121,11 +122,12 @@ bool IsArithmetic(KernelKind kind);
 
 tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const KernelSetting& setting);
 
-// The rate of the fastest products of the kernel's data type at full clock, in flops per second; 0:
-// none known. For a product, of its layout if measured.
+// Returns the rate of the fastest products of the kernel's data type at full clock, in flops per
+// second; 0 if none is known. If the kernel is a product and its layout was measured, only products
+// of that layout count.
 double BestProductRate(const Kernel& kernel, const KernelSetting& setting);
 
-// The price of a kernel whose time is an input. Requires kind kGiven.
+// Returns the price of a kernel whose time is an input. Requires kind kGiven.
 Demand PriceGivenKernel(const Kernel& kernel);
 
 }  // namespace stepcast::cost

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ struct TrainingTarget {
   std::string currency;                // currency of the price, such as "$"; empty: not named
   std::optional<double> availability;  // fraction of the time in which GPUs train, above 0 and at
                                        // most 1; not given: 1
+  // The same fraction by the number of GPUs, if failures are counted (long_run.h); null: they are
+  // not.
+  std::function<double(std::int64_t gpus)> effective{};
 
   bool said() const { return tokens > 0 || gpu_hour_price > 0; }
 };
@@ -36,16 +40,21 @@ struct TrainedStep {
 // `gpus` is the number of GPUs behind the forecast's rates.
 TrainedStep TrainedStepOf(const Forecast& forecast);
 
-// Seconds that the training takes in whole steps, including time in which GPUs do not train.
-// Requires target.tokens.
+// The fraction of the time in which the GPUs of `step` train.
+double AvailabilityOf(const TrainingTarget& target, const TrainedStep& step);
+
+// Returns the duration of the training in seconds: whole steps, and the time in which GPUs do not
+// train. Requires target.tokens.
 double TrainingSeconds(const TrainingTarget& target, const TrainedStep& step);
-// GPU hours to pay for, including time in which GPUs do not train. Requires target.tokens.
+// Returns the GPU hours to pay for, including the time in which GPUs do not train. Requires
+// target.tokens.
 double GpuHours(const TrainingTarget& target, const TrainedStep& step);
-// Requires target.tokens and target.gpu_hour_price.
+// Returns the price of the training, in target.currency. Requires target.tokens and
+// target.gpu_hour_price.
 double MoneyOfTraining(const TrainingTarget& target, const TrainedStep& step);
-// Requires target.gpu_hour_price.
+// Returns the price of a million tokens, in target.currency. Requires target.gpu_hour_price.
 double MoneyOfMillionTokens(const TrainingTarget& target, const TrainedStep& step);
-// True without a deadline.
+// Whether the training ends before its deadline. True without a deadline.
 bool MeetsDeadline(const TrainingTarget& target, const TrainedStep& step);
 
 // Sets tokens per second, MFU and HFU from the step time in `forecast`, whether forecast or
@@ -58,11 +67,11 @@ struct MicroBatchFlops {
   double once = 0, recomputed = 0;
   double executed = 0;
 };
-// `works` is model::BuildWork of the scenario. The numbers of ranks and micro-batches do not
-// matter.
+// Returns the FLOPs of one micro-batch. `works` is the result of model::BuildWork for the scenario.
+// The numbers of ranks and micro-batches do not matter.
 MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
                         const std::vector<model::LayerWork>& works);
-// The same with precomputed FLOPs.
+// Like the function above, with precomputed FLOPs.
 void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& flops,
                     Forecast& forecast);
 

@@ -50,9 +50,9 @@ Table FasterChoices(const CollectiveForecast& forecast) {
 std::string FasterChoicesText(const CollectiveForecast& forecast) {
   const Table table = FasterChoices(forecast);
   if (table.rows().empty()) return "";
-  return "\nNCCL chooses by its own constants; by the formula of prices, without what was "
-         "measured, "
-         "another\nalgorithm or protocol is faster (communication.nccl_algo, nccl_proto):\n" +
+  return "\nNCCL chooses an algorithm and a protocol from its own constants. By the cost formula, "
+         "without\nmeasured curves, another choice is faster (communication.nccl_algo, "
+         "nccl_proto):\n" +
          table.ToString();
 }
 

@@ -71,13 +71,15 @@ std::string HidingText(const forecast::Explanation& explanation) {
   const std::string hidden = fmt::format("{:.0f} %", 100 * forecast::kHiddenPart);
   if (!speed) {
     return fmt::format(
-        "faster links cannot reduce it to {} of the step: it comes from latencies, or from "
-        "collectives with no computation to hide them\n",
+        "faster links cannot reduce exposed communication to {} of the step: the rest is latency, "
+        "or collectives without computation that could hide them\n",
         hidden);
   }
   if (*speed <= 1) return "";
-  return fmt::format("it falls to {} of the step if links are {:.3g} times as fast\n", hidden,
-                     *speed);
+  return fmt::format(
+      "exposed communication falls to {} of the step if links are {:.3g} times "
+      "as fast\n",
+      hidden, *speed);
 }
 
 std::string ExposedText(const forecast::Explanation& explanation) {
@@ -159,7 +161,7 @@ const char* NextOf(MachineResource resource) {
     case MachineResource::kScaleUp:
       return "all_reduce_perf on the GPUs of a node; nvidia-smi nvlink -s";
     case MachineResource::kNetwork:
-      return "all_reduce_perf on all nodes, beside stepcast collective";
+      return "all_reduce_perf on all nodes, compared with stepcast collective";
     case MachineResource::kHostLink:
       return "nvidia-smi -q: GPU Link Info";
     case MachineResource::kCollectiveLatency:
@@ -186,10 +188,10 @@ using validate::Cause;
 using validate::CauseKind;
 
 // Where to look.
-const char* NextOf(CauseKind kind) {
-  switch (kind) {
+const char* NextOf(const Cause& cause) {
+  switch (cause.kind) {
     case CauseKind::kProducts:
-      return "sizes that are no multiple of 8; TF32; the clock; software.torch";
+      return "sizes that are not multiples of 8; TF32; the clock; software.torch";
     case CauseKind::kAttention:
       return "the kernel's name: training.attention";
     case CauseKind::kOptimizer:
@@ -199,7 +201,9 @@ const char* NextOf(CauseKind kind) {
     case CauseKind::kOtherKernels:
       return "the layers' times in the model file";
     case CauseKind::kCommunication:
-      return "stepcast collective beside nccl-tests; NCCL_DEBUG=INFO; bucket sizes";
+      return cause.measured_calls > cause.forecast_calls
+                 ? "data_parallel.bucket_size: more collectives than forecast"
+                 : "stepcast collective compared with nccl-tests; NCCL_DEBUG=INFO; links";
     case CauseKind::kCopies:
       return "offloading; pinned memory";
     case CauseKind::kImbalance:
@@ -275,11 +279,11 @@ std::string CausesText(const MeasuredStep& step) {
   out += CauseTable(causes).ToString() + "\n";
   for (const Cause& cause : causes.causes) {
     if (!IsSmall(cause, causes) && cause.difference() > Time()) {
-      out += fmt::format("{}: look at {}\n", NameOf(cause), NextOf(cause.kind));
+      out += fmt::format("{}: look at {}\n", NameOf(cause), NextOf(cause));
     }
   }
   if (causes.slowest_rank) {
-    out += fmt::format("rank {} waits least in collectives: the others wait for it\n",
+    out += fmt::format("rank {} waits least in collectives, so the other ranks wait for it\n",
                        *causes.slowest_rank);
   }
   for (const validate::KernelSum& kernel : causes.kernels) {
@@ -336,8 +340,8 @@ AnswerTable Resources(const MeasuredStep& step) {
 std::string MeasuredStepText(const forecast::Forecast& forecast, const MeasuredStep& step) {
   std::string out = MeasuredLine(forecast, step);
   out += step.causes ? CausesText(step) : "\n";
-  out += step.settings.empty() ? "no setting that was tried explains a tenth of the difference, "
-                                 "and at most twice as much\n"
+  out += step.settings.empty() ? "no setting that was tried explains between a tenth and twice "
+                                 "the difference\n"
                                : Settings(step).Text();
   return step.resources.empty() ? out : out + "\n" + Resources(step).Text();
 }

@@ -48,7 +48,7 @@ std::string StageNotes(const StageMemory& stage) {
   if (!stage.simulated.has_value()) return "not simulated: " + stage.reason + "\n";
   std::string out;
   if (stage.simulated->padding > Bytes(0)) {
-    out += fmt::format("{} of the peak only pad shards to equal length\n",
+    out += fmt::format("{} of the peak is padding of shards to equal length\n",
                        FormatBytes(stage.simulated->padding));
   }
   return out + MemorySentence(*stage.simulated) + "\n";
@@ -279,7 +279,7 @@ std::string MeasuredMemoryText(const MeasuredComparison& comparison) {
   }
   row("peak allocated", measured.allocated, forecast.peak);
   if (measured.reserved) row("reserved by the allocator", *measured.reserved, forecast.reserved);
-  return fmt::format("{} beside a {} of PyTorch's memory, {}\n\n{}", comparison.scenario,
+  return fmt::format("{} compared with a {} of PyTorch's memory, {}\n\n{}", comparison.scenario,
                      measured.form, comparison.file, table.ToString());
 }
 

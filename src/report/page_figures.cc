@@ -38,7 +38,7 @@ const char* ColourOf(std::string_view key) {
   for (const auto& [part, colour] : kPartColours) {
     if (part == key) return colour;
   }
-  STEPCAST_CHECK(false, "each part of a breakdown has a colour");
+  STEPCAST_CHECK(false, "each part of a breakdown must have a color");
   return "";
 }
 
@@ -89,8 +89,8 @@ std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {
   const auto& range = forecast.step_time_range;
   figures.push_back({.label = "Step time",
                      .value = FormatTime(forecast.step_time),
-                     .more = range ? fmt::format("nine of ten within {} to {}",
-                                                 FormatTime(range->low), FormatTime(range->high))
+                     .more = range ? fmt::format("90 % range: {} to {}", FormatTime(range->low),
+                                                 FormatTime(range->high))
                                    : ""});
   for (const StepFigure& figure : StepFigures(forecast)) {
     if (figure.value) {
@@ -114,9 +114,9 @@ PageSection BreakdownSection(const forecast::Forecast& forecast) {
       "The device is idle for the rest. The parts add up to the step."};
   ChartData data;
   AddBreakdown(data, "step", forecast.time, forecast.step_time);
-  section.chart = StackedBars(
-      "Where the time of one step goes, as one stacked bar; the table below has its parts", "ms",
-      std::move(data), BreakdownPalette(forecast.time), 1);
+  section.chart =
+      StackedBars("Time breakdown of one step, as one stacked bar; the table below lists its parts",
+                  "ms", std::move(data), BreakdownPalette(forecast.time), 1);
   section.tables.push_back(
       {.caption = "Parts of the step", .table = TimeRows(forecast), .folded = false});
   if (!forecast.classes.empty()) {
@@ -189,7 +189,7 @@ std::vector<Lane> LanesOfClasses(const forecast::Run& run) {
 
 StepWindow WindowOf(const forecast::Run& run, const forecast::ClassRun& own) {
   const std::vector<Time>& ends = own.timeline.step_ends;
-  STEPCAST_CHECK(run.first_step < ends.size(), "the forecast's step was run");
+  STEPCAST_CHECK(run.first_step < ends.size(), "the step of the forecast must have been simulated");
   return {.program = &own.program,
           .timeline = &own.timeline,
           .prices = &own.prices,
@@ -217,8 +217,9 @@ PageSection StagesSection(const std::vector<StageRows>& plans) {
       TimelineChart(std::move(lanes), longest, "The computation of each plan's stages in one step");
   PageSection section{.heading = "Stages"};
   section.paragraphs = {
-      "A row for each stage of each plan that fits, all along one axis: what its compute stream "
-      "does when. Gaps are waits for other stages, for communication and for the host."};
+      "One row for each stage of each plan that fits, on one time axis, with the operations of "
+      "its compute stream. In gaps, the stream waits for other stages, for communication or for "
+      "the host."};
   Draw(figure, section);
   return section;
 }

@@ -18,7 +18,7 @@
 
 namespace stepcast::report {
 std::vector<bool> ParetoFront(const std::vector<double>& x, const std::vector<double>& y) {
-  STEPCAST_CHECK(x.size() == y.size(), "a point has two figures");
+  STEPCAST_CHECK(x.size() == y.size(), "a point must have two values");
   std::vector<std::size_t> order(x.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(),
@@ -295,7 +295,8 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
     const std::size_t all = points.size();
     points = Thinned(points, kMostPoints);
     note = fmt::format(
-        "{} of {} points are drawn: all that nothing beats, and of the others an even choice.",
+        "The chart shows {} of {} points: all points on the front, and an even sample of the "
+        "others.",
         Grouped(static_cast<std::int64_t>(points.size())), Grouped(static_cast<std::int64_t>(all)));
   }
   const ParetoDrawing drawing(std::move(points), given, unfit, memory, limit);

@@ -129,8 +129,8 @@ std::string NotesOn(const std::vector<PlanRow>& rows) {
     ++rank;
     if (row.outcome.flushes > 0) {
       out += fmt::format(
-          "plan {} may not fit: the allocator gives cached memory back ({} {} in the steps that "
-          "were simulated)\n",
+          "plan {} may not fit: the allocator returns cached memory ({} {} in the simulated "
+          "steps)\n",
           rank, row.outcome.flushes, row.outcome.flushes == 1 ? "time" : "times");
     }
     if (row.ties == 0) continue;
@@ -176,8 +176,9 @@ std::string OwnText(const PlanReport& report) {
   if (report.risky) {
     const PlanRow& risky = *report.risky;
     out += fmt::format(
-        "risky  {}: {} % faster than the best, but fits with {} %\n", PlanInShort(risky),
-        Decimal(kHundred * Longer(report.best.front(), risky), 1), FitText(risky.outcome));
+        "risky  {}: {} % faster than the best, but the probability that it fits is {} %\n",
+        PlanInShort(risky), Decimal(kHundred * Longer(report.best.front(), risky), 1),
+        FitText(risky.outcome));
   }
   return out.empty() ? out : out + "\n";
 }
@@ -268,7 +269,7 @@ std::string SensitivityText(const PlanReport& report) {
   Table neighbours({{"the best, with", Align::kLeft},
                     {"instead of", Align::kLeft},
                     {"step ms"},
-                    {unequal_tokens ? "change % for a token" : "change %"},
+                    {unequal_tokens ? "change per token, %" : "change %"},
                     {fmt::format("peak {}", unit.name)},
                     {fmt::format("needs {}", unit.name)},
                     {"", Align::kLeft}});
@@ -377,7 +378,7 @@ std::string ProofText(const PlanReport& report) {
   const planner::SearchResult& result = *report.result;
   const auto simulated = static_cast<std::int64_t>(result.outcomes.size()) - result.shared;
   std::string out = fmt::format(
-      "of {} {}, {} were looked at closely and {} simulated: ", Grouped(report.space),
+      "of {} {}, {} were examined closely and {} simulated: ", Grouped(report.space),
       report.space == 1 ? "plan" : "plans", Grouped(result.sharpened), Grouped(simulated));
   if (!result.proved) {
     return out + fmt::format(
@@ -386,8 +387,10 @@ std::string ProofText(const PlanReport& report) {
                      report.interrupted ? "interrupted" : "ended", Grouped(result.open),
                      result.open == 1 ? "plan" : "plans", Decimal(100 * (1 - result.least), 1));
   }
-  return out +
-         fmt::format("no other is better{}\n\n", report.held.empty() ? "" : ", with what is held");
+  return out + fmt::format("no other is better{}\n\n", report.held.empty() ? ""
+                                                                           : ", with the settings "
+                                                                             "that the scenario "
+                                                                             "fixes");
 }
 
 std::string CountsText(const PlanReport& report) {
@@ -401,12 +404,14 @@ std::string CountsText(const PlanReport& report) {
   const auto further =
       static_cast<std::int64_t>(result.outcomes.size()) - result.Count(Verdict::kSimulated);
   if (further > 0) {
-    out += fmt::format("{} of those that bounds left out {} simulated to find the nearest\n",
+    out += fmt::format("{} plans that bounds had excluded {} simulated to find the nearest\n",
                        Grouped(further), further == 1 ? "was" : "were");
   }
   if (result.shared > 0) {
-    out += fmt::format("{} of the simulated {} the program, and so the forecast, of another\n",
-                       Grouped(result.shared), result.shared == 1 ? "has" : "have");
+    out += fmt::format(
+        "{} of the simulated {} the same program as another plan, and therefore "
+        "the same forecast\n",
+        Grouped(result.shared), result.shared == 1 ? "has" : "have");
   }
   if (result.illegal.empty()) return out;
   return out + "\n" + IllegalTable(result);
@@ -461,6 +466,8 @@ std::string TargetText(const Goal& goal, bool unequal_tokens) {
       return "the lowest cost per token";
     case Target::kMemory:
       return "the lowest peak memory";
+    case Target::kDays:
+      return "the shortest training, with its failures";
   }
   return "";
 }
@@ -529,7 +536,9 @@ std::string PlanText(const PlanReport& report) {
   std::string out = fmt::format("{}\n\ngoal   {}\n", report.name,
                                 TargetText(goal, report.result->UnequalTokens()));
   if (report.result->UnequalTokens()) {
-    out += "       (steps of the plans differ in tokens, and so train differently)\n";
+    out +=
+        "       (the plans have different numbers of tokens per step, and so train "
+        "differently)\n";
   }
   if (goal.training.said()) out += fmt::format("       {}\n", TargetText(goal.training));
   if (goal.headroom_part > 0) {
@@ -554,7 +563,7 @@ std::string PlanText(const PlanReport& report) {
   if (report.best.empty()) {
     const bool legal = report.result->Count(Verdict::kIllegal) < report.space;
     out += !legal                   ? "no plan can exist\n"
-           : !report.result->proved ? "no plan that fits was found in this time\n"
+           : !report.result->proved ? "no plan that fits was found in the given time\n"
            : goal.training.deadline ? "no plan fits and meets the deadline; the nearest plans:\n\n"
            : HeadroomOf(goal, report.result->states.families().front().facts) > Bytes(0)
                ? "no plan leaves enough memory free; the nearest plans:\n\n"
@@ -562,7 +571,7 @@ std::string PlanText(const PlanReport& report) {
     if (!report.nearest.empty()) {
       out += PlansTable(report, report.nearest, true) + kNeedsText;
       if (HeadroomOf(goal, report.nearest.front().facts) > Bytes(0)) {
-        out += "lacks: missing memory, including the memory that must stay free\n";
+        out += "lacks: missing memory, including memory that must stay free\n";
       }
     }
     if (report.would_fit) out += "\nThe nearest plan:\n" + FittingText(*report.would_fit);
@@ -573,10 +582,9 @@ std::string PlanText(const PlanReport& report) {
          NotesOn(report.best) + NearText(report) + HeadroomText(report.best.front()) + "\n" +
          ExecutionText(report);
   if (!report.pareto.empty()) {
-    out +=
-        fmt::format("no plan has {}, less memory and fewer GPUs than one of these\n",
-                    report.result->UnequalTokens() ? "less time for a token" : "a shorter step") +
-        PlansTable(report, report.pareto, false) + NotesOn(report.pareto) + "\n";
+    out += fmt::format("no plan beats one of these in all three: {}, less memory, fewer GPUs\n",
+                       report.result->UnequalTokens() ? "less time per token" : "a shorter step") +
+           PlansTable(report, report.pareto, false) + NotesOn(report.pareto) + "\n";
   }
   out += SizesText(report);
   if (report.sensitivity) out += SensitivityText(report) + "\n";

@@ -84,7 +84,7 @@ const std::vector<Column> kFigureColumns = {{"source", Align::kLeft},
 PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
   PublishedTable table{.title = "Step time", .columns = kFigureColumns};
   table.columns.push_back({"rival %"});
-  table.columns.push_back({"beside it %"});
+  table.columns.push_back({"same cases %"});
   table.columns.push_back({"in range"});
   for (const Group& group : GroupsOf(accuracy)) {
     const AccuracyFigures figures = accuracy.StepTime(group.selection);
@@ -98,16 +98,18 @@ PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
     table.rows.push_back(std::move(cells));
   }
   table.note =
-      "rival: mean error of the MFU of the nearest fit row; beside it: of the forecast, over the "
-      "cases that have such a row. in range: measurements within the range of the forecast; 90 % "
-      "are expected.";
+      "rival: mean error of the MFU of the nearest fit row. same cases: mean error of the "
+      "forecast, over the cases that have such a row. in range: measurements within the range of "
+      "the forecast; 90 % are expected.";
   return table;
 }
 
 PublishedTable Memories(const PublishedAccuracy& accuracy) {
   PublishedTable table{.title = "Peak memory",
                        .columns = kFigureColumns,
-                       .note = "Allocated, reserved or all that the driver shows, as measured."};
+                       .note =
+                           "Peaks are compared as they were measured: allocated memory, "
+                           "reserved memory, or all memory that the driver reports."};
   table.columns.push_back({"in range"});
   for (const Group& group : GroupsOf(accuracy)) {
     const AccuracyFigures figures = accuracy.Memory(group.selection);
@@ -129,9 +131,9 @@ PublishedTable Choices(const PublishedAccuracy& accuracy) {
                   {"mean regret %"},
                   {"worst %"}},
       .note =
-          "A group: plans for one model at one sequence length on as many GPUs of one type. "
-          "Regret: how much longer a token takes with the plan that is forecast to be the "
-          "fastest than with the best that was measured."};
+          "A group: plans for one model at one sequence length on the same number of GPUs of one "
+          "type. Regret: how much longer a token takes with the plan that is forecast to be the "
+          "fastest, compared with the best measured plan."};
   struct Sum {
     std::size_t groups = 0, cases = 0, good = 0;
     double regret = 0, worst = 0;
@@ -165,7 +167,9 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
                   {"median %"},
                   {"bias %"},
                   {"in range"}},
-      .note = "Errors of step time. Your runs are of a source that was never fitted."};
+      .note =
+          "Errors of step time. For your own runs, the row of sources that were never fitted "
+          "applies."};
   const auto add = [&](std::string name, Selection selection) {
     selection.split = Split::kCheck;
     const AccuracyFigures figures = accuracy.StepTime(selection);
@@ -200,7 +204,7 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
   }
   if (!predicted.empty()) {
     table.note +=
-        fmt::format(" Not counted, because another simulator made its times: {}.", predicted);
+        fmt::format(" Not counted, because its times come from another simulator: {}.", predicted);
   }
   // With one source the rows would repeat the total.
   if (accuracy.sources.size() == 1 || table.rows.size() < 2) table.rows.clear();
@@ -223,7 +227,7 @@ PublishedTable Counted(std::string title, std::string heading, const PublishedAc
 
 PublishedTable Transfer(const PublishedAccuracy& accuracy) {
   PublishedTable table{
-      .title = "Ranges of a source that is not known yet",
+      .title = "Ranges for a source without own measurements",
       .columns = {{"check rows", Align::kLeft},
                   {"sources"},
                   {"half-width %"},
@@ -261,7 +265,7 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
 
 PublishedTable FitProbabilities(const PublishedAccuracy& accuracy) {
   PublishedTable table{
-      .title = "How probable it is that a peak fits",
+      .title = "Probability that a peak fits",
       .columns = {{"forecast %", Align::kLeft},
                   {"peaks"},
                   {"cases"},
@@ -306,7 +310,7 @@ PublishedTable StandIns(const PublishedAccuracy& accuracy) {
 
 PublishedTable TooLarge(const PublishedAccuracy& accuracy) {
   PublishedTable table{
-      .title = "Ran, and are forecast not to fit",
+      .title = "Runs that fit, but are forecast not to fit",
       .columns = {
           {"source", Align::kLeft}, {"case", Align::kLeft}, {"GPU", Align::kLeft}, {"over"}}};
   for (const PublishedOutcome& outcome : accuracy.outcomes) {
@@ -350,9 +354,9 @@ PublishedTable Worst(const PublishedAccuracy& accuracy) {
 
 PublishedTable Residuals(const PublishedAccuracy& accuracy) {
   PublishedTable table{
-      .title = "What is left on fit rows",
+      .title = "Remaining errors of fit rows",
       .columns = {{"GPU", Align::kLeft}, {"residual", Align::kLeft}, {"cases"}, {"median %"}},
-      .note = "For the residuals of profiles."};
+      .note = "The residuals of profiles are taken from these errors."};
   for (const validate::FitResidual& residual : accuracy.FitResiduals()) {
     table.rows.push_back(
         {residual.gpu, residual.of, fmt::format("{}", residual.cases), PerCent(residual.median)});

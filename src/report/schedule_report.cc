@@ -171,7 +171,7 @@ std::string Legend(const parallel::PipelineSchedule& schedule, const ScheduleTim
   }
   if (numbers)
     return legend + (chunks ? "   with micro-batch.chunk\n" : "   with the micro-batch\n");
-  return legend + (chunks ? "   small: not of the stage's first chunk\n" : "\n");
+  return legend + (chunks ? "   lowercase: not of the stage's first chunk\n" : "\n");
 }
 
 // The number of columns per slot at which all labels fit.
@@ -218,11 +218,11 @@ std::string ScheduleDrawing(const parallel::PipelineSchedule& schedule,
       fmt::format("{:<{}}  {}\n", "slot", name_width, Scale(window, columns_of_slot).Text(false));
   out += Legend(schedule, timing, numbers);
   if (!window.whole()) {
-    out += fmt::format("slots {} to {} are left out: all {} need {} columns\n", window.head,
+    out += fmt::format("slots {} to {} are not shown: all {} slots need {} columns\n", window.head,
                        window.tail - 1, timing.slots, timing.slots + beside);
   }
   if (!numbers) {
-    out += fmt::format("the numbers of micro-batches are left out: they need {} columns\n",
+    out += fmt::format("the numbers of micro-batches are not shown: they need {} columns\n",
                        timing.slots * with_numbers + beside);
   }
   return out;
@@ -299,8 +299,8 @@ std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& sty
   const std::int64_t idle = Idle(timing);
   const std::int64_t all = timing.slots * static_cast<std::int64_t>(stages);
   text += fmt::format(
-      "\n{}\nstep of {}; bubble {} % of it, {} % of what is computed\n"
-      "in flight: the most micro-batches whose activations a stage holds at once\n",
+      "\n{}\nstep of {}; bubble {} % of the step, {} % of the computing time\nin flight: the "
+      "maximum number of micro-batches whose activations a stage stores at once\n",
       ScheduleStages(schedule).Text(), Slots(timing.slots), Share(idle, all),
       Share(idle, all - idle));
   return text;

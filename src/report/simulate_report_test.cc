@@ -70,7 +70,7 @@ TEST(SimulateReportTest, ThePageSaysWhatWasForecastAndWhereTimeAndMemoryGo) {
             "precision  bf16; parameters bf16, gradients bf16, reduced in bf16; adamw (fused)\n"
             "software   torch 2.14, NCCL 2.30\n"
             "\n"
-            "step time  20 ms (nine of ten within 15 ms to 25 ms)\n"
+            "step time  20 ms (90 % range: 15 ms to 25 ms)\n"
             "throughput 1,228,800 tokens/s, 307,200.0 tokens/s per GPU\n"
             "\n"
             "where the time goes        ms      %\n"
@@ -89,7 +89,7 @@ TEST(SimulateReportTest, ThePageSaysWhatWasForecastAndWhereTimeAndMemoryGo) {
             "-----------------------------------------------------------------------------\n"
             "all_reduce  data       2   3.00     9.000  ring LL128        24  modelled\n"
             "all_gather  data       1  <0.01     0.010  table              -  extrapolated\n"
-            "in flight 9.000 ms of the step, exposed 4.000 ms\n"
+            "in flight for 9.000 ms of the step, exposed for 4.000 ms\n"
             "\n"
             "memory of rank 1             GiB\n"
             "--------------------------------\n"
@@ -115,8 +115,8 @@ TEST(SimulateReportTest, WhatFitsOnlyWithoutTheCacheSaysSo) {
   EXPECT_EQ(MemorySentence(forecast.memory), "fits: 61 GiB of 80 GiB are left");
   forecast.memory.allocator_flushes = 2;
   EXPECT_EQ(MemorySentence(forecast.memory),
-            "may not fit: 61 GiB of 80 GiB are left once the allocator has given cached memory "
-            "back; it fits with a probability of 100 %");
+            "may not fit: 61 GiB of 80 GiB are left after the allocator has returned cached "
+            "memory; it fits with a probability of 100 %");
   forecast.memory.allocator_flushes = 0;
   forecast.memory.error = GiB(2);
   forecast.memory.fit_probability = 0.75;

@@ -145,8 +145,7 @@ std::string Precision(const plan::Training& training) {
 
 std::string Range(const std::optional<forecast::TimeRange>& range) {
   if (!range) return "";
-  return fmt::format(" (nine of ten within {} to {})", FormatTime(range->low),
-                     FormatTime(range->high));
+  return fmt::format(" (90 % range: {} to {})", FormatTime(range->low), FormatTime(range->high));
 }
 
 }  // namespace
@@ -156,7 +155,8 @@ namespace {
 std::string LoadText(const plan::Mixture& mixture) {
   if (mixture.imbalance == 1) return "loads are perfectly balanced (experts.imbalance 1)";
   return fmt::format(
-      "in every layer the ranks wait for one with {} times the mean load, whose memory this is",
+      "in every layer, ranks wait for a rank with {} times the mean load; the memory is that "
+      "rank's",
       mixture.imbalance);
 }
 
@@ -168,8 +168,8 @@ std::string MixtureText(const plan::Mixture& mixture) {
   }
   if (mixture.implementation == model::ExpertImplementation::kDeepSpeed) {
     return fmt::format(
-        "DeepSpeed's own layer, {}; experts have room for {} times the mean of their rows, {} of "
-        "each rank at least, and drop the others",
+        "DeepSpeed's own layer, {}; each expert accepts {} times the mean number of rows, at "
+        "least {} of each rank, and drops all others",
         text, *mixture.capacity_factor, mixture.min_capacity);
   }
   if (mixture.implementation == model::ExpertImplementation::kAutoEp) {
@@ -213,7 +213,7 @@ std::string ParametersText(const model::Model& model) {
   }
   const auto* architecture = std::get_if<model::Architecture>(&model.source);
   if (architecture != nullptr && architecture->experts.exist()) {
-    text += fmt::format(", {} active for a token", Grouped(model::ActiveParametersOf(model).all));
+    text += fmt::format(", {} active per token", Grouped(model::ActiveParametersOf(model).all));
   }
   return text;
 }
@@ -245,7 +245,8 @@ std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario&
   }
   if (const std::int64_t idle = scenario.idle_devices(); idle > 0) {
     facts.insert(facts.begin() + 2,
-                 {"idle", fmt::format("{} of the topology's {} GPUs; rates count the other {}",
+                 {"idle", fmt::format("{} of the topology's {} GPUs; rates refer to the remaining "
+                                      "{}",
                                       Grouped(idle), Grouped(idle + scenario.cluster->devices()),
                                       Grouped(scenario.cluster->devices()))});
   }
@@ -262,8 +263,8 @@ namespace {
 
 std::string LengthsText(const forecast::LengthsForecast& lengths) {
   constexpr const char* kNext = "\n           ";
-  std::string text =
-      fmt::format("lengths    {} tokens a sample on average, ", Decimal(lengths.sample_tokens, 0));
+  std::string text = fmt::format("lengths    {} tokens per sample on average, ",
+                                 Decimal(lengths.sample_tokens, 0));
   text += lengths.padding() == 0
               ? std::string("no padding")
               : fmt::format("padded to {}: {} % of the tokens that are computed are padding",
@@ -271,14 +272,14 @@ std::string LengthsText(const forecast::LengthsForecast& lengths) {
   constexpr double kToken = 1;
   if (!lengths.wait_in_micro_batches) {
     text += kNext;
-    text += "ranks wait at the end of a step, for the one that takes longest";
+    text += "at the end of a step, ranks wait for the slowest rank";
   } else if (lengths.slowest_tokens > lengths.padded_tokens + kToken) {
     text += kNext;
-    text += fmt::format("ranks wait for the longest of all micro-batches, {} tokens on average",
+    text += fmt::format("ranks wait for the longest of their micro-batches, {} tokens on average",
                         Decimal(lengths.slowest_tokens, 0));
   }
   text += kNext;
-  text += fmt::format("memory and traces are of micro-batches of {} tokens, the longest\n",
+  text += fmt::format("memory and traces show the longest micro-batches, {} tokens\n",
                       Grouped(lengths.steps.back().tokens));
   return text;
 }
@@ -352,8 +353,8 @@ std::string Throughput(const forecast::Forecast& forecast) {
   }
   if (const auto& learned = forecast.learned) {
     out += learned->known < kLeastKnown
-               ? std::string("learned    nothing: no run of the calibration profile is near\n")
-               : fmt::format("learned    {} of the simulated {}, by runs like it ({} % known)\n",
+               ? std::string("learned    nothing: the calibration profile has no similar run\n")
+               : fmt::format("learned    {} of the simulated {}, from similar runs ({} % known)\n",
                              Decimal(learned->factor, 3),
                              FormatTime(forecast.step_time - forecast.time.learned),
                              Decimal(100 * learned->known, 0));
@@ -462,7 +463,7 @@ AnswerTable CollectiveRows(const forecast::Forecast& forecast) {
 std::string CollectiveTable(const forecast::Forecast& forecast) {
   if (forecast.collectives.empty()) return "no collectives\n";
   std::string out = CollectiveRows(forecast).Text();
-  out += fmt::format("in flight {} ms of the step, exposed {} ms\n",
+  out += fmt::format("in flight for {} ms of the step, exposed for {} ms\n",
                      Milliseconds(forecast.communication_total),
                      Milliseconds(forecast.time.exposed_communication));
   return out;
@@ -486,7 +487,7 @@ Table MemoryRows(const forecast::MemoryForecast& memory) {
 std::string MemoryTable(const forecast::MemoryForecast& memory) {
   std::string out = MemoryRows(memory).ToString();
   if (memory.offloads()) {
-    out += fmt::format("a node's ranks keep {} of {} in its memory", FormatBytes(memory.host),
+    out += fmt::format("the ranks of a node store {} of {} in its memory", FormatBytes(memory.host),
                        FormatBytes(memory.host_capacity));
     if (memory.drives > Bytes(0)) {
       out += fmt::format(", {} of {} on its drives", FormatBytes(memory.drives),
@@ -495,7 +496,7 @@ std::string MemoryTable(const forecast::MemoryForecast& memory) {
     out += "\n";
   }
   if (memory.padding > Bytes(0)) {
-    out += fmt::format("{} of the peak only pad shards to equal length\n",
+    out += fmt::format("{} of the peak is padding of shards to equal length\n",
                        FormatBytes(memory.padding));
   }
   return out;

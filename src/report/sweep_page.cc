@@ -31,7 +31,7 @@ constexpr std::size_t kMostTableRows = 1'000;
 
 // The selectable figures, except memory, whose unit depends on the rows.
 constexpr const char* kStep = "step time, ms";
-constexpr const char* kTokenTime = "time for a token, ns";
+constexpr const char* kTokenTime = "time per token, ns";
 constexpr const char* kRate = "tokens/s per GPU";
 
 constexpr const char* kFits = "fits";
@@ -138,7 +138,7 @@ class SweepCharts {
     chart.spec =
         Layered(Json::array({std::move(line), std::move(points)}), std::move(encoding), 2, kHeight);
     Reachable(chart.spec, {"datum.value !== null"});
-    chart.label = fmt::format("A figure of the step along {}{}", Key(along()),
+    chart.label = fmt::format("A value of the step along {}{}", Key(along()),
                               across() ? ", a line for each value of " + Key(*across()) : "");
     return chart;
   }
@@ -192,8 +192,8 @@ class SweepCharts {
             {{"condition", {{"test", strong}, {"value", "var(--on-strong)"}}},
              {"value", "var(--ink)"}}}}}});
     Reachable(chart.spec, {});
-    chart.label = fmt::format("Heat map of a figure of the step over {} and {}", Key(along()),
-                              Key(*across()));
+    chart.label =
+        fmt::format("Heat map of a value of the step over {} and {}", Key(along()), Key(*across()));
     return chart;
   }
 
@@ -394,7 +394,7 @@ std::vector<PageFigure> Answers(const SweepGrid& grid, const std::vector<SweepRo
   const bool unequal_tokens = planner::UnequalTokens(rows);
   const SweepRow& fastest = rows[static_cast<std::size_t>(*best)];
   answers.push_back(
-      {.label = unequal_tokens ? "Least time for a token" : "Shortest step",
+      {.label = unequal_tokens ? "Least time per token" : "Shortest step",
        .value = unequal_tokens ? TimeForAToken(fastest) : FormatTime(fastest.step_time),
        .more = Setting(grid, *best, fastest),
        .tone = Tone::kGood});
@@ -408,14 +408,16 @@ std::vector<PageFigure> Answers(const SweepGrid& grid, const std::vector<SweepRo
 
 PageSection ParetoSection(const SweepCharts& charts, bool unequal_tokens) {
   ParetoFigure pareto = charts.Pareto();
-  PageSection section{.heading = unequal_tokens ? "Time for a token against memory"
+  PageSection section{.heading = unequal_tokens ? "Time per token against memory"
                                                 : "Step time against memory"};
   section.paragraphs = {
-      "Each point is a combination. Along the line none is both faster and smaller."};
+      "Each point is a combination. No other combination is both faster and smaller than one on "
+      "the line."};
   section.chart = std::move(pareto.chart);
   if (!pareto.note.empty()) section.notes.push_back(std::move(pareto.note));
   section.tables.push_back(
-      {.caption = "Combinations that no other beats in both", .table = std::move(pareto.front)});
+      {.caption = "Combinations on the front: no other is both faster and smaller",
+       .table = std::move(pareto.front)});
   return section;
 }
 
@@ -423,15 +425,15 @@ void AddChartSections(const SweepCharts& charts, const std::vector<SweepRow>& ro
   std::vector<std::string> left_out;
   if (charts.leaves_out()) {
     left_out.push_back(
-        "There are more combinations than can be drawn: the keys that lie along neither axis have "
-        "the values of the best combination.");
+        "The chart cannot show all combinations: keys that are on neither axis have the values of "
+        "the best combination.");
   }
   PageSection lines{.heading = "Along " + charts.Name(charts.along())};
   if (Count(rows, RowStatus::kDoesNotFit) > 0) {
     lines.paragraphs.emplace_back("Crosses are combinations that do not fit in memory.");
   }
   if (Count(rows, RowStatus::kIllegal) > 0) {
-    lines.paragraphs.emplace_back("Combinations that cannot exist are left out.");
+    lines.paragraphs.emplace_back("Illegal combinations are not shown.");
   }
   lines.chart = charts.Lines();
   lines.notes = left_out;
@@ -440,8 +442,8 @@ void AddChartSections(const SweepCharts& charts, const std::vector<SweepRow>& ro
     page.sections.push_back(
         {.heading =
              fmt::format("{} and {}", charts.Name(charts.along()), charts.Name(*charts.across())),
-         .paragraphs = {"Stronger colours are larger figures. Cells with × do not fit in memory, "
-                        "cells with – cannot exist."},
+         .paragraphs = {"Stronger colors are larger values. Combinations marked × do not fit in "
+                        "memory, and those marked – cannot exist."},
          .chart = charts.Map(),
          .notes = left_out});
   }
@@ -453,8 +455,8 @@ PageSection TableSection(const SweepGrid& grid, const std::vector<SweepRow>& row
   PageSection section{.heading = "All combinations"};
   if (rows.size() > kMostTableRows) {
     section.heading = "The fastest combinations";
-    section.paragraphs = {fmt::format("{} of {}; --csv prints every one.", Grouped(kMostTableRows),
-                                      Grouped(grid.rows()))};
+    section.paragraphs = {
+        fmt::format("{} of {}; --csv prints all.", Grouped(kMostTableRows), Grouped(grid.rows()))};
   }
   section.tables.push_back({.caption = "Combinations", .table = RowTable(grid, rows, target)});
   return section;

@@ -248,7 +248,8 @@ class Layout {
     std::vector<std::string> headings;
     for (const std::size_t column : taken) headings.push_back(columns_[column].heading);
     return Wrapped(
-        fmt::format("no room for: {} (--columns shows all)\n", fmt::join(headings, ", ")), width_);
+        fmt::format("columns not shown: {} (--columns shows all)\n", fmt::join(headings, ", ")),
+        width_);
   }
 
   // Breaks what is left into the width.
@@ -326,7 +327,7 @@ Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {
 }
 
 void Table::AddRow(std::vector<std::string> cells) {
-  STEPCAST_CHECK(cells.size() == columns_.size(), "a row has one cell for each column");
+  STEPCAST_CHECK(cells.size() == columns_.size(), "a row must have one cell for each column");
   rows_.push_back(std::move(cells));
 }
 

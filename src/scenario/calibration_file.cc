@@ -202,13 +202,13 @@ std::shared_ptr<const LearnedRuns> ReadLearnedRuns(MappingReader& section) {
       if (section.failed() || known.insert(runs.back().settings).second) continue;
       diagnostics.push_back({"calibration.runs", node.location(),
                              "another run has the same settings",
-                             "write one entry with 'repeats' for both"});
+                             "combine both in one entry with 'repeats'"});
     }
     if (cases->empty() || cases->size() > LearnedRuns::kMostRuns) {
       section.Report("cases", "calibration.runs",
                      fmt::format("a profile must have 1 to {} runs: {}", LearnedRuns::kMostRuns,
                                  cases->size()),
-                     "leave the section out, or keep only the runs that are most like yours");
+                     "remove the section, or keep only the runs that are most similar to yours");
     }
   }
   section.Finish();
@@ -243,7 +243,7 @@ std::vector<std::string> ReadGpus(MappingReader& reader, Diagnostics& diagnostic
   }
   if (list && node->items().empty()) {
     reader.Report("gpu", "calibration.no-gpu", "'gpu' needs at least one GPU type",
-                  "write for example gpu: h100-sxm, or leave the key out if the type is unknown");
+                  "write for example gpu: h100-sxm, or remove the key if the type is unknown");
   }
   return gpus;
 }

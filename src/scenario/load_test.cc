@@ -347,10 +347,9 @@ TEST(Load, TheModelsWarningsAreTheScenarios) {
       LoadString(Shipped("models/gpt2.yaml", (folder / "config.json").string()));
   ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
   EXPECT_EQ(loaded->model->name, "squared");
-  EXPECT_EQ(loaded->warnings,
-            (std::vector<std::string>{
-                "model: 'hidden_act' is 'relu': the forecast uses SiLU instead",
-                "model: 'made_up' is 1: the key is unknown; the forecast ignores it"}));
+  EXPECT_EQ(loaded->warnings, (std::vector<std::string>{
+                                  "model: 'hidden_act' is 'relu': the forecast uses SiLU instead",
+                                  "model: 'made_up' is 1: unknown key; the forecast ignores it"}));
 }
 
 // Terms of the field and of other programs, and keys without their section.
@@ -493,7 +492,7 @@ TEST(Load, SuggestsShippedFilesForBareNames) {
   EXPECT_EQ(hint("model=gtp2"), "did you mean 'gpt2'?");
   EXPECT_EQ(hint("calibration=h200.yaml"), "did you mean 'h200'?");
   EXPECT_EQ(hint("calibration=mine"),
-            "looked in the working directory and in the data that stepcast was built with");
+            "looked in the working directory and in the data folder of the stepcast build");
 }
 
 // A name is enough, and a GPU's form defaults to SXM.
@@ -509,9 +508,10 @@ TEST(Load, TakesNamesInThePlaceOfPaths) {
        "cluster.nodes=null"});
   ASSERT_TRUE(flat.has_value()) << Messages(flat);
   EXPECT_EQ(flat->gpu->name, "h100-sxm");
-  EXPECT_NE(std::find(flat->warnings.begin(), flat->warnings.end(),
-                      "gpu: h100 is taken as h100-sxm; write the full name for another form"),
-            flat->warnings.end());
+  EXPECT_NE(
+      std::find(flat->warnings.begin(), flat->warnings.end(),
+                "gpu: h100 is interpreted as h100-sxm; for another form, write the full name"),
+      flat->warnings.end());
 }
 
 TEST(Load, AppliesOverridesInOrder) {
@@ -670,8 +670,8 @@ TEST(Load, RefusesAProfileOfAnotherGpuUnlessAskedForIt) {
   const std::string pin = "calibration=calibration/h100-sxm.yaml";
   EXPECT_EQ(Messages(LoadString(a100, {pin})),
             "--set calibration=calibration/h100-sxm.yaml: error[calibration.another-gpu]: the "
-            "profile 'h100-sxm' is for h100-sxm, h100-96gb, but this GPU is a100-sxm-80gb\n"
-            "  hint: leave it out (--set calibration=null) to use the profile of a100-sxm-80gb; or "
+            "profile 'h100-sxm' is for h100-sxm, h100-96gb, but this GPU is a100-sxm-80gb\n  "
+            "hint: remove it (--set calibration=null) to use the profile of a100-sxm-80gb; or "
             "accept it, with a warning: --set calibration_of_another_gpu=true\n");
   const auto own = LoadString(a100, {pin, "calibration=null"});
   ASSERT_TRUE(own.has_value()) << Messages(own);
@@ -882,8 +882,8 @@ TEST(Load, AFlatClusterTakesTablesOfOtherNodesAndSaysSo) {
   };
   const auto sentence = [](const char* measured) {
     return fmt::format(
-        "this flat cluster uses collectives that were measured over {}; each device of a flat "
-        "cluster is a node, and the calibration profile has no table for that",
+        "forecasts for this flat cluster use collectives that were measured over {}. Each device "
+        "of a flat cluster is a node, and the calibration profile has no table for such nodes",
         measured);
   };
   EXPECT_EQ(WarningsWithTables(table("all_reduce", 8, 1) + ", " + table("all_gather", 8, 1)),

@@ -24,7 +24,8 @@ class Overriding {
   std::optional<YamlTree> Apply(const YamlTree& root, std::string_view option) {
     const std::size_t equals = option.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      return Fail("override.syntax", fmt::format("an override is KEY=VALUE: {}", Quoted(option)),
+      return Fail("override.syntax",
+                  fmt::format("an override must have the form KEY=VALUE: {}", Quoted(option)),
                   "write for example --set training.micro_batch_size=2");
     }
     if (!SplitKey(option.substr(0, equals))) return std::nullopt;
@@ -53,7 +54,7 @@ class Overriding {
       const std::size_t end = std::min(key.find('.', begin), key.size());
       if (end == begin || segments_.size() == kDeepest) {
         Fail("override.syntax",
-             fmt::format("a key must be words with dots between them: {}", Quoted(key)),
+             fmt::format("a key must be words separated by dots: {}", Quoted(key)),
              "write for example training.precision");
         return false;
       }
@@ -127,7 +128,7 @@ class Overriding {
       return Fail("override.no-item",
                   fmt::format("{} has {} items, numbered from 0, but no item {}",
                               Quoted(PathTo(depth)), copy->items.size(), Quoted(segment)),
-                  "write the item's number, or set the sequence as a whole");
+                  "write an existing number, or set the whole sequence");
     }
     std::optional<YamlTree> child = Replaced(copy->items[index], depth + 1);
     if (!child.has_value()) return std::nullopt;

@@ -89,7 +89,7 @@ void ReadShare(MappingReader& reader, plan::Request& request) {
   }
   if (request.checkpointed_blocks) return;
   reader.Report("checkpointed_blocks", "input.not-a-part",
-                fmt::format("{} must be all or a part such as 1/2: '{}'",
+                fmt::format("{} must be all or a fraction such as 1/2: '{}'",
                             Quoted(reader.PathOf("checkpointed_blocks")), *text),
                 "write all, k/n with 1 <= k <= n <= 1000 (1/k is every k-th block), or first k");
 }
@@ -199,8 +199,8 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
     reader.Report("histogram", "input.lengths",
                   fmt::format("{} needs 1 to {} lengths: {}", Quoted(reader.PathOf("histogram")),
                               kMostLengths, rows.size()),
-                  "group the lengths, and write each group's longest length and its weight: [[512, "
-                  "70], [4096, 30]]");
+                  "group the lengths, and write the longest length and the weight of each group: "
+                  "[[512, 70], [4096, 30]]");
     return {};
   }
   model::SampleLengths histogram;
@@ -211,8 +211,8 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
       reader.diagnostics().push_back(
           {.code = "input.lengths",
            .location = row.location(),
-           .message = fmt::format("{} needs tokens and a weight: {} numbers", Quoted(row.path()),
-                                  pair->size()),
+           .message = fmt::format("{} needs two numbers, tokens and a weight, but has {}",
+                                  Quoted(row.path()), pair->size()),
            .hint = "for example, write [512, 70] if 70 samples, or 70 % of them, have 512 tokens"});
       continue;
     }
@@ -266,9 +266,11 @@ constexpr SectionKey kTrainingKeys[] = {
            !reader.Has("global_batch_size")) {
          reader.Report(
              "gradient_accumulation", "input.missing-key",
-             fmt::format("missing key: {} or {}", Quoted(reader.PathOf("gradient_accumulation")),
+             fmt::format("a key is missing: {} or {}",
+                         Quoted(reader.PathOf("gradient_accumulation")),
                          Quoted(reader.PathOf("global_batch_size"))),
-             "add one of them with an integer; gbs = mbs x grad_acc x dp");
+             "add one of the two, as an integer; global batch = micro-batch x accumulation x "
+             "data-parallel ranks");
        }
      }},
     {"recompute_modules",
@@ -369,7 +371,7 @@ constexpr SectionKey kParallelismKeys[] = {
            request.stage_layers = *std::move(blocks);
          } else {
            reader.Report("stage_layers", "input.stage-layout",
-                         fmt::format("the layout of stages is not valid, {}: {}", blocks.error(),
+                         fmt::format("the layout of stages is not valid: {}: {}", blocks.error(),
                                      Quoted(*layout)),
                          "write a list of blocks, [3, 3, 2, 0], or a layout: Ettt|ttt|tt|L");
          }
@@ -422,9 +424,10 @@ std::optional<std::int64_t> ReadElements(const char* key, MappingReader& reader)
   if (!node) return std::nullopt;
   if (node->kind() == NodeKind::kScalar && node->scalar() == "auto") {
     reader.Report(key, "input.auto",
-                  fmt::format("{} is 'auto', which Hugging Face replaces by a value for the model",
+                  fmt::format("{} is 'auto', which Hugging Face replaces by a value that depends "
+                              "on the model",
                               Quoted(reader.PathOf(key))),
-                  "leave the key out for DeepSpeed's own default, or let stepcast init FILE.json "
+                  "remove the key to use DeepSpeed's own default, or let stepcast init FILE.json "
                   "replace auto as Hugging Face does");
     return std::nullopt;
   }
@@ -570,7 +573,7 @@ void ReadSetting(const plan::Setting<Given, Kept>& setting, std::span<const Sect
     word->give(request, ReadOneOf(word->words, setting.key, need, reader));
   } else {
     const SectionKey* notation = FindKey(own, setting.key);
-    STEPCAST_CHECK(notation != nullptr, "a notation of its own has a reader");
+    STEPCAST_CHECK(notation != nullptr, "a special notation must have a reader");
     notation->read(reader, request);
   }
 }

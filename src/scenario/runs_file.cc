@@ -58,7 +58,7 @@ class Reader {
   RunsTable Run() {
     CheckColumns();
     if (table_.rows.empty()) {
-      Add("runs.none", {path_, 0, 0}, "the table has no runs", "write a line for each run");
+      Add("runs.none", {path_, 0, 0}, "the table has no runs", "add one line for each run");
     }
     if (table_.rows.size() > kMostRuns) {
       Add("runs.too-many", table_.rows[kMostRuns].front().location,
@@ -87,7 +87,7 @@ class Reader {
       if (own || IsSetting(heading.text)) continue;
       const std::string_view near = NearestWord(heading.text, known);
       Add("runs.unknown-column", heading.location,
-          fmt::format("this column is neither a measurement nor a setting: {}",
+          fmt::format("this column names neither a measurement nor a setting: {}",
                       Quoted(heading.text)),
           near.empty() ? fmt::format("columns are {}, and keys of a scenario such as "
                                      "training.sequence_length",
@@ -232,7 +232,7 @@ class Reader {
     } else if (std::none_of(table_.headings.begin(), table_.headings.end(),
                             [](const CsvCell& heading) { return heading.text == "model"; })) {
       Add("runs.no-scenario", run.location, "there is no scenario for this run",
-          "add a column 'scenario', or name one for all runs with --scenario PATH");
+          "add a column 'scenario', or name one scenario for all runs: --scenario PATH");
       return;
     } else {
       auto empty = std::make_shared<YamlNode>();

@@ -553,8 +553,9 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
       const Selection rows = {.source = i, .split = Split::kCheck, .quality = {}, .large = small};
       const AccuracyFigures rival = RivalStepTime(rows, small);
       if (!has_fit || rival.cases == 0) continue;
-      add(small ? "mean error above 64 GPUs, relative to using the MFU of the nearest row up to 64"
-                : "mean error, relative to using the MFU of the nearest row",
+      add(small ? "mean error above 64 GPUs, relative to an estimate from the MFU of the nearest "
+                  "row with up to 64 GPUs"
+                : "mean error, relative to an estimate from the MFU of the nearest row",
           StepTimeBesideRival(rows, small).mean / rival.mean, kRivalPart);
     }
     const AccuracyFigures memory = Memory(check);
@@ -566,7 +567,7 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
           return outcome.source == i && outcome.simulated() && outcome.surely_over > Bytes();
         });
     if (too_large > 0) {
-      add("cases that ran, but are certain not to fit by the forecast",
+      add("cases that ran although the forecast says that they cannot fit",
           static_cast<double>(too_large), 0, AimUnit::kCount);
     }
   }
@@ -589,20 +590,41 @@ bool PublishedAccuracy::MeetsAims() const {
   return std::all_of(aims.begin(), aims.end(), [](const PublishedAim& aim) { return aim.met(); });
 }
 
-Result<PublishedAccuracy> ComparePublished(const std::string& source) {
+Result<PublishedAccuracy> PublishedCases(const std::string& source) {
   auto sources = LoadSources();
   if (!sources) return tl::unexpected(sources.error());
   PublishedAccuracy accuracy;
   accuracy.sources = *std::move(sources);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < accuracy.sources.size(); ++i) {
+    names.push_back(accuracy.sources[i].name);
+    if (!source.empty() && source != names.back()) continue;
+    for (std::size_t index = 0; index < accuracy.sources[i].cases.size(); ++index) {
+      PublishedOutcome& outcome = accuracy.outcomes.emplace_back();
+      outcome.source = i;
+      outcome.index = index;
+    }
+  }
+  if (!source.empty() && std::find(names.begin(), names.end(), source) == names.end()) {
+    return tl::unexpected(
+        Diagnostics{{"command.no-source",
+                     {"--source " + source, 0, 0},
+                     fmt::format("no published steps have this name: {}", Quoted(source)),
+                     fmt::format("there are: {}", fmt::join(names, ", "))}});
+  }
+  return accuracy;
+}
+
+Result<PublishedAccuracy> ComparePublished(const std::string& source) {
+  auto cases = PublishedCases(source);
+  if (!cases) return tl::unexpected(cases.error());
+  PublishedAccuracy accuracy = *std::move(cases);
+  accuracy.outcomes.clear();
 
   std::vector<Entry> entries;
-  std::vector<std::string> names;
-  bool known = source.empty();
   for (std::size_t i = 0; i < accuracy.sources.size(); ++i) {
     const PublishedSource& own = accuracy.sources[i];
     const bool asked = source.empty() || source == own.name;
-    names.push_back(own.name);
-    known = known || asked;
     for (std::size_t index = 0; index < own.cases.size(); ++index) {
       // Fit rows may be neighbors of every case.
       if (!asked && own.cases[index].split != Split::kFit) continue;
@@ -611,13 +633,6 @@ Result<PublishedAccuracy> ComparePublished(const std::string& source) {
       entry.outcome.source = i;
       entry.outcome.index = index;
     }
-  }
-  if (!known) {
-    return tl::unexpected(
-        Diagnostics{{"command.no-source",
-                     {"--source " + source, 0, 0},
-                     fmt::format("no published steps have this name: {}", Quoted(source)),
-                     fmt::format("there are: {}", fmt::join(names, ", "))}});
   }
 
   // Equal runs are simulated once.
@@ -727,10 +742,11 @@ Result<std::vector<std::string>> DataFiles(const std::string& folder, std::strin
     if (entry->path().extension() == ".yaml") files.push_back(entry->path().string());
   }
   if (files.empty()) {
-    return tl::unexpected(Diagnostics{{"file.not-found",
-                                       {path, 0, 0},
-                                       fmt::format("there are no {}", contents),
-                                       "STEPCAST_DATA names the folder that holds calibration/"}});
+    return tl::unexpected(
+        Diagnostics{{"file.not-found",
+                     {path, 0, 0},
+                     fmt::format("there are no {}", contents),
+                     "set STEPCAST_DATA to the folder that contains calibration/"}});
   }
   std::sort(files.begin(), files.end());
   return files;
