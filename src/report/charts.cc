@@ -138,8 +138,8 @@ std::vector<Json> LimitLayers(const ChartLimit& limit, const std::string& channe
   Json text{{"type", "text"}, {"color", "var(--bad)"}, {"align", "right"}, {"fontSize", 12},
             {"dx", -4},       {"tooltip", nullptr}};
   text[channel == "x" ? "y" : "x"] = channel == "x" ? Json(0) : Json("width");
-  text["baseline"] = channel == "x" ? "top" : "bottom";
-  if (channel == "y") text["dy"] = -4;
+  text["baseline"] = "bottom";
+  text["dy"] = -4;
   const Json rule{
       {"type", "rule"}, {"color", "var(--bad)"}, {"strokeDash", {5, 4}}, {"tooltip", nullptr}};
   return {Json{{"data", data}, {"mark", rule}, {"encoding", std::move(of_limit)}},
@@ -166,12 +166,13 @@ Chart StackedBars(const std::string& label, const std::string& unit, ChartData d
   constexpr int kBar = 46;
   Json base{{"mark", Mark("bar", {{"stroke", "var(--paper)"}, {"strokeWidth", 1.0}})}};
   constexpr double kEmphasis = 3;
-  Json layers = Json::array();
+  Json spec = Layered(Json::array({std::move(base)}), std::move(encoding), kEmphasis, kBar * bars);
   if (limit) {
-    for (Json& layer : LimitLayers(*limit, "x")) layers.push_back(std::move(layer));
+    for (Json& layer : LimitLayers(*limit, "x")) {
+      layer["encoding"]["x"]["title"] = unit;
+      spec["layer"].push_back(std::move(layer));
+    }
   }
-  layers.push_back(std::move(base));
-  Json spec = Layered(std::move(layers), std::move(encoding), kEmphasis, kBar * bars);
   return {
       .label = label,
       .spec = std::move(spec),

@@ -10,7 +10,9 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
+#include "src/report/charts.h"
 #include "src/report/json.h"
+#include "src/report/page.h"
 #include "src/report/plan_rows.h"
 #include "src/report/table.h"
 
@@ -106,10 +108,30 @@ std::string KindLine(std::string_view label, const std::string& divides, const s
   return text;
 }
 
-}  // namespace
+// A row of the table of kinds: the best plan of a kind, or the scenario's own plan.
+struct ShownKind {
+  std::string label;  // "1", "2", ... or "yours"
+  std::string framework, divides;
+  const PlanRow* row = nullptr;
+};
 
-std::string KindsText(const PlanReport& report) {
-  if (report.kinds.empty()) return "";
+std::vector<ShownKind> ShownKinds(const PlanReport& report) {
+  std::vector<ShownKind> shown;
+  for (const KindRow& kind : report.kinds) {
+    if (!kind.fits) continue;
+    shown.push_back({std::to_string(shown.size() + 1), plan::Name(kind.kind.framework),
+                     DividesText(kind.kind), &kind.row});
+  }
+  if (report.own && report.own->outcome.fits) {
+    const plan::Parallelism& axes = report.own->values.parallelism;
+    const plan::Framework framework = report.own->values.data_parallel.framework;
+    shown.push_back({"yours", plan::Name(framework),
+                     DividesText({framework, axes.tensor > 1, axes.pipeline > 1}), &*report.own});
+  }
+  return shown;
+}
+
+Table KindsTable(const PlanReport& report, const std::vector<ShownKind>& shown) {
   Bytes most;
   for (const KindRow& kind : report.kinds) most = std::max(most, NeededBy(kind.row));
   const ByteUnit unit = UnitFor(most);
@@ -120,27 +142,37 @@ std::string KindsText(const PlanReport& report) {
                {"longer by %"},
                {fmt::format("needs {}", unit.name)},
                {"fits %"}});
+  const KindRow& best = report.kinds.front();
+  for (const ShownKind& kind : shown) {
+    table.AddRow({kind.label, kind.framework, Milliseconds(kind.row->outcome.step_time),
+                  RangeText(*kind.row), best.fits ? LongerText(*kind.row, best.row) : "-",
+                  In(unit, NeededBy(*kind.row)), FitText(kind.row->outcome)});
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string KindsText(const PlanReport& report) {
+  if (report.kinds.empty()) return "";
   std::string lines, without;
   bool close = false;
   const KindRow& best = report.kinds.front();
   const plan::Plan& alike = report.own ? report.own->values : best.row.values;
-  const auto add = [&](const std::string& label, std::string framework, const std::string& divides,
-                       const PlanRow& row) {
-    table.AddRow({label, std::move(framework), Milliseconds(row.outcome.step_time), RangeText(row),
-                  best.fits ? LongerText(row, best.row) : "-", In(unit, NeededBy(row)),
-                  FitText(row.outcome)});
+  const std::vector<ShownKind> shown = ShownKinds(report);
+  for (const ShownKind& kind : shown) {
+    const PlanRow& row = *kind.row;
     const std::string differs = RecipeDifference(row.values, alike);
-    lines += KindLine(label, divides, LayoutText(row.values) + ", " + SettingsInShort(row),
-                      {differs.empty() ? "" : "not as yours: " + differs,
-                       best.fits ? WhyLonger(row, best.row) : ""});
-  };
-  std::size_t fitting = 0;
+    lines +=
+        KindLine(kind.label, kind.divides, LayoutText(row.values) + ", " + SettingsInShort(row),
+                 {differs.empty() ? "" : "not as yours: " + differs,
+                  best.fits ? WhyLonger(row, best.row) : ""});
+  }
   for (const KindRow& kind : report.kinds) {
     const char* const framework = plan::Name(kind.kind.framework);
     const std::string divides = DividesText(kind.kind);
     if (kind.fits) {
       close |= kind.least < 1;
-      add(fmt::format("{}", ++fitting), framework, divides, kind.row);
       continue;
     }
     const Bytes lacks = LackedBy(report.goal, kind.row);
@@ -155,15 +187,8 @@ std::string KindsText(const PlanReport& report) {
                           divides, LayoutText(kind.row.values), SettingsInShort(kind.row), at_least,
                           FormatBytes(NeededBy(kind.row)), at_least, FormatBytes(lacks));
   }
-  if (report.own && report.own->outcome.fits) {
-    const PlanRow& own = *report.own;
-    const plan::Parallelism& axes = own.values.parallelism;
-    const plan::Framework framework = own.values.data_parallel.framework;
-    add("yours", plan::Name(framework),
-        DividesText({framework, axes.tensor > 1, axes.pipeline > 1}), own);
-  }
   std::string out = "by kind\n";
-  if (!lines.empty()) out += table.ToString() + kTieText + "\n" + lines;
+  if (!lines.empty()) out += KindsTable(report, shown).ToString() + kTieText + "\n" + lines;
   if (!lines.empty() && !without.empty()) out += "\n";
   out += without;
   if (close) {
@@ -175,6 +200,50 @@ std::string KindsText(const PlanReport& report) {
                        Decimal(kHundred * (1 - least), 1));
   }
   return out + "\n";
+}
+
+PageSection KindsSection(const PlanReport& report) {
+  const std::vector<ShownKind> shown = ShownKinds(report);
+  PageSection section{.heading = "The best plan of each kind"};
+  section.paragraphs = {
+      "A kind is a framework with the axes that divide the model. A thin line is the range that "
+      "covers 90 % of measurements."};
+  const Palette palette = {{"best of its kind", "--c0"}, {"your plan", "--c1"}};
+  ChartData data;
+  for (const ShownKind& kind : shown) {
+    data.Word("bar", fmt::format("{}: {}, {}", kind.label, kind.framework, kind.divides));
+    data.Word("part", palette[kind.label == "yours" ? 1 : 0].first);
+    data.Number("value", InMilliseconds(kind.row->outcome.step_time));
+    for (const auto& [column, bound] : {std::pair("low", &forecast::TimeRange::low),
+                                        std::pair("high", &forecast::TimeRange::high)}) {
+      if (kind.row->range) {
+        data.Number(column, InMilliseconds((*kind.row->range).*bound));
+      } else {
+        data.Missing(column);
+      }
+    }
+    data.Word("plan", LayoutText(kind.row->values) + ", " + SettingsInShort(*kind.row));
+  }
+  Chart chart =
+      StackedBars("Step time of the best plan of each kind, and of your own plan, as bars", "ms",
+                  std::move(data), palette, static_cast<int>(shown.size()));
+  chart.tips = {{"bar", ""},
+                {"plan", "Plan"},
+                {"value", "Step time", "ms", 3},
+                {"low", "From", "ms", 3},
+                {"high", "To", "ms", 3}};
+  chart.spec["layer"].push_back(
+      {{"transform", {{{"filter", "datum.low !== null"}}}},
+       {"mark", {{"type", "rule"}, {"strokeWidth", 2}, {"tooltip", nullptr}}},
+       {"encoding",
+        {{"x", {{"field", "low"}, {"type", "quantitative"}, {"stack", nullptr}, {"title", "ms"}}},
+         {"x2", {{"field", "high"}}},
+         {"order", nullptr},
+         {"color", {{"value", "var(--ink)"}}}}}});
+  section.chart = std::move(chart);
+  section.tables.push_back(
+      {.caption = "The best plan of each kind", .table = KindsTable(report, shown)});
+  return section;
 }
 
 Json KindsJson(const PlanReport& report) {

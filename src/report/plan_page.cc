@@ -279,6 +279,9 @@ std::string PlanPage(const PlanReport& report,
                            result.open == 0
                                ? "no other plan is better"
                                : fmt::format("{} more may be better", Grouped(result.open)))});
+  if (!report.kinds.empty() && report.kinds.front().fits && !result.UnequalTokens()) {
+    page.sections.push_back(KindsSection(report));
+  }
   if (!report.best.empty()) page.sections.push_back(BestSection(report));
   if (simulated > 0) page.sections.push_back(FrontSection(report, name));
   if (!report.best.empty() && report.sensitivity) {

@@ -9,6 +9,7 @@
 #include "src/forecast/training_run.h"
 #include "src/forecast/values.h"
 #include "src/report/json.h"
+#include "src/report/page.h"
 #include "src/report/plan_report.h"
 #include "src/scenario/resolved.h"
 
@@ -57,6 +58,8 @@ std::string PlanInShort(const PlanRow& row);
 
 std::string KindsText(const PlanReport& report);
 Json KindsJson(const PlanReport& report);
+// Bars of the step time of each kind's best plan, with the scenario's own plan marked.
+PageSection KindsSection(const PlanReport& report);
 std::string LayoutAnswerText(const PlanReport& report);
 Json LayoutAnswerJson(const PlanReport& report);
 
