@@ -151,7 +151,8 @@ Outcome Simulate(const SimulateOptions& options) {
                                    scenario->name, ranks)) {
       return *failed;
     }
-    if (auto failed = page.Write([&] { return report::SimulatePage(*scenario, *run); })) {
+    if (auto failed =
+            page.Write([&] { return report::SimulatePage(*scenario, *run, options.trace); })) {
       return *failed;
     }
   }

@@ -289,6 +289,10 @@ std::string PageHtml(const Page& page) {
     for (const std::string& note : section.notes) {
       out += fmt::format("<p class=\"note\">{}</p>\n", Escaped(note));
     }
+    for (const auto& [text, address] : section.links) {
+      out += fmt::format("<p class=\"note\"><a href=\"{}\" rel=\"noreferrer\">{}</a></p>\n",
+                         Escaped(address), Escaped(text));
+    }
     for (const PageTable& table : section.tables) out += TableHtml(table, section.heading);
     for (const auto& [heading, text] : section.texts) out += FoldedText(heading, text);
     out += "</section>\n";

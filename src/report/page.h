@@ -81,6 +81,8 @@ struct PageSection {
   std::vector<std::string> paragraphs{};
   std::optional<Chart> chart{};
   std::vector<std::string> notes{};  // below the chart, in small print
+  // Below the notes: a text and the address that it leads to.
+  std::vector<std::pair<std::string, std::string>> links{};
   std::vector<PageTable> tables{};
   // Collapsed texts below the tables. Each is a heading and preformatted text.
   std::vector<std::pair<std::string, std::string>> texts{};

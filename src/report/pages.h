@@ -48,7 +48,9 @@ Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,
 
 // Returns a forecast as one HTML page: time breakdown, timeline of the step's streams, memory over
 // the step, collectives, and the scenario with its defaults.
-std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run& run);
+// `trace` is the name of the trace that is written beside the page; it may be empty.
+std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run& run,
+                         const std::string& trace = "");
 
 // A pipeline schedule as one HTML page: what each stage does when, and a table by stage.
 std::string SchedulePage(const TimedSchedule& timed);

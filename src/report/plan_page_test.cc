@@ -56,6 +56,16 @@ class PlanPageTest : public testing::Test {
   PlanReport report_;
 };
 
+TEST_F(PlanPageTest, MarksYourOwnPlanAmongTheKinds) {
+  KindRow& kind = report_.kinds.emplace_back();
+  kind.fits = true;
+  kind.row = report_.best.front();
+  report_.own = report_.best.back();
+  const std::string page = Page();
+  EXPECT_THAT(page, HasSubstr("The best plan of each kind</h2>"));
+  EXPECT_THAT(page, HasSubstr(R"("part":["best of its kind","your plan"])"));
+}
+
 TEST_F(PlanPageTest, SaysWhatIsBestAndWhatBecameOfOthers) {
   const std::string page = Page();
   EXPECT_THAT(page, HasSubstr("<b>100 ms</b><span class=\"more\">zero_stage = 3</span>"));

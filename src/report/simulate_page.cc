@@ -289,7 +289,8 @@ PageSection CollectiveSection(const forecast::Forecast& forecast) {
 
 }  // namespace
 
-std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run& run) {
+std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run& run,
+                         const std::string& trace) {
   Page page = PageOf(scenario, "Forecast of one training step");
   page.verdict = fmt::format("A step takes {} and {}.", FormatTime(run.forecast.step_time),
                              MemorySentence(run.forecast.memory));
@@ -298,6 +299,10 @@ std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run
   page.sections = {BreakdownSection(run.forecast)};
   if (run.classes.size() > 1) page.sections.push_back(ClassesSection(run));
   page.sections.push_back(TimelineSection(scenario, run));
+  if (!trace.empty()) {
+    page.sections.back().links = {
+        {fmt::format("Open {} in Perfetto", trace), "https://ui.perfetto.dev"}};
+  }
   page.sections.push_back(MemorySection(run));
   page.sections.push_back(CollectiveSection(run.forecast));
   return PageHtml(page);
