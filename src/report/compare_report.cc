@@ -239,7 +239,7 @@ std::string VerdictOf(const Forecast& a, const Forecast& b) {
 }
 
 PageSection TimeSection(const Forecast& a, const Forecast& b) {
-  PageSection section{.heading = "Where the time goes"};
+  PageSection section{.heading = "Time breakdown"};
   ChartData data;
   AddBreakdown(data, "A", a.time, a.step_time);
   AddBreakdown(data, "B", b.time, b.step_time);
@@ -247,8 +247,8 @@ PageSection TimeSection(const Forecast& a, const Forecast& b) {
   for (auto& part : BreakdownPalette(b.time)) {
     if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
   }
-  section.chart = StackedBars("Where the time of one step goes, A above B, as two stacked bars",
-                              "ms", std::move(data), parts, 2);
+  section.chart = StackedBars("Time breakdown of one step, A above B, as two stacked bars", "ms",
+                              std::move(data), parts, 2);
   section.tables = {{.caption = "Parts of the step", .table = TimeTable(a, b)},
                     {.caption = "Figures of the step", .table = Figures(a, b)}};
   return section;

@@ -106,7 +106,7 @@ std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {
 }
 
 PageSection BreakdownSection(const forecast::Forecast& forecast) {
-  PageSection section{.heading = "Where the time goes"};
+  PageSection section{.heading = "Time breakdown"};
   section.paragraphs = {
       "While a kernel is running, the time counts toward its phase. Otherwise, if a stream waits "
       "for a collective or a message, it counts as exposed communication. If the wait is for "

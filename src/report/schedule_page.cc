@@ -60,7 +60,7 @@ Lane LaneOf(const TimedSchedule& timed, std::size_t number) {
 }
 
 PageSection DrawingSection(const TimedSchedule& timed) {
-  PageSection section{.heading = "What each stage does when"};
+  PageSection section{.heading = "Passes of each stage over time"};
   std::size_t passes = 0;
   for (const auto& stage : timed.schedule.stages) passes += stage.entries.size();
   constexpr std::size_t kMostPasses = 20'000;
