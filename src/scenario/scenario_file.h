@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/diagnostic.h"
@@ -15,6 +16,14 @@ namespace stepcast::scenario {
 
 // Version of the format: `stepcast`.
 inline constexpr int kFormatVersion = 1;
+
+// The known key that an unknown one (both dotted) probably means: "training.micro_batch_size" for
+// "mbs" (a term of the field or of another program) and for "micro_batch_size" (the last part, in
+// another section). Empty: none.
+std::string KeyMeant(std::string_view path);
+
+// The same for a value that the dotted key does not accept: "bf16" for "bfloat16". Empty: none.
+std::string ValueMeant(std::string_view path, std::string_view value);
 
 // Ranges of `cluster.nodes` and `cluster.devices`.
 inline constexpr IntegerRange kNodeRange = {1, 100'000};

@@ -31,12 +31,16 @@ SourceKind KindOfKey(std::string_view key);
 
 // Resolves `text`, as written in an input file in `folder`: the file at its path (FindInput); for a
 // model that is a folder, its config.json; for a name without folder and extension, the data root's
-// file of that name ("dgx-h100": topologies/dgx-h100.yaml).
+// file of that name ("dgx-h100": topologies/dgx-h100.yaml), (topologies and profiles: SameName).
 std::optional<std::string> FindSource(std::string_view text, std::string_view folder,
                                       SourceKind kind);
 
 // The names of the data root's files of that kind, in alphabetical order.
 std::vector<std::string> ShippedNames(SourceKind kind);
+
+// The one of `known` that is equal to `word` but for capital letters, and for spaces and underscores
+// instead of hyphens: "dgx-h100" for "DGX H100". Empty: none.
+std::string SameName(std::string_view word, const std::vector<std::string>& known);
 
 // A hint for a word that is neither a file nor a model, with the name of the model that it resembles
 // most. Empty for a path.
