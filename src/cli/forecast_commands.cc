@@ -468,8 +468,12 @@ void DescribeExplain(Question& question, ExplainOptions& options) {
 
 void DescribeCollective(Question& question, CollectiveOptions& options) {
   AddScenario(question, options.scenario, options.set);
-  question.Option("--op", &options.op, "NAME",
-                  fmt::format("Which collective: {} (all_reduce)", CollectiveNames()));
+  std::vector<std::string> collectives;
+  for (const CollectiveKind kind : kCollectiveKinds) collectives.emplace_back(Name(kind));
+  question
+      .Option("--op", &options.op, "NAME",
+              fmt::format("The collective: {} (default: all_reduce)", CollectiveNames()))
+      .Offers(collectives);
   question.Option("--from", &options.from, "BYTES", "The first size (1 KiB)");
   question.Option("--to", &options.to, "BYTES", "The last size (8 GiB)");
   constexpr int kMost = 1'000'000;

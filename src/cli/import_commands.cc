@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
 #include "src/base/files.h"
 #include "src/base/quantity.h"
@@ -28,6 +29,7 @@
 #include "src/report/table.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/gpu_file.h"
+#include "src/scenario/input_contents.h"
 #include "src/scenario/load.h"
 #include "src/scenario/memory_document.h"
 #include "src/scenario/model_file.h"
@@ -135,8 +137,13 @@ Outcome TopologyShow(const TopologyShowOptions& options) {
   const std::optional<std::string> path =
       scenario::FindSource(options.file, "", scenario::SourceKind::kTopology);
   if (!path) {
-    return WrongInput("file.not-found", options.file, "there is no such file",
-                      scenario::PlacesTried(options.file, ""));
+    const auto meant = scenario::FilesMeant(options.file, "cluster.topology");
+    return WrongInput(
+        "file.not-found", options.file, "there is no such topology",
+        meant.empty()
+            ? scenario::PlacesTried(options.file, "") + "; stepcast list topologies shows the names"
+            : fmt::format("did you mean '{}'? stepcast list topologies shows all names",
+                          fmt::join(meant, "', or '")));
   }
   const auto topology = scenario::LoadTopology(*path);
   if (!topology) return WrongInput(topology.error());

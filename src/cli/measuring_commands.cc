@@ -323,8 +323,8 @@ Command CalibrateCommand(const HardwareAccess& hardware,
                          const std::vector<std::string>& arguments) {
   const auto run = [calibrate = hardware.calibrate, arguments](CalibrateOptions& options) {
     if (options.backend.empty()) {
-      return WrongInput("command.wrong-use", "command line", "--backend is required",
-                        "see stepcast calibrate --help");
+      return WrongInput("command.wrong-use", "command line", "--backend is missing",
+                        "write stepcast calibrate --backend cuda, or --backend host for CPUs");
     }
     options.version = fmt::format("stepcast {}", kVersion);
     options.command = "stepcast";

@@ -169,7 +169,7 @@ Outcome PrintManual(const ManualOptions& options, const std::vector<CommandPage>
   if (page == pages.end()) {
     return WrongInput("command.unknown-command", "command line",
                       fmt::format("unknown command: {}", Quoted(name)),
-                      "see stepcast manual --list");
+                      "stepcast manual --list shows the commands");
   }
   outcome.output = ManualPage(*page, pages, kVersion);
   return outcome;

@@ -44,15 +44,14 @@ struct ScheduleOptions {
 
 Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
   Diagnostics mistakes;
-  const auto require = [&](const std::optional<int>& value, const char* name) {
-    if (value) return;
-    mistakes.push_back({"command.wrong-use",
-                        {"command line", 0, 0},
-                        fmt::format("{} is required without --csv", name),
-                        "see stepcast schedule --help"});
-  };
-  require(options.stages, "--stages");
-  require(options.micro_batches, "--micro-batches");
+  if (!options.stages || !options.micro_batches) {
+    mistakes.push_back(
+        {"command.wrong-use",
+         {"command line", 0, 0},
+         "a schedule needs --stages and --micro-batches, or --csv",
+         fmt::format("write stepcast schedule --stages {} --micro-batches {}",
+                     options.stages.value_or(4), options.micro_batches.value_or(8))});
+  }
   if (mistakes.empty() && std::int64_t{*options.stages} * *options.micro_batches > kMostPasses) {
     mistakes.push_back({"command.wrong-use",
                         {fmt::format("--micro-batches {}", *options.micro_batches), 0, 0},

@@ -195,13 +195,18 @@ struct NamedGpus {
   std::string type;
 };
 
-// Parses "4 x rtx-4090", "4x rtx-4090" or "rtx-4090".
+// Parses "4 x rtx-4090", "4x RTX 4090", "4 rtx-4090" or "rtx-4090".
 tl::expected<NamedGpus, Diagnostic> ParseNamedGpus(const std::string& text) {
   const auto wrong = [&text] {
-    return tl::make_unexpected(Diagnostic{"command.wrong-use",
-                                          {"--gpus", 0, 0},
-                                          "--gpus needs a number and a type of GPU: " + Quoted(text),
-                                          "write --gpus '8 x h100-sxm'"});
+    const bool number = !text.empty() && text.size() <= 4 && text.front() != '0' &&
+                        text.find_first_not_of("0123456789") == std::string::npos;
+    return tl::make_unexpected(
+        Diagnostic{"command.wrong-use",
+                   {"--gpus", 0, 0},
+                   "--gpus needs a number and a type of GPU: " + Quoted(text),
+                   fmt::format("write --gpus '{} x h100-sxm', with the quotes; stepcast list gpus "
+                               "shows the types",
+                               number ? text : "8")});
   };
   std::size_t end = 0;
   while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
@@ -210,15 +215,17 @@ tl::expected<NamedGpus, Diagnostic> ParseNamedGpus(const std::string& text) {
   NamedGpus gpus;
   std::size_t type = 0;
   if (end > 0) {
-    type = text.find_first_not_of(" x*", end);
-    const bool times = type != std::string::npos && text.find_first_of("x*", end) < type;
-    if (!times) return wrong();
+    type = text.find_first_not_of(" xX*", end);
+    const bool apart = type != std::string::npos && type > end;
+    if (!apart) return wrong();
     gpus.count = std::stoll(text.substr(0, end));
   }
   gpus.type = text.substr(type);
-  if (gpus.type.empty() || gpus.type.find(' ') != std::string::npos || gpus.count < 1) {
-    return wrong();
-  }
+  gpus.type.erase(gpus.type.find_last_not_of(' ') + 1);
+  std::replace(gpus.type.begin(), gpus.type.end(), ' ', '-');
+  const bool numbers_only =
+      gpus.type.find_first_not_of("0123456789") == std::string::npos && end == 0;
+  if (gpus.type.empty() || numbers_only || gpus.count < 1) return wrong();
   return gpus;
 }
 
@@ -228,6 +235,8 @@ class Importer {
 
   Result<Imported> Run() {
     ReadOptions();
+    // Without quotes, the words of "8 x h100-sxm" would be files.
+    if (gpus_are_wrong_) return tl::make_unexpected(draft_.mistakes());
     for (const std::string& file : request_.files) Read(file);
     // A missing value does not prevent the report of other missing values.
     const bool readable =
@@ -303,6 +312,7 @@ class Importer {
     const auto asked = ParseNamedGpus(request_.gpus);
     if (!asked) {
       draft_.Report(asked.error());
+      gpus_are_wrong_ = true;
       return;
     }
     if (!request_.cluster.empty() || request_.nodes) {
@@ -440,7 +450,7 @@ class Importer {
       for (Diagnostic& mistake : document.error()) draft_.Report(std::move(mistake));
       return;
     }
-    if (IsModel(*document)) {
+    if (IsModel(*document) || IsModelFile(*document)) {
       draft_.State("model", PathOf(document->file), {document->file, 0, 0});
     } else if (request_.takes_scenario && request_.files.size() == 1 && document->Has("stepcast")) {
       StateScenario(*document);
@@ -528,6 +538,16 @@ class Importer {
       return;
     }
     const std::string_view what = OtherProgramOf(document);
+    if (IsTopology(document)) {
+      draft_.Report(
+          {"foreign.unknown-file",
+           {document.file, 0, 0},
+           "this is a stepcast topology, which describes a cluster and no training",
+           fmt::format("name a model or a scenario, and give the topology with --cluster: "
+                       "llama3.1-8b --cluster {} --nodes 1",
+                       document.file)});
+      return;
+    }
     draft_.Report({"foreign.unknown-file",
                    {document.file, 0, 0},
                    what.empty() ? "this is not a configuration of a program that stepcast knows"
@@ -655,8 +675,9 @@ class Importer {
         {"model", "which model is trained",
          "give its config.json, or a name from stepcast list models: --model config.json"},
         {"cluster.topology", "which cluster it runs on",
-         "give a name from stepcast list topologies, or a file: --cluster dgx-h100 --nodes N. Or "
-         "give GPUs: --gpus '8 x h100-sxm'"},
+         "add --gpus '8 x h100-sxm', or --cluster dgx-h100 --nodes 2; stepcast list topologies "
+         "shows "
+         "the names"},
         {"training.sequence_length", "how long sequences are",
          "set it: --set training.sequence_length=4096"},
         {"training.micro_batch_size", "how many sequences a GPU computes at a time",
@@ -708,7 +729,8 @@ class Importer {
   const ImportRequest& request_;
   Draft draft_;
   std::vector<Recognised> sources_;
-  bool is_scenario_ = false;  // the only file is a scenario
+  bool is_scenario_ = false;     // the only file is a scenario
+  bool gpus_are_wrong_ = false;  // --gpus is not a number and a type
   std::map<std::string, std::string> variables_;
   std::vector<std::string> assumed_;
 };
