@@ -182,9 +182,9 @@ void DescribeCompletion(Question& question, CompletionOptions& options) {
 }
 
 void DescribeManual(Question& question, ManualOptions& options) {
-  question.Argument("COMMAND", &options.command, "The command's words (stepcast itself)");
+  question.Argument("COMMAND", &options.command, "The command's words (default: stepcast itself)");
   question.Flag("--list", &options.list,
-                "Print the words of each command that has a page, a line each");
+                "Print the words of each command that has a page, one command per line");
 }
 
 }  // namespace

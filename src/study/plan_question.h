@@ -29,22 +29,26 @@ struct PlanQuestion {
   std::string headroom;  // memory that must stay free: "4 GiB", "5%", "0";
                          // empty: the error of memory forecasts
   void DescribeGoal(Question& question) {
-    question.Option("--target", &target, "NAME", "What the best plan has (step_time)")
+    question.Option("--target", &target, "NAME", "The goal of the search (default: step_time)")
         .Offers({"step_time", "throughput", "gpus", "cost", "memory"});
     question.Option("--framework", &framework, "NAME,...",
-                    "Frameworks to choose from (all, but reference and nanotron)");
-    question.Option("--only", &only, "KIND,...",
-                    "What is divided, of data, tensor, pipeline, context, expert (all)");
+                    "Frameworks to choose from (default: all except reference and nanotron)");
+    question.Option(
+        "--only", &only, "KIND,...",
+        "Axes of parallelism to use: data, tensor, pipeline, context, expert (default: all)");
     question.Option("--vary", &vary, "KEY=VALUES",
-                    "The values of a setting to choose from, as often as needed");
-    question.Option("--fix", &fix, "KEY", "A setting that stays as the scenario has it");
-    question.Flag("--fewer-nodes", &fewer_nodes,
-                  "Try parts of a node, and powers of two of nodes (target gpus always does)");
+                    "The values of a setting to choose from. Can be repeated");
+    question.Option("--fix", &fix, "KEY",
+                    "Keep a setting at the scenario's value. Can be repeated");
+    question.Flag(
+        "--fewer-nodes", &fewer_nodes,
+        "Also try fewer GPUs: parts of a node, and powers of two of nodes (always on with "
+        "--target gpus)");
     training.Describe(question);
     question.Option(
         "--headroom", &headroom, "SIZE|PERCENT",
-        "Memory that must stay free on each device, beside what the plan needs (the error of "
-        "the forecast's memory, see docs/uncertainty.md): '4 GiB', '5%', 0");
+        "Memory that must remain free on each device: '4 GiB', '5%', 0 (default: the error of "
+        "memory forecasts, docs/uncertainty.md)");
   }
 
   // Number of plans to rank. 0: five. In a space of more than kMostPlansWithAll plans only the
@@ -62,20 +66,24 @@ struct PlanQuestion {
     question
         .Option(
             "--best", &best, "N",
-            "How many plans to rank and prove (5; of more than 20,000 only the first is proved)")
+            "Number of plans to rank and prove (default: 5; among more than 20,000 plans, only the "
+            "first is proved)")
         .Between(1, kMostRows);
-    question.Flag("--front", &front,
-                  "Find the Pareto front among more than 20,000 plans, too: most of the time");
+    question.Flag(
+        "--front", &front,
+        "Find the Pareto front even among more than 20,000 plans; this takes most of the time");
     question.Flag("--no-front", &no_front, "Leave out the Pareto front");
-    question.Option("--why", &why, "N|LAYOUT",
-                    "Name so many runners-up, or say where a layout stands (tensor=8,pipeline=16), "
-                    "with the reason of each");
-    question.Option("--within", &within, "TIME",
-                    "End with what was found after TIME (10s), and say what is not proved");
+    question.Option(
+        "--why", &why, "N|LAYOUT",
+        "List N runners-up, or rank one layout (tensor=8,pipeline=16), each with the reason "
+        "why it is not the best");
+    question.Option(
+        "--within", &within, "TIME",
+        "Stop after TIME (10s), print the best plan so far, and list what is not proved");
     question.Flag("--sensitivity", &sensitivity,
-                  "Find what would change the best of more than 20,000 plans, too");
+                  "Find the changes that improve the best plan even among more than 20,000 plans");
     question.Flag("--no-sensitivity", &no_sensitivity,
-                  "Leave out what more of each resource or another setting would change");
+                  "Omit the effect of more resources and of other settings");
   }
 
   int threads = 0;      // per process; 0: one per usable core
