@@ -1,7 +1,6 @@
 #include "src/base/diagnostic.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 

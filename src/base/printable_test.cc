@@ -1,7 +1,5 @@
 #include "src/base/printable.h"
 
-#include <string>
-
 #include "gtest/gtest.h"
 
 namespace stepcast {

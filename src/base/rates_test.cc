@@ -1,7 +1,5 @@
 #include "src/base/rates.h"
 
-#include <cstdint>
-
 #include "gtest/gtest.h"
 
 namespace stepcast {

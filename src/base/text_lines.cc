@@ -4,15 +4,11 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <random>
-#include <utility>
 
 #include "fmt/format.h"
 #include "src/base/printable.h"

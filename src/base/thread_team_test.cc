@@ -5,7 +5,6 @@
 #include <atomic>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

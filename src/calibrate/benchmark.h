@@ -12,7 +12,10 @@
 #include "src/base/time.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
+#include "src/runtime/backend.h"
 #include "src/runtime/device.h"
+#include "src/runtime/job.h"
+#include "src/runtime/watch.h"
 
 namespace stepcast::calibrate {
 
@@ -118,5 +121,9 @@ struct Chains {
   int kernels = 0, collectives = 0;
 };
 Chains ChainsBeside(double kernel, double collective);
+
+// A runner of benchmarks on a backend, which creates a new device for each benchmark. All arguments
+// must outlive the runner. If an execution fails, the watch ends the run.
+Runner RunOn(runtime::Backend& backend, runtime::Job& job, runtime::Watch& watch);
 
 }  // namespace stepcast::calibrate

@@ -1,8 +1,5 @@
 #include "src/calibrate/benchmark.h"
 
-#include <string>
-#include <vector>
-
 #include "gtest/gtest.h"
 
 namespace stepcast::calibrate {

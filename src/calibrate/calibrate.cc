@@ -4,24 +4,15 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
-#include "src/calibrate/benchmark.h"
 #include "src/calibrate/campaign.h"
 #include "src/calibrate/kernel_measurements.h"
-#include "src/calibrate/session.h"
 #include "src/calibrate/statistics.h"
-#include "src/calibration/calibration.h"
 #include "src/calibration/plausible.h"
 #include "src/program/program.h"
-#include "src/runtime/job.h"
 
 namespace stepcast::calibrate {
 // Measure collectives, uncontended and concurrently with kernels. All ranks call these together.
@@ -376,8 +367,8 @@ void NoticeDrift(Campaign& campaign) {
                            100 * drift));
   if (drift > kAllowed) {
     campaign.outcome.warnings.push_back(fmt::format(
-        "during the calibration, the same kernel took up to {:.0f} % longer, because the machine "
-        "lowers its clocks or runs other work. Repeat the calibration on a quiet machine",
+        "during the calibration, the time of the same kernel rose by up to {:.0f} %, because the "
+        "machine lowered its clocks or ran other work. Repeat the calibration on an idle machine",
         100 * drift));
   }
 }
@@ -418,7 +409,7 @@ Attempt<Outcome> Run(Campaign& campaign) {
   NoticeDrift(campaign);
   const std::vector<calibration::Fault> faults = calibration::Check(campaign.outcome.profile);
   if (!faults.empty()) {
-    return tl::unexpected(Failure{fmt::format("a measured figure is impossible: {}: {}",
+    return tl::unexpected(Failure{fmt::format("a measured value is impossible: {}: {}",
                                               faults.front().field, faults.front().message),
                                   false});
   }

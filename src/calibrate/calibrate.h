@@ -18,7 +18,7 @@
 #include "src/calibrate/benchmark.h"
 #include "src/calibrate/session.h"
 #include "src/calibration/calibration.h"
-#include "src/runtime/device_health.h"
+#include "src/runtime/device.h"
 #include "src/runtime/job.h"
 
 // Measures the cost of operations on a backend, and creates a calibration profile.

@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <utility>
-
-#include "src/calibrate/calibrate.h"
-#include "src/calibrate/statistics.h"
 
 namespace stepcast::calibrate {
 namespace {

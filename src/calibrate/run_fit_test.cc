@@ -1,8 +1,6 @@
 #include "src/calibrate/run_fit.h"
 
 #include <cmath>
-#include <string>
-#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

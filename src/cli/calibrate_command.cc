@@ -21,8 +21,8 @@
 #include "src/base/diagnostic.h"
 #include "src/base/files.h"
 #include "src/base/quantity.h"
+#include "src/calibrate/benchmark.h"
 #include "src/calibrate/calibrate.h"
-#include "src/calibrate/device_runner.h"
 #include "src/cli/backends.h"
 #include "src/cli/distributed_session.h"
 #include "src/cli/hardware_commands.h"
@@ -34,7 +34,7 @@
 #include "src/report/hardware_reports.h"
 #include "src/report/output_file.h"
 #include "src/report/table.h"
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
 #include "src/study/output_paths.h"
 
 namespace stepcast::cli {

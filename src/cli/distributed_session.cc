@@ -17,8 +17,7 @@
 #include "src/cli/outcome.h"
 #include "src/messaging/byte_stream.h"
 #include "src/report/output_file.h"
-#include "src/runtime/join.h"
-#include "src/runtime/mpi_mailbox.h"
+#include "src/runtime/job.h"
 #include "src/runtime/mpi_session.h"
 
 namespace stepcast::cli {
@@ -155,7 +154,7 @@ ExitStatus DistributedSession::End(ExitStatus status) {
 Outcome RunInSession(const messaging::Launch& launch, const runtime::WatchOptions& options,
                      const std::function<Outcome(DistributedSession&)>& work) {
   std::optional<runtime::StartLimit> limit(std::in_place, launch);
-  auto job = runtime::Join(launch);
+  auto job = runtime::JoinMpi();
   if (!job) return Failed(job.error().message);
   const auto session = std::make_shared<DistributedSession>(std::move(*job));
   if (auto watched = session->StartWatch(options); !watched) {

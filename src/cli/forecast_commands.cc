@@ -25,7 +25,7 @@
 #include "src/formats/measured_memory.h"
 #include "src/lowering/lowering.h"
 #include "src/plan/rank_grid.h"
-#include "src/program/dump.h"
+#include "src/program/description.h"
 #include "src/program/program.h"
 #include "src/program/validator.h"
 #include "src/report/answers.h"

@@ -21,7 +21,7 @@
 #include "src/messaging/mailbox.h"
 #include "src/report/hardware_reports.h"
 #include "src/report/table.h"
-#include "src/runtime/mpi_mailbox.h"
+#include "src/runtime/mpi_session.h"
 #include "src/runtime/watch.h"
 #include "src/validate/comparison.h"
 

@@ -13,9 +13,9 @@
 #include "src/cost/nccl_price.h"
 #include "src/cost/nccl_setting.h"
 #include "src/nccl/bandwidth.h"
+#include "src/nccl/communicator_model.h"
 #include "src/nccl/node.h"
 #include "src/nccl/terms.h"
-#include "src/nccl/work_channels.h"
 #include "src/topology/device.h"
 #include "src/topology/node_type.h"
 

@@ -7,7 +7,7 @@
 
 #include "src/base/rates.h"
 #include "src/cost/nccl_price.h"
-#include "src/nccl/communicator.h"
+#include "src/nccl/communicator_model.h"
 #include "src/nccl/node.h"
 #include "src/nccl/version.h"
 #include "src/scenario/scenario.h"

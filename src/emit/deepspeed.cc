@@ -2,7 +2,6 @@
 #include <iterator>
 #include <utility>
 
-#include "src/emit/json_text.h"
 #include "src/emit/trainers.h"
 
 namespace stepcast::emit {

@@ -9,7 +9,6 @@
 #include "src/base/data_type.h"
 #include "src/base/files.h"
 #include "src/base/quantity.h"
-#include "src/emit/json_text.h"
 #include "src/emit/trainers.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"

@@ -2,8 +2,10 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "src/model/numerical_constants.h"
+#include "src/scenario/resolved.h"
 #include "src/scenario/scenario.h"
 #include "tl/expected.hpp"
 
@@ -68,5 +70,11 @@ Target LaunchDeepSpeed(const scenario::Scenario& scenario,
                        const model::NumericalConstants& constants);
 Target LaunchMegatron(const scenario::Scenario& scenario,
                       const model::NumericalConstants& constants);
+
+// The tree as readable JSON: a key per line, indented by two columns, with sequences of scalars on
+// one line and a newline at the end. A tree has only integers; `decimals` are additional members at
+// the end of the outermost mapping.
+std::string JsonText(const scenario::Resolved& tree,
+                     const std::vector<std::pair<std::string, double>>& decimals = {});
 
 }  // namespace stepcast::emit

@@ -10,7 +10,7 @@
 #include "src/forecast/class_time.h"
 #include "src/forecast/simulated_ranks.h"
 #include "src/forecast/steady_run.h"
-#include "src/parallel/schedule_repetition.h"
+#include "src/parallel/pipeline_schedule.h"
 #include "src/plan/plan.h"
 #include "src/program/instruction.h"
 #include "src/program/program.h"

@@ -55,20 +55,18 @@ constexpr Option kOptions[] = {
     NotModelled("rl", "", "supervised training"),
     NotModelled("train_on_inputs", "false true", "the loss covers all tokens"),
     NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
+    NoEffect("base_model_config optim_args* gradient_checkpointing_kwargs* torch_compile_mode "
+             "sample_packing_* excess_length_strategy eval_sample_packing min_sample_len "
+             "eot_tokens experimental_skip_move_to_device lora_alpha lora_model_dir "
+             "lora_modules_to_save fsdp_config* heads_k_stride liger_layer_norm dataset* "
+             "test_datasets shuffle_* val_set_size chat_template* output_dir special_tokens* "
+             "tokens tokenizer_* model_type is_llama_derived_model trust_remote_code strict hub_* "
+             "push_to_hub num_epochs max_steps lr_scheduler* cosine_* learning_rate embedding_lr* "
+             "weight_decay adam_* warmup_* logging_steps log* eval* save* wandb_* use_wandb "
+             "mlflow_* comet_* use_tensorboard seed debug ddp_timeout resume_from_checkpoint "
+             "auto_resume_from_checkpoints early_stopping_patience local_rank low_cpu_mem_usage "
+             "loss_watchdog_* profiler_* gc_steps include_tkps dataloader_*"),
 };
-
-constexpr std::string_view kWithoutEffect =
-    "base_model_config optim_args* gradient_checkpointing_kwargs* torch_compile_mode "
-    "sample_packing_* excess_length_strategy eval_sample_packing min_sample_len eot_tokens "
-    "experimental_skip_move_to_device lora_alpha lora_model_dir lora_modules_to_save "
-    "fsdp_config* heads_k_stride liger_layer_norm dataset* test_datasets shuffle_* val_set_size "
-    "chat_template* output_dir special_tokens* tokens tokenizer_* model_type "
-    "is_llama_derived_model trust_remote_code strict hub_* push_to_hub num_epochs max_steps "
-    "lr_scheduler* cosine_* learning_rate embedding_lr* weight_decay adam_* warmup_* "
-    "logging_steps log* eval* save* wandb_* use_wandb mlflow_* comet_* use_tensorboard seed "
-    "debug ddp_timeout resume_from_checkpoint auto_resume_from_checkpoints "
-    "early_stopping_patience local_rank low_cpu_mem_usage loss_watchdog_* profiler_* gc_steps "
-    "include_tkps dataloader_*";
 
 void ReadTypes(Reading& reading) {
   const std::string_view key = "training.precision";
@@ -230,10 +228,7 @@ void Rules(Reading& reading) {
                                        : "context_parallel_size",
                         .expert = "expert_parallel_size"});
   ReadHubOptimizer(reading, "optimizer");
-  if (const auto norm = reading.Get("max_grad_norm"); norm && norm->Number()) {
-    reading.Set("training.gradient_clipping", *norm->Number() > 0 ? ScenarioWords(*norm) : "none",
-                "max_grad_norm");
-  }
+  ReadClipping(reading, "max_grad_norm");
   ReadRecomputation(reading);
   if (reading.IsOn("torch_compile")) reading.Set("training.compile", "true", "torch_compile");
   ReadAttention(reading, reading.IsOn("liger_rms_norm"));
@@ -253,7 +248,6 @@ const Framework kAxolotl = {.name = "axolotl",
                             .form = "axolotl's configuration (YAML)",
                             .release = "067b021c8b87",
                             .options = kOptions,
-                            .without_effect = kWithoutEffect,
                             .rules = Rules};
 
 bool IsAxolotl(const Document& document) {

@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "src/foreign/readers.h"
+#include "src/foreign/shared_options.h"
 
 namespace stepcast::foreign {
 namespace {
@@ -61,21 +62,21 @@ constexpr Option kOptions[] = {
     NotModelled("progressive_layer_drop.enabled", "false", "all layers run in every step"),
     // Written by `--emit` beside DeepSpeed's own keys: settings of the scenario.
     Rule("stepcast_settings.*"),
+    NoEffect(
+        "bf16.* fp16.* amp.* optimizer.* scheduler.* prescale_gradients gradient_predivide_factor "
+        "steps_per_print memory_breakdown dump_state zero_allow_untested_optimizer "
+        "zero_force_ds_cpu_optimizer zero_optimization zero_optimization.allgather_bucket_size "
+        "zero_optimization.allgather_partitions zero_optimization.offload_optimizer.* "
+        "zero_optimization.offload_param.* zero_optimization.mics_hierarchical_params_gather "
+        "zero_optimization.stage3_gather_16bit_weights_on_model_save "
+        "zero_optimization.stage3_gather_fp16_weights_on_model_save "
+        "zero_optimization.use_multi_rank_bucket_allreduce "
+        "zero_optimization.load_from_fp32_weights zero_optimization.elastic_checkpoint "
+        "zero_optimization.ignore_unused_parameters zero_optimization.memory_efficient_linear "
+        "tensor_parallel.* expert_parallel.* activation_checkpointing.* compile.* hybrid_engine.* "
+        "flops_profiler.* comms_logger.* tensorboard.* wandb.* csv_monitor.* elasticity.* "
+        "autotuning.* checkpoint.* aio.* seed"),
 };
-
-constexpr std::string_view kWithoutEffect =
-    "bf16.* fp16.* amp.* optimizer.* scheduler.* prescale_gradients gradient_predivide_factor "
-    "steps_per_print memory_breakdown dump_state zero_allow_untested_optimizer "
-    "zero_force_ds_cpu_optimizer zero_optimization zero_optimization.allgather_bucket_size "
-    "zero_optimization.allgather_partitions zero_optimization.offload_optimizer.* "
-    "zero_optimization.offload_param.* zero_optimization.mics_hierarchical_params_gather "
-    "zero_optimization.stage3_gather_16bit_weights_on_model_save "
-    "zero_optimization.stage3_gather_fp16_weights_on_model_save "
-    "zero_optimization.use_multi_rank_bucket_allreduce zero_optimization.load_from_fp32_weights "
-    "zero_optimization.elastic_checkpoint zero_optimization.ignore_unused_parameters "
-    "zero_optimization.memory_efficient_linear tensor_parallel.* expert_parallel.* "
-    "activation_checkpointing.* compile.* hybrid_engine.* flops_profiler.* comms_logger.* "
-    "tensorboard.* wandb.* csv_monitor.* elasticity.* autotuning.* checkpoint.* aio.* seed";
 
 bool IsAuto(const Reading& reading, std::string_view name) { return reading.Text(name) == "auto"; }
 
@@ -111,12 +112,11 @@ void ReadSizes(Reading& reading, std::int64_t stage) {
     const std::string_view name = own.name;
     if (!hidden) continue;
     if (name == "reduce_bucket_size") {
-      reading.Set(key, fmt::format("{}", *hidden * *hidden), option, "auto: hidden size squared");
+      reading.Set(key, *hidden * *hidden, option, "auto: hidden size squared");
     } else if (name == "stage3_prefetch_bucket_size") {
-      reading.Set(key, fmt::format("{}", 9 * *hidden * *hidden / 10), option,
-                  "auto: 0.9 hidden size squared");
+      reading.Set(key, 9 * *hidden * *hidden / 10, option, "auto: 0.9 hidden size squared");
     } else if (name == "stage3_param_persistence_threshold") {
-      reading.Set(key, fmt::format("{}", 10 * *hidden), option, "auto: 10 x hidden size");
+      reading.Set(key, 10 * *hidden, option, "auto: 10 x hidden size");
     }
   }
 }
@@ -124,10 +124,10 @@ void ReadSizes(Reading& reading, std::int64_t stage) {
 void ReadZero(Reading& reading) {
   const std::int64_t stage = reading.Integer("zero_optimization.stage").value_or(0);
   reading.Set("data_parallel.framework", "deepspeed", "zero_optimization.stage");
-  reading.Set("data_parallel.zero_stage", fmt::format("{}", stage), "zero_optimization.stage");
+  reading.Set("data_parallel.zero_stage", stage, "zero_optimization.stage");
   const std::string_view overlap = "zero_optimization.overlap_comm";
   if (stage > 0 && reading.Get(overlap) && !IsAuto(reading, overlap)) {
-    reading.Set("data_parallel.overlap", reading.IsOn(overlap) ? "true" : "false", overlap);
+    reading.Set("data_parallel.overlap", reading.IsOn(overlap), overlap);
   }
   ReadSizes(reading, stage);
   for (const auto& [name, first] :
@@ -143,7 +143,7 @@ void ReadNumber(Reading& reading, std::string_view option, std::string_view key)
   const auto value = reading.Get(option);
   if (!value || value->text == "auto") return;
   if (const auto number = value->Integer()) {
-    reading.Set(key, fmt::format("{}", *number), option);
+    reading.Set(key, *number, option);
   } else {
     reading.Wrong(option,
                   fmt::format("{} must be an integer or auto, not {}", Quoted(option),
@@ -168,8 +168,8 @@ void ReadBatch(Reading& reading) {
     const std::int64_t steps = reading.draft().Degree("training.gradient_accumulation");
     const auto devices = reading.devices();
     if (devices && batch % (steps * *devices) == 0) {
-      reading.Set("training.micro_batch_size", fmt::format("{}", batch / (steps * *devices)),
-                  "train_batch_size", fmt::format("over {} GPUs", *devices));
+      reading.Set("training.micro_batch_size", batch / (steps * *devices), "train_batch_size",
+                  fmt::format("over {} GPUs", *devices));
     }
   }
   if (reading.draft().Find("training.global_batch_size") == nullptr && !by_steps &&
@@ -215,7 +215,7 @@ void ReadExperts(Reading& reading) {
   }
   reading.Set("experts.implementation", "autoep", enabled);
   const std::string_view size = "expert_parallel.autoep_size";
-  reading.Set("parallelism.expert", fmt::format("{}", reading.Integer(size).value_or(1)), size);
+  reading.Set("parallelism.expert", reading.Integer(size).value_or(1), size);
   const std::string_view grouped = "expert_parallel.use_grouped_mm";
   if (reading.Stated(grouped) != nullptr && !reading.IsOn(grouped)) {
     reading.Set("experts.products", "looped", grouped);
@@ -258,17 +258,14 @@ void Rules(Reading& reading) {
   ReadBatch(reading);
   ReadTypes(reading);
   ReadOptimizer(reading);
-  if (const auto clip = reading.Get("gradient_clipping"); clip && clip->Number()) {
-    reading.Set("training.gradient_clipping", *clip->Number() > 0 ? ScenarioWords(*clip) : "none",
-                "gradient_clipping");
-  }
+  ReadClipping(reading, "gradient_clipping");
   if (const auto disabled = reading.Get("compile.disable")) {
     reading.Set("training.compile", disabled->Boolean().value_or(true) ? "false" : "true",
                 "compile.disable");
   }
   const std::int64_t tensor = reading.Integer("tensor_parallel.autotp_size").value_or(1);
   if (tensor > 1) {
-    reading.Set("parallelism.tensor", fmt::format("{}", tensor), "tensor_parallel.autotp_size");
+    reading.Set("parallelism.tensor", tensor, "tensor_parallel.autotp_size");
   }
   if (reading.Integer("sequence_parallel_size").value_or(1) > 1) {
     reading.Omit("sequence_parallel_size", "each rank has whole sequences");
@@ -286,7 +283,6 @@ const Framework kDeepSpeed = {.name = "DeepSpeed",
                               .form = "DeepSpeed's configuration (JSON)",
                               .release = "1b88ac36",
                               .options = kOptions,
-                              .without_effect = kWithoutEffect,
                               .rules = Rules,
                               .adds_to_others = true};
 

@@ -1,12 +1,6 @@
 #include "src/foreign/draft.h"
 
-#include <algorithm>
-#include <charconv>
 #include <cstddef>
-#include <cstdint>
-#include <map>
-#include <string_view>
-#include <utility>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,11 +16,13 @@ namespace stepcast::foreign {
 
 // A scenario built from other programs' files: values by dotted key, each with its origin.
 
-// The value of a scenario key. It is either text, which the writer quotes if YAML needs it, or one
-// line of YAML (a list, a mapping), which the writer copies.
+// The value of a scenario key: text, a number, true or false, which the writer quotes if YAML needs
+// it. With `is_yaml`, it is one line of YAML (a list, a mapping), which the writer copies.
 struct ScenarioValue {
   ScenarioValue(const char* value) : text(value) {}             // NOLINT: most values are text
   ScenarioValue(std::string value) : text(std::move(value)) {}  // NOLINT
+  ScenarioValue(std::int64_t value) : text(std::to_string(value)) {}                // NOLINT
+  ScenarioValue(std::same_as<bool> auto value) : text(value ? "true" : "false") {}  // NOLINT
   static ScenarioValue Yaml(std::string value) {
     ScenarioValue yaml(std::move(value));
     yaml.is_yaml = true;

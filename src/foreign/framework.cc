@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
 
 #include "fmt/format.h"
 
@@ -78,18 +77,13 @@ bool Covers(std::string_view row, std::string_view name) {
   return itself || name.starts_with(above);
 }
 
-constexpr Option kNone{.name = "", .effect = Effect::kNone};  // Framework::without_effect
-
 }  // namespace
 
 const Option* Reading::RowOf(std::string_view name) const {
   const Option* found = nullptr;
   for (const Option& option : options_) {
     if (option.name == name) return &option;
-    if (Covers(option.name, name)) found = &option;
-  }
-  for (const std::string_view row : SplitWords(framework_.without_effect)) {
-    if (row == name || (found == nullptr && Covers(row, name))) return &kNone;
+    if (found == nullptr && Covers(option.name, name)) found = &option;
   }
   return found;
 }
@@ -213,6 +207,10 @@ void Reading::Set(std::string_view key, ScenarioValue value, std::string_view be
     if (!remark.empty()) origin += ", " + remark;
     draft_.Assume(key, std::move(value), std::move(origin));
   }
+}
+
+void Reading::SetInteger(std::string_view key, std::string_view option) {
+  if (const auto number = Integer(option)) Set(key, *number, option);
 }
 
 void Reading::Omit(std::string_view name, std::string consequence) {

@@ -19,7 +19,7 @@ namespace stepcast::foreign {
 
 enum class Effect : std::uint8_t {
   kSets,         // a scenario key gets the value
-  kNone,         // no effect on step time or memory; has no row
+  kNone,         // no effect on step time or memory
   kNotModelled,  // left out of the forecast, unless the value is neutral
   kRule,         // the framework's rules read it together with other options
 };
@@ -63,6 +63,11 @@ constexpr Option NotModelled(std::string_view names, std::string_view neutral,
           .consequence = consequence};
 }
 
+// The last row of a table: rows above it that match a name come first.
+constexpr Option NoEffect(std::string_view names) {
+  return {.name = names, .effect = Effect::kNone};
+}
+
 class Reading;
 
 // A program whose configurations can be imported, in one of their formats.
@@ -71,8 +76,6 @@ struct Framework {
   std::string_view form;     // "torchtitan's configuration in TOML"
   std::string_view release;  // "238fa9953e4a": the commit or release of the defaults
   std::span<const Option> options;
-  // Names, separated by spaces, of options that affect neither step time nor memory.
-  std::string_view without_effect;
   // Reads options that depend on one another; called after all rows of all files.
   void (*rules)(Reading& reading);
   // The file adds to another program's files, whose values are read first.
@@ -127,6 +130,8 @@ class Reading {
   // stated, the framework's default.
   void Set(std::string_view key, ScenarioValue value, std::string_view because_of,
            std::string remark = {});
+  // Sets the key to the option's integer; no effect without a value.
+  void SetInteger(std::string_view key, std::string_view option);
   // Records that the forecast leaves the option out, with this consequence; no effect if it is not
   // stated.
   void Omit(std::string_view name, std::string consequence);

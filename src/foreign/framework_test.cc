@@ -11,13 +11,10 @@ constexpr Option kOptions[] = {
     Switch("compile", "training.compile"),
     Rule("seed batch=8"),
     NotModelled("early_step", "false", "memory is too high"),
+    NoEffect("metrics.*"),
 };
-const Framework kFramework = {.name = "titan",
-                              .form = "titan's file",
-                              .release = "1.0",
-                              .options = kOptions,
-                              .without_effect = "metrics.*",
-                              .rules = {}};
+const Framework kFramework = {
+    .name = "titan", .form = "titan's file", .release = "1.0", .options = kOptions, .rules = {}};
 
 const Surroundings kAlone;
 

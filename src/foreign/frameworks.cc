@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string>
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/foreign/framework.h"
 #include "src/foreign/readers.h"
 #include "src/foreign/shared_options.h"
 
@@ -42,13 +40,11 @@ constexpr Option kOptions[] = {
     NotModelled("megatron_lm_config", "", "stepcast reads only Megatron-LM's own arguments"),
     NotModelled("fp8_config.backend", "", "products run in the type of mixed_precision"),
     Sets("gradient_accumulation_steps", "training.gradient_accumulation"),
+    NoEffect("compute_environment debug downcast_bf16 enable_cpu_affinity machine_rank "
+             "main_process_ip main_process_port main_training_function rdzv_backend same_network "
+             "tpu_* use_cpu gpu_ids commands command_file dynamo_config* fsdp_config* "
+             "parallelism_config* deepspeed_config* fp8_config*"),
 };
-
-constexpr std::string_view kWithoutEffect =
-    "compute_environment debug downcast_bf16 enable_cpu_affinity machine_rank main_process_ip "
-    "main_process_port main_training_function rdzv_backend same_network tpu_* use_cpu gpu_ids "
-    "commands command_file dynamo_config* fsdp_config* parallelism_config* deepspeed_config* "
-    "fp8_config*";
 
 void ReadDeepSpeed(Reading& reading) {
   const Setting* file = reading.Stated("deepspeed_config.deepspeed_config_file");
@@ -62,9 +58,7 @@ void ReadDeepSpeed(Reading& reading) {
   }
   reading.Set("data_parallel.framework", "deepspeed", "distributed_type");
   const std::string_view stage = "deepspeed_config.zero_stage";
-  if (const auto number = reading.Integer(stage)) {
-    reading.Set("data_parallel.zero_stage", fmt::format("{}", *number), stage);
-  }
+  reading.SetInteger("data_parallel.zero_stage", stage);
   for (const auto& [option, key] : {std::pair("deepspeed_config.offload_optimizer_device",
                                               "data_parallel.deepspeed.offload_optimizer"),
                                     std::pair("deepspeed_config.offload_param_device",
@@ -84,7 +78,7 @@ void ReadProcesses(Reading& reading) {
   const auto devices = reading.devices();
   if (!processes || *processes < 1 || !devices) return;
   if (*processes < *devices) {
-    reading.Set("cluster.devices", fmt::format("{}", *processes), "num_processes");
+    reading.Set("cluster.devices", *processes, "num_processes");
   } else if (*processes > *devices) {
     reading.draft().Note(fmt::format("{} starts {} processes, but the cluster has {} GPUs",
                                      reading.document().file, *processes, *devices));
@@ -141,7 +135,6 @@ const Framework kAccelerate = {.name = "accelerate",
                                .form = "accelerate's configuration (YAML)",
                                .release = "v1.12",
                                .options = kOptions,
-                               .without_effect = kWithoutEffect,
                                .rules = Rules,
                                .adds_to_others = true};
 

@@ -1,10 +1,9 @@
 #include "src/foreign/frameworks.h"
 
 #include <set>
-#include <sstream>
-#include <string>
 
 #include "gtest/gtest.h"
+#include "src/foreign/readers.h"
 
 namespace stepcast::foreign {
 namespace {
@@ -18,19 +17,15 @@ Document With(std::initializer_list<const char*> names, const char* file = "a.ya
 TEST(Frameworks, NoTableHasAnOptionTwice) {
   for (const Framework* framework : Frameworks()) {
     std::set<std::string_view> names;
-    for (const Option& option : framework->options) {
+    for (const Option& option : OptionsOf(*framework)) {
       EXPECT_TRUE(names.insert(option.name).second) << framework->form << ": " << option.name;
-    }
-    std::istringstream without_effect{std::string(framework->without_effect)};
-    for (std::string name; without_effect >> name;) {
-      EXPECT_FALSE(names.contains(name)) << framework->form << ": " << name;
     }
   }
 }
 
 TEST(Frameworks, EveryRowSaysSomething) {
   for (const Framework* framework : Frameworks()) {
-    for (const Option& option : framework->options) {
+    for (const Option& option : OptionsOf(*framework)) {
       EXPECT_EQ(option.effect == Effect::kSets, !option.key.empty()) << option.name;
       EXPECT_EQ(option.effect == Effect::kNotModelled, !option.consequence.empty()) << option.name;
     }
@@ -69,5 +64,32 @@ TEST(Frameworks, ScenariosAndModelsAreTold) {
   EXPECT_FALSE(IsModel(With({"model_type", "base_model"})));
 }
 
+using Pattern = std::vector<bool>;
+
+TEST(LayerPattern, SumsAndMultiplesOfLists) {
+  EXPECT_EQ(ParseLayerPattern(Value::Text("([0]*2+[1]*3)")),
+            (Pattern{false, false, true, true, true}));
+  EXPECT_EQ(ParseLayerPattern(Value::Text("'([0, 1]) * 2'")), (Pattern{false, true, false, true}));
+  EXPECT_EQ(ParseLayerPattern(Value::Text("([1]+[0]*2)*1+[1]")),
+            (Pattern{true, false, false, true}));
+}
+
+TEST(LayerPattern, ListsOfOtherFiles) {
+  Value value{.kind = Value::Kind::kList};
+  value.items = {"0", "1"};
+  EXPECT_EQ(ParseLayerPattern(value), (Pattern{false, true}));
+}
+
+TEST(LayerPattern, NothingElseIsEvaluated) {
+  for (const char* text : {"", "3", "[0]*", "[0]*-1", "[2]", "([0]", "[0])", "[0]*99999999999999",
+                           "f()", "[0]*[1]", "[1]*10000+[1]", "[1]*0"}) {
+    EXPECT_FALSE(ParseLayerPattern(Value::Text(text)).has_value()) << text;
+  }
+  std::string nested(50, '(');
+  nested.append("[0]").append(50, ')');
+  EXPECT_FALSE(ParseLayerPattern(Value::Text(nested)).has_value());
+}
+
 }  // namespace
+
 }  // namespace stepcast::foreign

@@ -3,26 +3,20 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
-#include <map>
-#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/files.h"
 #include "src/base/text_lines.h"
 #include "src/base/version.h"
-#include "src/foreign/draft.h"
 #include "src/foreign/framework.h"
 #include "src/foreign/frameworks.h"
 #include "src/foreign/python_settings.h"
 #include "src/foreign/recipes.h"
-#include "src/foreign/setting.h"
 #include "src/foreign/settings_files.h"
 #include "src/foreign/shared_options.h"
 #include "src/foreign/shell.h"

@@ -1,17 +1,34 @@
 #include "src/foreign/import.h"
 
 #include <algorithm>
-#include <string>
+#include <cstddef>
+#include <fstream>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/base/diagnostic.h"
-#include "src/foreign/import_cases.h"
 #include "src/foreign/recipes.h"
 #include "src/scenario/yaml_tree.h"
 
 namespace stepcast::foreign {
 namespace {
+
+std::string Write(const std::string& name, const std::string& text) {
+  const std::string path = ::testing::TempDir() + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+// The value of a key in the text, without its comment.
+std::string ValueOf(const Imported& imported, const std::string& key) {
+  const std::string& text = imported.scenario.text;
+  const std::size_t at = text.find(" " + key + ": ");
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + key.size() + 3;
+  std::string value = text.substr(begin, text.find("  #", begin) - begin);
+  value.erase(value.find_last_not_of(' ') + 1);
+  return value;
+}
 
 bool Asks(const Diagnostics& mistakes, const std::string& option) {
   return std::any_of(mistakes.begin(), mistakes.end(), [&](const Diagnostic& mistake) {
@@ -51,10 +68,10 @@ TEST(Import, AsksForWhatTheFilesDoNotSay) {
 // A machine of GPUs replaces the cluster of a file, and excludes another one on the command line.
 TEST(Import, GpusReplaceTheClusterOfAFile) {
   const std::string file =
-      Write("nodes.sh", "torchrun --nnodes 4 --nproc-per-node 8 pretrain_gpt.py --seq-length 2048 "
-                        "--micro-batch-size 1 --global-batch-size 32 --bf16\n");
-  const auto imported =
-      Import({.files = {file}, .model = "llama3.1-8b", .gpus = "8 x h100-sxm"});
+      Write("nodes.sh",
+            "torchrun --nnodes 4 --nproc-per-node 8 pretrain_gpt.py --seq-length 2048 "
+            "--micro-batch-size 1 --global-batch-size 32 --bf16\n");
+  const auto imported = Import({.files = {file}, .model = "llama3.1-8b", .gpus = "8 x h100-sxm"});
   ASSERT_TRUE(imported.has_value()) << Format(imported.error());
   EXPECT_EQ(ValueOf(*imported, "gpu"), "h100-sxm");
   EXPECT_EQ(ValueOf(*imported, "nodes"), "");
@@ -811,5 +828,115 @@ TEST(Import, AScenarioThatIsKeptStatesItsSoftware) {
   EXPECT_EQ(ValueOf(*written, "nccl"), "\"2.30\"");
 }
 
+TEST(ReplaceVariables, TakesWhatTheUserSaysAndTheFilesOwnKeys) {
+  Document document{"a.yaml",
+                    {{"tp", Value::Text("${TP}")},
+                     {"data.seq", Value::Text("${model.seq}")},
+                     {"model.seq", Value::Text("4096")},
+                     {"pp", Value::Text("$PP")},
+                     {"model.ffn", Value::Text("${multiply:4, ${.seq}}")},
+                     {"path", Value::Text("costs $")}}};
+  ReplaceVariables(document, {{"TP", "4"}});
+  EXPECT_EQ(document.Find("tp")->value.Integer(), 4);
+  EXPECT_EQ(document.Find("data.seq")->value.Integer(), 4096);
+  EXPECT_EQ(document.Find("model.ffn")->value.Integer(), 16384);
+  EXPECT_EQ(document.Find("pp")->value.unknown, (std::vector<std::string>{"PP"}));
+  EXPECT_TRUE(document.Find("path")->value.unknown.empty());
+}
+
+TEST(ReplaceVariables, TakesWhatStandsBehindTheColonOtherwise) {
+  Document document{"a.yaml", {{"tp", Value::Text("${TP:4}")}, {"pp", Value::Text("${PP:2}x")}}};
+  ReplaceVariables(document, {{"TP", "8"}});
+  EXPECT_EQ(document.Find("tp")->value.text, "8");
+  EXPECT_EQ(document.Find("pp")->value.text, "2x");
+}
+
+// Each value is twice as long as the one before.
+TEST(ReplaceVariables, ValuesOfValuesEnd) {
+  Document document{"a.yaml", {{"a0", Value::Text(std::string(1000, 'x'))}}};
+  for (int i = 1; i < 60; ++i) {
+    const std::string before = "${a" + std::to_string(i - 1) + "}";
+    document.settings.push_back({"a" + std::to_string(i), Value::Text(before + before)});
+  }
+  ReplaceVariables(document, {});
+  std::size_t characters = 0;
+  for (const Setting& setting : document.settings) characters += setting.value.text.size();
+  EXPECT_LT(characters, 3'000'000U);
+  EXPECT_FALSE(document.settings.back().value.unknown.empty());
+}
+
+// Imports of fine-tuning files: how they form batches of samples, and torchtune's files.
+
+// Attention is limited to each packed document; the file does not contain their lengths.
+TEST(Import, PackingIsNamedWhereDocumentsAreNotSaid) {
+  const std::string text =
+      "base_model: Qwen/Qwen3-8B\nsequence_len: 4096\nmicro_batch_size: 1\nbf16: true\n"
+      "sample_packing: true\n";
+  const auto open = Import({.files = {Write("packed.yaml", text)}, .cluster = "dgx-h100"});
+  ASSERT_TRUE(open.has_value()) << Format(open.error());
+  EXPECT_NE(open->omissions.find("training.document_length"), std::string::npos);
+  const auto lengths = Import({.files = {Write("packed.yaml", text)},
+                               .cluster = "dgx-h100",
+                               .set = {"training.lengths.histogram=[[512, 3], [2048, 1]]"}});
+  ASSERT_TRUE(lengths.has_value()) << Format(lengths.error());
+  EXPECT_EQ(lengths->omissions, "");
+  EXPECT_EQ(ValueOf(*lengths, "batching"), "packed");
+  const auto said = Import({.files = {Write("packed.yaml", text)},
+                            .cluster = "dgx-h100",
+                            .set = {"training.document_length=512"}});
+  ASSERT_TRUE(said.has_value()) << Format(said.error());
+  EXPECT_EQ(said->omissions, "");
+  EXPECT_EQ(ValueOf(*said, "document_length"), "512");
+}
+
+// transformers pads by default; configurations contain no lengths.
+TEST(Import, BatchesOfSamplesAreMadeAsTheFileSays) {
+  const auto with = [](const std::string& line, std::vector<std::string> set) {
+    return Import({.files = {Write("padded.yaml",
+                                   "model_name_or_path: Qwen/Qwen3-8B\noutput_dir: out\n"
+                                   "max_length: 2048\nper_device_train_batch_size: 4\n"
+                                   "learning_rate: 1e-5\nbf16: true\n" +
+                                       line)},
+                   .cluster = "dgx-h100",
+                   .set = std::move(set)});
+  };
+  const std::string histogram = "training.lengths.histogram=[[512, 3], [2048, 1]]";
+  EXPECT_EQ(with("", {})->omissions, "");  // the file does not mention lengths
+  EXPECT_EQ(ValueOf(*with("", {histogram}), "batching"), "padded");
+  EXPECT_NE(with("group_by_length: true\n", {})->omissions.find("training.lengths.histogram"),
+            std::string::npos);
+  EXPECT_EQ(ValueOf(*with("group_by_length: true\n", {histogram}), "batching"), "by_length");
+  EXPECT_EQ(ValueOf(*with("packing: true\n", {histogram}), "batching"), "packed");
+}
+
+// torchtune names models by functions, and uses one data type throughout.
+TEST(Import, RecipesOfTorchtuneNameTheirModels) {
+  const auto with = [](const std::string& model, const std::string& more) {
+    return Import({.files = {Write("tune.yaml", "model:\n  _component_: torchtune.models." + model +
+                                                    "\ntokenizer:\n  _component_: a.tokenizer\n"
+                                                    "  max_seq_len: 2048\nbatch_size: 2\n"
+                                                    "optimizer:\n  _component_: torch.optim.AdamW\n"
+                                                    "  fused: true\n" +
+                                                    more)},
+                   .cluster = "dgx-h100"});
+  };
+  for (const auto& [builder, model] : {std::pair("llama3_1.lora_llama3_1_8b", "llama3.1-8b"),
+                                       {"llama2.llama2_7b", "llama2-7b"},
+                                       {"qwen2_5.qwen2_5_7b_instruct", "qwen2.5-7b"},
+                                       {"gemma2.gemma2_9b", "gemma2-9b"}}) {
+    const auto imported = with(builder, "");
+    ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+    EXPECT_NE(imported->scenario.text.find(std::string("\nmodel: ") + model + " "),
+              std::string::npos);
+    EXPECT_EQ(ValueOf(*imported, "framework"), "fsdp2");
+  }
+  EXPECT_FALSE(with("qwen2.qwen2_0_5b", "").has_value());  // the model is unknown
+  const auto eight = with("llama2.llama2_7b", "fsdp_cpu_offload: true\ncompile: {model: true}\n");
+  ASSERT_TRUE(eight.has_value()) << Format(eight.error());
+  EXPECT_EQ(ValueOf(*eight, "cpu_offload"), "true");
+  EXPECT_EQ(ValueOf(*eight, "compile"), "true");
+}
+
 }  // namespace
+
 }  // namespace stepcast::foreign

@@ -130,47 +130,44 @@ constexpr Option kOptions[] = {
                 "the host waits for the row counts before rows are packed"),
     NotModelled("moe-use-fused-router-with-aux-score", "false", "set experts.fused_router"),
     NotModelled("moe-paged-stash", "false", "activations stay on the device"),
+    NoEffect(
+        "rotary-seq-len-interpolation-factor rotary-interleaved "
+        "abort-on-unmet-fused-kernel-constraints kill-switch-path rotary-scaling-factor mscale "
+        "mscale-all-dim function mtp-loss-scaling-factor moe-router-load-balancing-type "
+        "moe-aux-loss-coeff moe-z-loss-coeff moe-router-topk-scaling-factor "
+        "moe-router-bias-update-rate moe-deepep-num-sms moe-hybridep-num-sms moe-token-drop-policy "
+        "moe-per-layer-logging max-padding-length fp8-amax-history-len fp8-amax-compute-algo "
+        "fp8-margin fp8-interval apply-query-key-layer-scaling cross-entropy-fusion-impl "
+        "te-rng-tracker inference-rng-tracker overlap-p2p-communication wgrad-deferral-limit "
+        "align-grad-reduce align-param-gather ddp-average-in-collective "
+        "ddp-pad-buckets-for-high-nccl-busbw use-mcore-models use-legacy-models "
+        "deepspeed-activation-checkpointing no-pipeline-parallel moe-loss-coeff "
+        "moe-eval-capacity-factor moe-min-capacity create-moe-param-group launcher.* sbatch.* "
+        "env.* save* load* no-save-* no-load-* ckpt-* dist-ckpt-* use-dist-ckpt* use-checkpoint-* "
+        "auto-detect-ckpt-format async-save finetune pretrained-checkpoint "
+        "use-persistent-ckpt-worker log-* logging-level no-log-* tensorboard-* wandb-* "
+        "one-logger-* timing-log-* profile* use-pytorch-profiler record-memory-history "
+        "memory-snapshot-path eval-* lr lr-* min-lr adam-* weight-decay* start-weight-decay "
+        "end-weight-decay override-opt_param-scheduler override-opt-param-scheduler "
+        "use-checkpoint-opt_param-scheduler init-method-* init-model-with-meta-device seed train-* "
+        "exit-* vocab-file merge-file tokenizer-* legacy-tokenizer data-path data-cache-path "
+        "data-impl mock-data dataset* valid-* split dataloader-type num-workers "
+        "num-dataset-builder-threads no-mmap-bin-files no-create-attention-mask-in-dataloader "
+        "eod-mask-loss reset-position-ids reset-attention-mask calculate-per-token-loss "
+        "decoupled-lr decoupled-min-lr tiktoken-* no-position-embedding "
+        "no-check-for-nan-in-loss-and-grad check-weight-hash-across-dp-replicas-interval manual-gc "
+        "manual-gc-* empty-unused-memory-level initial-loss-scale loss-scale* hysteresis "
+        "distributed-backend distributed-timeout-minutes nccl-communicator-config-path "
+        "use-tp-pp-dp-mapping local-rank exit-signal-handler enable-experimental yaml-cfg "
+        "language_model model_parallel adlr-* bert-* retriever-* enable-one-logger "
+        "check-for-nan-in-loss-and-grad sgd-momentum min-loss-scale mask-prob short-seq-prob "
+        "sample-rate vocab-extra-ids scatter-gather-tensors-in-pipeline add-position-embedding "
+        "TEST-TYPE LAUNCHER METRICS* MODE BEFORE-SCRIPT AFTER-SCRIPT enable-primus-turbo turbo-* "
+        "stash-modules* stderr-sink-level disable-wandb disable-tensorboard disable-mlflow "
+        "disable-last-saving auto-continue-train test-data-path"),
 };
 
-constexpr std::string_view kWithoutEffect =
-    "rotary-seq-len-interpolation-factor rotary-interleaved "
-    "abort-on-unmet-fused-kernel-constraints kill-switch-path rotary-scaling-factor mscale "
-    "mscale-all-dim function mtp-loss-scaling-factor moe-router-load-balancing-type "
-    "moe-aux-loss-coeff moe-z-loss-coeff moe-router-topk-scaling-factor "
-    "moe-router-bias-update-rate moe-deepep-num-sms moe-hybridep-num-sms moe-token-drop-policy "
-    "moe-per-layer-logging max-padding-length fp8-amax-history-len fp8-amax-compute-algo "
-    "fp8-margin fp8-interval apply-query-key-layer-scaling cross-entropy-fusion-impl "
-    "te-rng-tracker inference-rng-tracker overlap-p2p-communication wgrad-deferral-limit "
-    "align-grad-reduce align-param-gather ddp-average-in-collective "
-    "ddp-pad-buckets-for-high-nccl-busbw use-mcore-models use-legacy-models "
-    "deepspeed-activation-checkpointing no-pipeline-parallel moe-loss-coeff "
-    "moe-eval-capacity-factor moe-min-capacity create-moe-param-group launcher.* sbatch.* env.* "
-    "save* load* no-save-* no-load-* ckpt-* dist-ckpt-* use-dist-ckpt* use-checkpoint-* "
-    "auto-detect-ckpt-format async-save finetune pretrained-checkpoint "
-    "use-persistent-ckpt-worker log-* logging-level no-log-* tensorboard-* wandb-* one-logger-* "
-    "timing-log-* profile* use-pytorch-profiler record-memory-history memory-snapshot-path "
-    "eval-* lr lr-* min-lr adam-* weight-decay* start-weight-decay end-weight-decay "
-    "override-opt_param-scheduler override-opt-param-scheduler "
-    "use-checkpoint-opt_param-scheduler init-method-* init-model-with-meta-device seed train-* "
-    "exit-* vocab-file merge-file tokenizer-* legacy-tokenizer data-path data-cache-path "
-    "data-impl mock-data dataset* valid-* split dataloader-type num-workers "
-    "num-dataset-builder-threads no-mmap-bin-files no-create-attention-mask-in-dataloader "
-    "eod-mask-loss reset-position-ids reset-attention-mask calculate-per-token-loss "
-    "decoupled-lr decoupled-min-lr tiktoken-* no-position-embedding "
-    "no-check-for-nan-in-loss-and-grad check-weight-hash-across-dp-replicas-interval manual-gc "
-    "manual-gc-* empty-unused-memory-level initial-loss-scale loss-scale* hysteresis "
-    "distributed-backend distributed-timeout-minutes nccl-communicator-config-path "
-    "use-tp-pp-dp-mapping local-rank exit-signal-handler enable-experimental yaml-cfg "
-    "language_model model_parallel adlr-* bert-* retriever-* enable-one-logger "
-    "check-for-nan-in-loss-and-grad sgd-momentum min-loss-scale mask-prob short-seq-prob "
-    "sample-rate vocab-extra-ids scatter-gather-tensors-in-pipeline add-position-embedding "
-    "TEST-TYPE LAUNCHER METRICS* MODE BEFORE-SCRIPT AFTER-SCRIPT enable-primus-turbo turbo-* "
-    "stash-modules* stderr-sink-level disable-wandb disable-tensorboard disable-mlflow "
-    "disable-last-saving auto-continue-train test-data-path";
-
 bool Has(const Reading& reading, std::string_view flag) { return reading.IsOn(flag); }
-
-std::string Text(bool value) { return value ? "true" : "false"; }
 
 // The vocabulary size of the tokenizer that the arguments name.
 std::optional<std::string> VocabularyOf(const Reading& reading) {
@@ -201,7 +198,7 @@ void ReadVocabulary(Reading& reading) {
   const std::string_view key = "model.vocab_size";
   for (const char* option : {"vocab-size", "padded-vocab-size", "pad-vocab-size-to"}) {
     if (const auto size = reading.Integer(option)) {
-      reading.Set(key, fmt::format("{}", *size), option);
+      reading.Set(key, *size, option);
       return;
     }
   }
@@ -258,16 +255,15 @@ void ReadFamily(Reading& reading) {
   if (rms && !llama && !latent) reading.Set("model.norm_bias", "false", "normalization");
   const bool biases = !Has(reading, "disable-bias-linear");
   const bool of_queries = biases || Has(reading, "add-qkv-bias");
-  reading.Set("model.attention_bias", Text(of_queries), "disable-bias-linear");
-  reading.Set("model.projection_bias", Text(biases), "disable-bias-linear");
-  reading.Set("model.mlp_bias", Text(biases), "disable-bias-linear");
-  reading.Set("model.tie_word_embeddings",
-              Text(!Has(reading, "untie-embeddings-and-output-weights")),
+  reading.Set("model.attention_bias", of_queries, "disable-bias-linear");
+  reading.Set("model.projection_bias", biases, "disable-bias-linear");
+  reading.Set("model.mlp_bias", biases, "disable-bias-linear");
+  reading.Set("model.tie_word_embeddings", !Has(reading, "untie-embeddings-and-output-weights"),
               "untie-embeddings-and-output-weights");
   for (const auto& [option, key] : {std::pair("hidden-dropout", "model.dropout"),
                                     std::pair("attention-dropout", "model.attention_dropout")}) {
     const auto rate = reading.Get(option);
-    reading.Set(key, Text(!rate || rate->Number().value_or(0) > 0), option);
+    reading.Set(key, !rate || rate->Number().value_or(0) > 0, option);
   }
   // With latent attention these are norms of its vectors, which it always has.
   if (head_norms) {
@@ -275,18 +271,12 @@ void ReadFamily(Reading& reading) {
   }
 }
 
-void SetNumber(Reading& reading, std::string_view option, std::string_view key) {
-  if (const auto number = reading.Integer(option)) {
-    reading.Set(key, fmt::format("{}", *number), option);
-  }
-}
-
 void ReadLatentAttention(Reading& reading) {
-  SetNumber(reading, "kv-lora-rank", "model.kv_lora_rank");
-  SetNumber(reading, "q-lora-rank", "model.q_lora_rank");
-  SetNumber(reading, "qk-head-dim", "model.qk_nope_head_dim");
-  SetNumber(reading, "qk-pos-emb-head-dim", "model.qk_rope_head_dim");
-  SetNumber(reading, "v-head-dim", "model.v_head_dim");
+  reading.SetInteger("model.kv_lora_rank", "kv-lora-rank");
+  reading.SetInteger("model.q_lora_rank", "q-lora-rank");
+  reading.SetInteger("model.qk_nope_head_dim", "qk-head-dim");
+  reading.SetInteger("model.qk_rope_head_dim", "qk-pos-emb-head-dim");
+  reading.SetInteger("model.v_head_dim", "v-head-dim");
 }
 
 // The default feed-forward width: four times the hidden size; for gated layers two thirds of that,
@@ -301,7 +291,7 @@ void ReadModel(Reading& reading) {
   if (reading.Stated("num-layers") == nullptr || reading.draft().Find("model") != nullptr) return;
   const auto set = [&reading](const char* key, std::optional<std::int64_t> value,
                               std::string_view option) {
-    if (value) reading.Set(key, fmt::format("{}", *value), option);
+    if (value) reading.Set(key, *value, option);
   };
   set("model.num_hidden_layers", reading.Integer("num-layers"), "num-layers");
   const auto hidden = reading.Integer("hidden-size");
@@ -324,13 +314,13 @@ void ReadModel(Reading& reading) {
     std::string digits = sizes.empty() ? "" : sizes.front();
     std::erase_if(digits, [](char c) { return c < '0' || c > '9'; });
     reading.Set("model.sliding_window", digits, "window-size");
-    SetNumber(reading, "window-attn-skip-freq", "model.sliding_window_pattern");
+    reading.SetInteger("model.sliding_window_pattern", "window-attn-skip-freq");
   }
   ReadFamily(reading);
   if (latent) ReadLatentAttention(reading);
   if (reading.Integer("num-experts").value_or(0) > 1) ReadExpertsOfModel(reading);
   if (reading.Integer("mtp-num-layers").value_or(0) > 0) {
-    SetNumber(reading, "mtp-num-layers", "model.num_nextn_predict_layers");
+    reading.SetInteger("model.num_nextn_predict_layers", "mtp-num-layers");
   }
   const Entry* position = reading.draft().Find("model.position");
   const bool rotary = position != nullptr && position->value == "rotary";
@@ -453,8 +443,7 @@ void ReadRecomputation(Reading& reading) {
       reading.Set("training.checkpointed_blocks", fmt::format("first {}", count),
                   "recompute-num-layers");
     } else if (count > 1) {
-      reading.Set("training.blocks_per_checkpoint", fmt::format("{}", count),
-                  "recompute-num-layers");
+      reading.Set("training.blocks_per_checkpoint", count, "recompute-num-layers");
     }
   } else if (granularity == "selective") {
     if (reading.Stated("recompute-modules") != nullptr) return ReadModules(reading);
@@ -497,12 +486,9 @@ void ReadTensor(Reading& reading) {
                 "no-async-tensor-model-parallel-allreduce");
   }
   if (reading.draft().Integer("parallelism.tensor").value_or(1) == 1) return;
-  if (const auto connections = reading.Integer("env.CUDA_DEVICE_MAX_CONNECTIONS")) {
-    reading.Set("software.cuda_device_max_connections", fmt::format("{}", *connections),
-                "env.CUDA_DEVICE_MAX_CONNECTIONS");
-  }
+  reading.SetInteger("software.cuda_device_max_connections", "env.CUDA_DEVICE_MAX_CONNECTIONS");
   const bool divides = Has(reading, "sequence-parallel");
-  reading.Set("parallelism.sequence_parallel", Text(divides), "sequence-parallel");
+  reading.Set("parallelism.sequence_parallel", divides, "sequence-parallel");
   if (Has(reading, "tp-comm-overlap") && divides) {
     reading.Set("training.tensor_overlap", "user_buffers", "tp-comm-overlap");
   }
@@ -544,11 +530,11 @@ void ReadPipeline(Reading& reading) {
   const auto of_chunk = reading.Integer("num-layers-per-virtual-pipeline-stage");
   const auto layers = reading.Integer("num-layers");
   if (chunks && *chunks > 1) {
-    reading.Set(key, fmt::format("{}", *chunks), "num-virtual-stages-per-pipeline-rank");
+    reading.Set(key, *chunks, "num-virtual-stages-per-pipeline-rank");
   } else if (of_chunk && *of_chunk > 0 && layers) {
     const std::int64_t virtual_stages = *layers / *of_chunk / stages;
     if (virtual_stages > 1) {
-      reading.Set(key, fmt::format("{}", virtual_stages), "num-layers-per-virtual-pipeline-stage");
+      reading.Set(key, virtual_stages, "num-layers-per-virtual-pipeline-stage");
     }
   }
   if (const Setting* layout = reading.Stated("pipeline-model-parallel-layout")) {
@@ -557,15 +543,13 @@ void ReadPipeline(Reading& reading) {
     reading.Set("parallelism.stage_layers", text, layout->name);
     const auto borders = std::count(text.begin(), text.end(), '|') + 1;
     if (text.find('(') == std::string::npos && borders > stages) {
-      reading.Set(key, fmt::format("{}", borders / stages), layout->name);
+      reading.Set(key, borders / stages, layout->name);
     }
   }
   ReadUnevenStages(reading, stages);
   if (reading.draft().Integer(key).value_or(1) > 1) {
-    if (const auto group = reading.Integer("microbatch-group-size-per-virtual-pipeline-stage")) {
-      reading.Set("parallelism.microbatch_group_size_per_vp_stage", fmt::format("{}", *group),
-                  "microbatch-group-size-per-virtual-pipeline-stage");
-    }
+    reading.SetInteger("parallelism.microbatch_group_size_per_vp_stage",
+                       "microbatch-group-size-per-virtual-pipeline-stage");
     if (Has(reading, "no-overlap-p2p-communication")) {
       reading.Set("data_parallel.overlap_p2p_comm", "false", "no-overlap-p2p-communication");
     }
@@ -581,15 +565,14 @@ void ReadExperts(Reading& reading) {
   if (experts) ReadHowExpertsRun(reading);
   for (const char* option : {"expert-model-parallel-size", "moe-expert-parallel-size"}) {
     if (const auto degree = reading.Integer(option); degree && *degree > 1) {
-      reading.Set("parallelism.expert", fmt::format("{}", *degree), option);
+      reading.Set("parallelism.expert", *degree, option);
     }
   }
   // By default, experts are divided like all other layers.
   if (const auto degree = reading.Integer("expert-tensor-parallel-size")) {
     const bool differs = *degree != reading.draft().Integer("parallelism.tensor").value_or(1);
     if (differs && experts) {
-      reading.Set("parallelism.expert_tensor", fmt::format("{}", *degree),
-                  "expert-tensor-parallel-size");
+      reading.Set("parallelism.expert_tensor", *degree, "expert-tensor-parallel-size");
     }
   }
 }
@@ -641,13 +624,12 @@ void ReadByDeepSpeed(Reading& reading) {
   }
   reading.Set("data_parallel.framework", "deepspeed", "deepspeed");
   const auto stage = reading.Integer("zero-stage");
-  if (stage) reading.Set("data_parallel.zero_stage", fmt::format("{}", *stage), "zero-stage");
+  if (stage) reading.Set("data_parallel.zero_stage", *stage, "zero-stage");
 }
 
 void ReadSharding(Reading& reading) {
   if (IsByDeepSpeed(reading)) return ReadByDeepSpeed(reading);
-  reading.Set("data_parallel.overlap", Text(Has(reading, "overlap-grad-reduce")),
-              "overlap-grad-reduce");
+  reading.Set("data_parallel.overlap", Has(reading, "overlap-grad-reduce"), "overlap-grad-reduce");
   const bool shards = Has(reading, "use-distributed-optimizer");
   reading.Set("data_parallel.framework", "megatron", "use-distributed-optimizer");
   reading.Set("data_parallel.zero_stage", shards ? "1" : "0", "use-distributed-optimizer");
@@ -667,7 +649,7 @@ void ReadSharding(Reading& reading) {
                 "ddp-bucket-size", fmt::format("{} gradients", *bucket));
   }
   if (!shards) return;
-  reading.Set("data_parallel.overlap_param_gather", Text(Has(reading, "overlap-param-gather")),
+  reading.Set("data_parallel.overlap_param_gather", Has(reading, "overlap-param-gather"),
               "overlap-param-gather");
   if (Has(reading, "overlap-param-gather-with-optimizer-step")) {
     reading.Set("data_parallel.overlap_param_gather_with_optimizer_step", "true",
@@ -687,8 +669,7 @@ void ReadSharding(Reading& reading) {
                   "give the cluster: --cluster NAME --nodes N");
     return;
   }
-  reading.Set("data_parallel.shard_group_size", fmt::format("{}", *reading.devices() / others),
-              instances);
+  reading.Set("data_parallel.shard_group_size", *reading.devices() / others, instances);
 }
 
 // Reads the model of a recipe, or reports an unknown recipe.
@@ -718,21 +699,16 @@ void ReadRecipe(Reading& reading) {
 void Rules(Reading& reading) {
   ReadRecipe(reading);
   ReadModel(reading);
-  if (const auto batch = reading.Integer("global-batch-size")) {
-    reading.Set("training.global_batch_size", fmt::format("{}", *batch), "global-batch-size");
-  } else if (reading.Stated("global-batch-size") == nullptr) {
+  reading.SetInteger("training.global_batch_size", "global-batch-size");
+  if (reading.Stated("global-batch-size") == nullptr) {
     reading.Set("training.gradient_accumulation", "1", "global-batch-size");
   }
   ReadPrecision(reading);
-  if (const auto norm = reading.Get("clip-grad"); norm && norm->Number()) {
-    reading.Set("training.gradient_clipping", *norm->Number() > 0 ? ScenarioWords(*norm) : "none",
-                "clip-grad");
-  }
+  ReadClipping(reading, "clip-grad");
   ReadAttention(reading);
   const auto divisor = reading.Integer("make-vocab-size-divisible-by");
   if (divisor && !IsByDeepSpeed(reading)) {
-    reading.Set("training.make_vocab_size_divisible_by", fmt::format("{}", *divisor),
-                "make-vocab-size-divisible-by");
+    reading.Set("training.make_vocab_size_divisible_by", *divisor, "make-vocab-size-divisible-by");
   }
   if (Has(reading, "deterministic-mode")) {
     reading.Set("training.deterministic", "true", "deterministic-mode");
@@ -754,7 +730,6 @@ const Framework kMegatron = {
     .form = "Megatron-LM's arguments (shell, YAML; YAML of NeMo, Megatron-Bridge)",
     .release = "000c4ac2",
     .options = kOptions,
-    .without_effect = kWithoutEffect,
     .rules = Rules};
 
 namespace {

@@ -2,7 +2,6 @@
 #include <string>
 #include <string_view>
 
-#include "fmt/format.h"
 #include "src/foreign/readers.h"
 
 namespace stepcast::foreign {
@@ -103,14 +102,6 @@ std::optional<std::vector<bool>> ParseLayerPattern(const Value& value) {
 
 namespace {
 
-std::string Text(bool value) { return value ? "true" : "false"; }
-
-void SetNumber(Reading& reading, std::string_view option, std::string_view key) {
-  if (const auto number = reading.Integer(option)) {
-    reading.Set(key, fmt::format("{}", *number), option);
-  }
-}
-
 // Reads which blocks have experts: every N-th, or a Python list of zeros and ones.
 void ReadLayersOfExperts(Reading& reading) {
   const std::string_view option = "moe-layer-freq";
@@ -119,8 +110,7 @@ void ReadLayersOfExperts(Reading& reading) {
   const std::int64_t layers = reading.Integer("num-layers").value_or(0);
   if (const auto every = reading.Integer(option); every && stated->value.Integer()) {
     if (*every > 1) {
-      reading.Set("model.decoder_sparse_step", fmt::format("{}", *every), option,
-                  "counted from the first block");
+      reading.Set("model.decoder_sparse_step", *every, option, "counted from the first block");
     }
     return;
   }
@@ -131,7 +121,7 @@ void ReadLayersOfExperts(Reading& reading) {
     return;
   }
   const auto dense = std::count(pattern->begin(), pattern->end(), false);
-  if (dense > 0) reading.Set("model.first_k_dense_replace", fmt::format("{}", dense), option);
+  if (dense > 0) reading.Set("model.first_k_dense_replace", dense, option);
 }
 
 // Reads how tokens are sent to the ranks of their experts.
@@ -158,11 +148,11 @@ void ReadDispatcher(Reading& reading) {
 }  // namespace
 
 void ReadExpertsOfModel(Reading& reading) {
-  SetNumber(reading, "num-experts", "model.num_experts");
-  SetNumber(reading, "moe-router-topk", "model.num_experts_per_tok");
-  SetNumber(reading, "moe-ffn-hidden-size", "model.moe_intermediate_size");
-  SetNumber(reading, "moe-shared-expert-intermediate-size",
-            "model.shared_expert_intermediate_size");
+  reading.SetInteger("model.num_experts", "num-experts");
+  reading.SetInteger("model.num_experts_per_tok", "moe-router-topk");
+  reading.SetInteger("model.moe_intermediate_size", "moe-ffn-hidden-size");
+  reading.SetInteger("model.shared_expert_intermediate_size",
+                     "moe-shared-expert-intermediate-size");
   ReadLayersOfExperts(reading);
   const std::string scores = reading.Text("moe-router-score-function");
   const bool before = reading.IsOn("moe-router-pre-softmax");
@@ -175,9 +165,9 @@ void ReadExpertsOfModel(Reading& reading) {
   if (before && scores != "sigmoid") {
     reading.Set("model.norm_topk_prob", "false", "moe-router-pre-softmax");
   }
-  SetNumber(reading, "moe-router-num-groups", "model.n_group");
-  SetNumber(reading, "moe-router-group-topk", "model.topk_group");
-  reading.Set("model.balancing_bias", Text(reading.IsOn("moe-router-enable-expert-bias")),
+  reading.SetInteger("model.n_group", "moe-router-num-groups");
+  reading.SetInteger("model.topk_group", "moe-router-group-topk");
+  reading.Set("model.balancing_bias", reading.IsOn("moe-router-enable-expert-bias"),
               "moe-router-enable-expert-bias");
 }
 
@@ -194,8 +184,8 @@ void ReadHowExpertsRun(Reading& reading) {
     const std::string_view grouped = "moe-grouped-gemm";
     reading.Set("experts.products", reading.IsOn(grouped) ? "streams" : "looped", grouped);
   }
-  reading.Set("experts.fused_router", Text(reading.IsOn("moe-router-fusion")), "moe-router-fusion");
-  reading.Set("experts.fused_permutation", Text(reading.IsOn("moe-permute-fusion")),
+  reading.Set("experts.fused_router", reading.IsOn("moe-router-fusion"), "moe-router-fusion");
+  reading.Set("experts.fused_permutation", reading.IsOn("moe-permute-fusion"),
               "moe-permute-fusion");
   const std::string type = reading.Text("moe-router-dtype");
   if (type == "fp32" || type == "bf16") {

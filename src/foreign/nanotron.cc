@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "src/foreign/readers.h"
+#include "src/foreign/shared_options.h"
 
 namespace stepcast::foreign {
 namespace {
@@ -51,11 +52,10 @@ constexpr Option kOptions[] = {
          "optimizer.optimizer_factory.torch_adam_is_fused=true"),
     NotModelled("optimizer.accumulate_grad_in_fp32", "true",
                 "gradients and optimizer states are in FP32, so the memory forecast is too high"),
+    NoEffect(
+        "model.model_config.* model.init_method.* tokens.* optimizer.* checkpoints.* data_stages* "
+        "general.* lighteval* logging.* metrics_logging* profiler* s3_upload* tokenizer.*"),
 };
-
-constexpr std::string_view kWithoutEffect =
-    "model.model_config.* model.init_method.* tokens.* optimizer.* checkpoints.* data_stages* "
-    "general.* lighteval* logging.* metrics_logging* profiler* s3_upload* tokenizer.*";
 
 void ReadModel(Reading& reading) {
   if (reading.draft().Find("model") != nullptr) return;
@@ -91,7 +91,7 @@ void ReadAxes(Reading& reading) {
   if (reading.draft().Degree("parallelism.tensor") > 1) {
     const bool divides = reading.Text("parallelism.tp_mode") == "REDUCE_SCATTER" ||
                          reading.Text("parallelism.tp_mode") == "reduce_scatter";
-    reading.Set("parallelism.sequence_parallel", divides ? "true" : "false", "parallelism.tp_mode");
+    reading.Set("parallelism.sequence_parallel", divides, "parallelism.tp_mode");
   }
   if (reading.draft().Degree("parallelism.pipeline") > 1) {
     const bool all_forward = reading.Text("parallelism.pp_engine") == "afab";
@@ -109,10 +109,7 @@ void ReadOptimizer(Reading& reading) {
     reading.Set("training.optimizer_implementation", reading.IsOn(fused) ? "fused" : "foreach",
                 fused);
   }
-  if (const auto norm = reading.Get("optimizer.clip_grad"); norm && norm->Number()) {
-    reading.Set("training.gradient_clipping", *norm->Number() > 0 ? ScenarioWords(*norm) : "none",
-                "optimizer.clip_grad");
-  }
+  ReadClipping(reading, "optimizer.clip_grad");
 }
 
 void Rules(Reading& reading) {
@@ -122,7 +119,7 @@ void Rules(Reading& reading) {
   ReadOptimizer(reading);
   reading.Set("data_parallel.framework", "nanotron", "optimizer.zero_stage");
   const std::int64_t stage = reading.Integer("optimizer.zero_stage").value_or(0);
-  reading.Set("data_parallel.zero_stage", fmt::format("{}", stage), "optimizer.zero_stage");
+  reading.Set("data_parallel.zero_stage", stage, "optimizer.zero_stage");
   const std::string_view bucket = "model.ddp_bucket_cap_mb";
   if (const auto size = reading.Integer(bucket); size && stage == 0) {
     reading.Set("data_parallel.bucket_size", fmt::format("{} MiB", *size), bucket);
@@ -138,7 +135,6 @@ const Framework kNanotron = {.name = "nanotron",
                              .form = "nanotron's configuration (YAML)",
                              .release = "09fd0ece7579",
                              .options = kOptions,
-                             .without_effect = kWithoutEffect,
                              .rules = Rules};
 
 bool IsNanotron(const Document& document) {

@@ -1,7 +1,5 @@
 #include "src/foreign/python_settings.h"
 
-#include <string>
-
 #include "gtest/gtest.h"
 
 namespace stepcast::foreign {

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstddef>
 #include <filesystem>
 #include <initializer_list>
 #include <iterator>
-#include <string>
 #include <system_error>
 #include <utility>
 

@@ -1,10 +1,8 @@
 #include "src/foreign/recipes.h"
 
 #include <set>
-#include <string>
 
 #include "gtest/gtest.h"
-#include "src/foreign/setting.h"
 
 namespace stepcast::foreign {
 namespace {

@@ -1,8 +1,5 @@
 #include "src/foreign/setting.h"
 
-#include <string>
-#include <vector>
-
 #include "gtest/gtest.h"
 
 namespace stepcast::foreign {

@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -47,13 +45,13 @@ void ReadStrategy(Reading& reading, const FsdpOptions& options, bool second,
               kept && !keeps ? options.reshard : option);
   if (!hybrid) return;
   if (const auto gpus = reading.gpus_per_node()) {
-    reading.Set("data_parallel.shard_group_size", fmt::format("{}", *gpus), option, "a node");
+    reading.Set("data_parallel.shard_group_size", *gpus, option, "a node");
   }
 }
 
 void ReadSwitch(Reading& reading, std::string_view option, std::string_view key) {
   if (option.empty() || reading.Stated(option) == nullptr) return;
-  reading.Set(key, reading.IsOn(option) ? "true" : "false", option);
+  reading.Set(key, reading.IsOn(option), option);
 }
 
 }  // namespace
@@ -84,13 +82,20 @@ void ReadFsdp(Reading& reading, const FsdpOptions& options, std::string_view bec
   ReadSwitch(reading, options.limits_gathers, "data_parallel.limit_all_gathers");
 }
 
+void ReadClipping(Reading& reading, std::string_view option) {
+  const auto norm = reading.Get(option);
+  if (!norm || !norm->Number()) return;
+  reading.Set("training.gradient_clipping", *norm->Number() > 0 ? ScenarioWords(*norm) : "none",
+              option);
+}
+
 void ReadDegrees(Reading& reading, const DegreeOptions& options) {
   const auto degree = [&reading](std::string_view option) {
     return std::max<std::int64_t>(reading.Integer(option).value_or(1), 1);
   };
   const std::int64_t shards = degree(options.shard), replicas = degree(options.replicate);
   const auto set = [&](std::string_view option, const char* key) {
-    if (degree(option) > 1) reading.Set(key, fmt::format("{}", degree(option)), option);
+    if (degree(option) > 1) reading.Set(key, degree(option), option);
   };
   set(options.tensor, "parallelism.tensor");
   set(options.context, "parallelism.context");
@@ -98,12 +103,11 @@ void ReadDegrees(Reading& reading, const DegreeOptions& options) {
   // Ranks of expert parallelism are data-parallel for all other layers.
   const std::int64_t data = shards * replicas * degree(options.expert);
   if (shards > 1 || replicas > 1) {
-    reading.Set("parallelism.data", fmt::format("{}", data),
-                shards > 1 ? options.shard : options.replicate,
+    reading.Set("parallelism.data", data, shards > 1 ? options.shard : options.replicate,
                 replicas > 1 ? "shards times replicas" : "");
   }
   if (shards > 1 && replicas > 1) {
-    reading.Set("data_parallel.shard_group_size", fmt::format("{}", shards), options.shard);
+    reading.Set("data_parallel.shard_group_size", shards, options.shard);
   }
 }
 
@@ -154,7 +158,7 @@ const Setting* Stated(const Reading& reading, std::span<const std::string_view> 
 void ReadLauncher(Reading& reading) {
   const Setting* nodes = Stated(reading, kNodes);
   if (nodes != nullptr) {
-    reading.Set("cluster.nodes", fmt::format("{}", *nodes->value.Integer()), nodes->name);
+    reading.Set("cluster.nodes", *nodes->value.Integer(), nodes->name);
   }
   const Setting* processes = Stated(reading, kProcesses);
   const auto devices = reading.devices();
@@ -165,7 +169,7 @@ void ReadLauncher(Reading& reading) {
     const std::int64_t started_on = reading.draft().Degree("cluster.nodes");
     const std::int64_t of_job = started_on * std::min<std::int64_t>(of_node, 10'000);
     if (of_job < *devices) {
-      reading.Set("cluster.devices", fmt::format("{}", of_job), processes->name,
+      reading.Set("cluster.devices", of_job, processes->name,
                   fmt::format("{} processes on each of {} nodes", of_node, started_on));
     } else if (of_job > *devices) {
       reading.draft().Note(fmt::format(
@@ -366,7 +370,7 @@ void ReadHubAdapters(Reading& reading, std::string_view rank, std::string_view t
                      std::string_view dropout) {
   const auto columns = reading.Integer(rank);
   if (!columns) return;
-  reading.Set("training.lora.rank", fmt::format("{}", *columns), rank);
+  reading.Set("training.lora.rank", *columns, rank);
   const Setting* stated = reading.Stated(targets);
   std::vector<std::string> names;
   bool all = stated == nullptr;

@@ -33,6 +33,9 @@ struct DegreeOptions {
 };
 void ReadDegrees(Reading& reading, const DegreeOptions& options);
 
+// Reads the limit of the gradients' norm; zero and less mean no limit.
+void ReadClipping(Reading& reading, std::string_view option);
+
 // Reads how a program makes sequences of samples: "packed", "padded" or "by_length"
 // (plan::Batching). Configurations do not contain sample lengths. If the command line gives them
 // (training.lengths.histogram, or one length of packed documents), the batching is added.

@@ -3,7 +3,6 @@
 #include <cctype>
 #include <cstddef>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include "fmt/format.h"

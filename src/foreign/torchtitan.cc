@@ -72,17 +72,15 @@ constexpr Option kOptions[] = {
                 "", "experts multiply in 16 bits"),
     NotModelled("fault_tolerance.enable", "false", "no step is repeated or skipped"),
     Rule("liger_kernel.enable_fused_linear_cross_entropy"),
+    NoEffect("model.* job.* profiling.* metrics.* lr_scheduler.* checkpoint.* comm.* "
+             "memory_estimation.* validation.* optimizer.* training.dataset training.dataset_path "
+             "training.steps training.seed training.gc_freq training.gc_debug debug.* "
+             "activation_checkpoint.* float8.precompute_float8_dynamic_scale_for_fsdp "
+             "quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp "
+             "quantize.dense.float8.precompute_float8_dynamic_scale_for_fsdp float8.filter_fqns "
+             "quantize.linear.float8.filter_fqns quantize.dense.float8.filter_fqns mx.* "
+             "quantize.linear.mx.* fault_tolerance.* experimental.*"),
 };
-
-constexpr std::string_view kWithoutEffect =
-    "model.* job.* profiling.* metrics.* lr_scheduler.* checkpoint.* comm.* memory_estimation.* "
-    "validation.* optimizer.* training.dataset training.dataset_path training.steps "
-    "training.seed training.gc_freq training.gc_debug debug.* activation_checkpoint.* "
-    "float8.precompute_float8_dynamic_scale_for_fsdp "
-    "quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp "
-    "quantize.dense.float8.precompute_float8_dynamic_scale_for_fsdp float8.filter_fqns "
-    "quantize.linear.float8.filter_fqns quantize.dense.float8.filter_fqns mx.* "
-    "quantize.linear.mx.* fault_tolerance.* experimental.*";
 
 // From pytorch/torchtitan@f204eb63 torchtitan/config/{training,parallelism,compile}.py.
 // Names until 2026: `model_converters`, `training.local_batch_size`, `training.global_batch_size`
@@ -136,13 +134,11 @@ constexpr Option kPythonOptions[] = {
                 "rank i has the i-th chunk from the start and from the end of a sequence"),
     NotModelled("activation_checkpoint.memory_budget", "",
                 "the compiler's choice of tensors to keep is not modelled"),
+    NoEffect("model_converters model_converters.converters.0.* hf_assets_path dump_folder "
+             "metrics.* profiler.* profiling.* tokenizer.* dataloader.* lr_scheduler.* "
+             "checkpoint.* validator.* comm.* loss.* optimizer.* training training.steps "
+             "training.gc_freq training.gc_debug parallelism activation_checkpoint.* debug.*"),
 };
-
-constexpr std::string_view kPythonWithoutEffect =
-    "model_converters model_converters.converters.0.* hf_assets_path dump_folder metrics.* "
-    "profiler.* profiling.* tokenizer.* dataloader.* lr_scheduler.* checkpoint.* validator.* "
-    "comm.* loss.* optimizer.* training training.steps training.gc_freq training.gc_debug "
-    "parallelism activation_checkpoint.* debug.*";
 
 // Reads models of the registry that the data root has.
 void ReadModel(Reading& reading, std::string_view model, std::string_view flavor,
@@ -180,7 +176,7 @@ void ReadDataParallel(Reading& reading) {
   if (replicates && shards == 1 && !shares) {
     reading.Set("data_parallel.framework", "ddp", kShard, "replicas without shards");
     reading.Set("data_parallel.zero_stage", "0", kShard);
-    reading.Set("parallelism.data", fmt::format("{}", replicas), kReplicate);
+    reading.Set("parallelism.data", replicas, kReplicate);
     return;
   }
   reading.Set("data_parallel.framework", "fsdp2", kShard);
@@ -188,14 +184,12 @@ void ReadDataParallel(Reading& reading) {
   const std::string_view reshard = "parallelism.fsdp_reshard_after_forward";
   const std::string policy = reading.Text(reshard);
   if (policy == "always" || policy == "never") {
-    reading.Set("data_parallel.reshard_after_forward", policy == "always" ? "true" : "false",
-                reshard);
+    reading.Set("data_parallel.reshard_after_forward", policy == "always", reshard);
   }
   if (shards > 0) {
-    reading.Set("parallelism.data", fmt::format("{}", shards * std::max<std::int64_t>(replicas, 1)),
-                kShard, replicates ? "times the replicas" : "");
-    if (replicates)
-      reading.Set("data_parallel.shard_group_size", fmt::format("{}", shards), kShard);
+    reading.Set("parallelism.data", shards * std::max<std::int64_t>(replicas, 1), kShard,
+                replicates ? "times the replicas" : "");
+    if (replicates) reading.Set("data_parallel.shard_group_size", shards, kShard);
     return;
   }
   if (!replicates) return;
@@ -208,8 +202,8 @@ void ReadDataParallel(Reading& reading) {
                   "give the cluster: --cluster NAME --nodes N");
     return;
   }
-  reading.Set("data_parallel.shard_group_size", fmt::format("{}", *reading.devices() / others),
-              kShard, "the GPUs divided by the other axes");
+  reading.Set("data_parallel.shard_group_size", *reading.devices() / others, kShard,
+              "the GPUs divided by the other axes");
 }
 
 void ReadTensorParallel(Reading& reading, std::string_view asynchronous) {
@@ -217,14 +211,14 @@ void ReadTensorParallel(Reading& reading, std::string_view asynchronous) {
   const std::string_view degree = "parallelism.tensor_parallel_degree";
   const auto stated = reading.Get("parallelism.enable_sequence_parallel");
   const bool divides_tokens = !stated || stated->Boolean().value_or(true);
-  reading.Set("parallelism.sequence_parallel", divides_tokens ? "true" : "false", degree);
+  reading.Set("parallelism.sequence_parallel", divides_tokens, degree);
   if (reading.IsOn(asynchronous)) reading.Set("training.tensor_overlap", "async", asynchronous);
 }
 
 void ReadExperts(Reading& reading) {
   const std::string_view option = "parallelism.expert_parallel_degree";
   const std::int64_t degree = reading.Integer(option).value_or(1);
-  if (degree > 1) reading.Set("parallelism.expert", fmt::format("{}", degree), option);
+  if (degree > 1) reading.Set("parallelism.expert", degree, option);
   const std::string_view parts = "parallelism.expert_tensor_parallel_degree";
   if (reading.Integer(parts).value_or(1) > 1) {
     reading.Omit(parts, "tensor-parallel ranks have whole experts");
@@ -255,7 +249,7 @@ void ReadSchedule(Reading& reading) {
   const std::int64_t chunks =
       layers ? (std::clamp<std::int64_t>(*layers, 0, 1'000'000) + ends + *most - 1) / *most : 0;
   if (chunks > 0 && chunks % stages == 0) {
-    reading.Set("parallelism.virtual_stages", fmt::format("{}", chunks / stages), per_stage);
+    reading.Set("parallelism.virtual_stages", chunks / stages, per_stage);
   } else {
     reading.Omit(per_stage, "set parallelism.virtual_stages, or parallelism.stage_layers");
   }
@@ -294,7 +288,7 @@ void ReadChunkedLoss(Reading& reading, std::string_view option, std::optional<st
   const std::int64_t context = draft.Degree("parallelism.context");
   const std::int64_t tokens = std::clamp<std::int64_t>(*batch, 1, 1 << 20) *
                               std::clamp<std::int64_t>(*sequence, 1, 1 << 24) / context;
-  reading.Set("training.loss_chunk", fmt::format("{}", (tokens + *parts - 1) / *parts), option,
+  reading.Set("training.loss_chunk", (tokens + *parts - 1) / *parts, option,
               fmt::format("{} parts of {} tokens", *parts, tokens));
 }
 
@@ -305,7 +299,7 @@ void ReadCompile(Reading& reading, bool compiles, std::string_view because_of) {
     const std::vector<std::string> items = components->value.Words();
     return std::find(items.begin(), items.end(), part) != items.end();
   };
-  reading.Set("training.compile", compiles && has("model") ? "true" : "false", because_of);
+  reading.Set("training.compile", compiles && has("model"), because_of);
   // torch.compile fuses the loss into one kernel.
   if (compiles && !reading.draft().Has("training.loss"))
     reading.Set("training.loss", has("loss") ? "fused" : "eager", because_of);
@@ -368,7 +362,7 @@ void ReadEarlyStop(Reading& reading) {
                      reading.document().Has("float8");
   if (older && reading.Stated(option) == nullptr) return;
   if (reading.Text("activation_checkpoint.mode") == "none") return;
-  reading.Set("training.checkpoint_early_stop", reading.IsOn(option) ? "true" : "false", option);
+  reading.Set("training.checkpoint_early_stop", reading.IsOn(option), option);
 }
 
 void ReadBatch(Reading& reading) {
@@ -380,15 +374,13 @@ void ReadBatch(Reading& reading) {
   const std::string_view micro = "parallelism.pipeline_parallel_microbatch_size";
   const std::int64_t micro_batch =
       stages > 1 ? std::max<std::int64_t>(reading.Integer(micro).value_or(1), 1) : batch;
-  reading.Set("training.micro_batch_size", fmt::format("{}", micro_batch),
-              stages > 1 ? micro : local);
+  reading.Set("training.micro_batch_size", micro_batch, stages > 1 ? micro : local);
   const std::string_view global = "training.global_batch_size";
   const std::int64_t sequences = reading.Integer(global).value_or(-1);
   if (sequences > 0) {
-    reading.Set("training.global_batch_size", fmt::format("{}", sequences), global);
+    reading.Set("training.global_batch_size", sequences, global);
   } else {
-    reading.Set("training.gradient_accumulation",
-                fmt::format("{}", batch / std::max<std::int64_t>(micro_batch, 1)),
+    reading.Set("training.gradient_accumulation", batch / std::max<std::int64_t>(micro_batch, 1),
                 stages > 1 ? local : global);
   }
 }
@@ -452,20 +444,19 @@ void ReadTokens(Reading& reading) {
     return;
   }
   const std::int64_t sequences = in_micro_batch / length;
-  reading.Set("training.micro_batch_size", fmt::format("{}", sequences), tokens,
+  reading.Set("training.micro_batch_size", sequences, tokens,
               fmt::format("{} tokens", in_micro_batch));
   const std::string_view step = "training.num_tokens_per_train_step";
   const std::int64_t in_step = reading.Integer(step).value_or(-1);
   if (in_step > 0) {
-    reading.Set("training.global_batch_size", fmt::format("{}", in_step / length), step,
+    reading.Set("training.global_batch_size", in_step / length, step,
                 fmt::format("{} tokens", in_step));
     return;
   }
   const std::int64_t stages = reading.draft().Degree("parallelism.pipeline");
   const std::string_view count = "parallelism.num_pp_microbatches";
   const std::int64_t micro_batches = stages > 1 ? reading.Integer(count).value_or(1) : 1;
-  reading.Set("training.gradient_accumulation", fmt::format("{}", micro_batches),
-              stages > 1 ? count : step);
+  reading.Set("training.gradient_accumulation", micro_batches, stages > 1 ? count : step);
 }
 
 // The kind of recomputation is the name of a class.
@@ -475,8 +466,7 @@ void ReadCheckpointingClass(Reading& reading) {
   const std::string_view key = "training.activation_checkpointing";
   if (name == "ActivationCheckpointConfig") {  // until 2026
     ReadCheckpointing(reading);
-    reading.Set("training.checkpoint_early_stop",
-                reading.IsOn("activation_checkpoint.early_stop") ? "true" : "false",
+    reading.Set("training.checkpoint_early_stop", reading.IsOn("activation_checkpoint.early_stop"),
                 "activation_checkpoint.early_stop");
   } else if (name.starts_with("SelectiveAC")) {
     reading.Set(key, "selective_op", option);
@@ -560,14 +550,12 @@ const Framework kTorchtitan = {.name = "torchtitan",
                                .form = "torchtitan's job configuration (TOML)",
                                .release = "238fa9953e4a",
                                .options = kOptions,
-                               .without_effect = kWithoutEffect,
                                .rules = TomlRules};
 
 const Framework kTorchtitanPython = {.name = "torchtitan",
                                      .form = "torchtitan's configuration in Python",
                                      .release = "f204eb63c07b",
                                      .options = kPythonOptions,
-                                     .without_effect = kPythonWithoutEffect,
                                      .rules = PythonRules};
 
 bool IsTorchtitan(const Document& document) {

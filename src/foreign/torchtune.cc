@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -48,14 +47,13 @@ constexpr Option kOptions[] = {
     Rule("optimizer._component_ optimizer.fused=false clip_grad_norm"),
     // Other recipes.
     NotModelled("teacher_model*", "", "supervised training"),
+    NoEffect(
+        "model.lora_alpha tensor_parallel_plan* compile.scale_grads optimizer.* base_model_path "
+        "tokenizer* dataset* dataset_val* batch_size_val run_val_every_n_steps collate_fn "
+        "checkpointer* resume_from_checkpoint save_adapter_weights_only enable_async_checkpointing "
+        "lr_scheduler* metric_logger* profiler* log_* output_dir seed shuffle epochs "
+        "max_steps_per_epoch device cudnn_deterministic_mode"),
 };
-
-constexpr std::string_view kWithoutEffect =
-    "model.lora_alpha tensor_parallel_plan* compile.scale_grads optimizer.* base_model_path "
-    "tokenizer* dataset* dataset_val* batch_size_val run_val_every_n_steps collate_fn "
-    "checkpointer* resume_from_checkpoint save_adapter_weights_only enable_async_checkpointing "
-    "lr_scheduler* metric_logger* profiler* log_* output_dir seed shuffle epochs "
-    "max_steps_per_epoch device cudnn_deterministic_mode";
 
 // The Hub's name for a builder function: llama-3.1-8b for
 // torchtune.models.llama3_1.lora_llama3_1_8b, and qwen2.5-7b-instruct for
@@ -106,7 +104,7 @@ void ReadAdapters(Reading& reading) {
   if (reading.IsOn("model.apply_lora_to_mlp")) {
     targets.insert(targets.end(), {"gate_proj", "up_proj", "down_proj"});
   }
-  reading.Set("training.lora.rank", fmt::format("{}", *rank), "model.lora_rank");
+  reading.Set("training.lora.rank", *rank, "model.lora_rank");
   reading.Set("training.lora.targets", fmt::format("{}", fmt::join(targets, " ")), option);
   if (const auto rate = reading.Get("model.lora_dropout"); rate && rate->Number()) {
     reading.Set("training.lora.dropout", ScenarioWords(*rate), "model.lora_dropout");
@@ -221,7 +219,6 @@ const Framework kTorchtune = {.name = "torchtune",
                               .form = "torchtune's recipes (YAML)",
                               .release = "015b39c745a2",
                               .options = kOptions,
-                              .without_effect = kWithoutEffect,
                               .rules = Rules};
 
 bool IsTorchtune(const Document& document) {

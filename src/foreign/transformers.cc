@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <string>
-#include <utility>
 
 #include "fmt/format.h"
 #include "src/foreign/readers.h"
@@ -52,23 +50,23 @@ constexpr Option kOptions[] = {
     NotModelled("stage", "sft pt", "supervised training"),
     Sets("env.NCCL_ALGO", "communication.nccl_algo"),
     Sets("env.NCCL_PROTO", "communication.nccl_proto"),
+    NoEffect(
+        "bf16_full_eval fp16_full_eval gradient_checkpointing_kwargs* torch_compile_mode "
+        "liger_kernel_config* lora_alpha lora_task_type fsdp_config* "
+        "fsdp_transformer_layer_cls_to_wrap fsdp_min_num_params deepspeed.* parallelism_config.* "
+        "ddp_backend ddp_timeout ddp_broadcast_buffers launcher.* sbatch.* env.* output_dir "
+        "overwrite_output_dir do_* eval_* evaluation_strategy per_device_eval_batch_size "
+        "prediction_loss_only predict_with_generate learning_rate lr_scheduler_* weight_decay "
+        "adam_* warmup_* num_train_epochs max_steps log_* logging_* plot_loss model_revision "
+        "chat_template* dataset_mixture* save_* seed data_seed report_to run_name push_to_hub* "
+        "hub_* load_best_model_at_end metric_for_best_model greater_is_better "
+        "remove_unused_columns label_names label_smoothing_factor dataloader_* dataset* data_path "
+        "lazy_preprocess template eos_token pad_token image_* video_* preprocessing_num_workers "
+        "overwrite_cache max_samples val_size train_file validation_file tokenizer_* "
+        "trust_remote_code low_cpu_mem_usage use_cache resume_from_checkpoint ignore_data_skip "
+        "disable_tqdm average_tokens_across_devices include_* accelerator_config* local_rank "
+        "use_fast_tokenizer"),
 };
-
-constexpr std::string_view kWithoutEffect =
-    "bf16_full_eval fp16_full_eval gradient_checkpointing_kwargs* torch_compile_mode "
-    "liger_kernel_config* lora_alpha lora_task_type fsdp_config* "
-    "fsdp_transformer_layer_cls_to_wrap fsdp_min_num_params deepspeed.* parallelism_config.* "
-    "ddp_backend ddp_timeout ddp_broadcast_buffers launcher.* sbatch.* env.* output_dir "
-    "overwrite_output_dir do_* eval_* evaluation_strategy per_device_eval_batch_size "
-    "prediction_loss_only predict_with_generate learning_rate lr_scheduler_* weight_decay "
-    "adam_* warmup_* num_train_epochs max_steps log_* logging_* plot_loss model_revision "
-    "chat_template* dataset_mixture* save_* seed data_seed report_to run_name push_to_hub* "
-    "hub_* load_best_model_at_end metric_for_best_model greater_is_better remove_unused_columns "
-    "label_names label_smoothing_factor dataloader_* dataset* data_path lazy_preprocess "
-    "template eos_token pad_token image_* video_* preprocessing_num_workers overwrite_cache "
-    "max_samples val_size train_file validation_file tokenizer_* trust_remote_code "
-    "low_cpu_mem_usage use_cache resume_from_checkpoint ignore_data_skip disable_tqdm "
-    "average_tokens_across_devices include_* accelerator_config* local_rank use_fast_tokenizer";
 
 void ReadTypes(Reading& reading) {
   const std::string_view key = "training.precision";
@@ -99,8 +97,7 @@ void ReadTypes(Reading& reading) {
 void ReadBatch(Reading& reading) {
   const auto batch = reading.Integer("per_device_train_batch_size");
   if (batch) {
-    reading.Set("training.micro_batch_size", fmt::format("{}", *batch),
-                "per_device_train_batch_size");
+    reading.Set("training.micro_batch_size", *batch, "per_device_train_batch_size");
   }
 }
 
@@ -250,10 +247,7 @@ void Rules(Reading& reading) {
   ReadSharding(reading);
   AskForFiles(reading);
   ReadHubOptimizer(reading, "optim");
-  if (const auto norm = reading.Get("max_grad_norm"); norm && norm->Number()) {
-    reading.Set("training.gradient_clipping", *norm->Number() > 0 ? ScenarioWords(*norm) : "none",
-                "max_grad_norm");
-  }
+  ReadClipping(reading, "max_grad_norm");
   ReadCheckpointing(reading);
   const bool liger = reading.IsOn("use_liger_kernel") || reading.IsOn("enable_liger_kernel");
   const std::string_view by =
@@ -277,7 +271,6 @@ const Framework kTransformers = {.name = "transformers",
                                  .form = "Hugging Face's TrainingArguments (YAML, JSON, shell)",
                                  .release = "v5.0",
                                  .options = kOptions,
-                                 .without_effect = kWithoutEffect,
                                  .rules = Rules};
 
 std::optional<Document> TransformersDocument(const Document& document) {

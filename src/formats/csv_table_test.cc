@@ -1,8 +1,5 @@
 #include "src/formats/csv_table.h"
 
-#include <string>
-#include <vector>
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"

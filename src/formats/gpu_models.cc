@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdint>
 #include <iterator>
-#include <string>
 
 namespace stepcast::formats {
 namespace {

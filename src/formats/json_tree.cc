@@ -1,7 +1,6 @@
 #include "src/formats/json_tree.h"
 
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "fmt/format.h"
@@ -38,7 +37,7 @@ class Counter final : public nlohmann::json_sax<Json> {
 
  private:
   bool Value() {
-    return ++values_ <= most_ || Fail(fmt::format("it has more than {} values", most_));
+    return ++values_ <= most_ || Fail(fmt::format("the file has more than {} values", most_));
   }
   bool Open() {
     if (++depth_ > kDeepest) {

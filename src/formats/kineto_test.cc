@@ -1,11 +1,6 @@
 #include "src/formats/kineto.h"
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"

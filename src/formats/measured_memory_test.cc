@@ -1,12 +1,8 @@
 #include "src/formats/measured_memory.h"
 
-#include <array>
 #include <cstddef>
-#include <string>
-#include <string_view>
 
 #include "gtest/gtest.h"
-#include "src/base/bytes.h"
 
 namespace stepcast::formats {
 namespace {

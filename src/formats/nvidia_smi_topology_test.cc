@@ -5,7 +5,6 @@
 
 #include "gtest/gtest.h"
 #include "src/formats/imported_topology.h"
-#include "src/topology/device_set.h"
 #include "src/topology/node_type.h"
 
 namespace stepcast::formats {

@@ -1,7 +1,6 @@
 #include "src/formats/pickle.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <limits>
 #include <optional>

@@ -1,9 +1,6 @@
 #include "src/formats/pickle.h"
 
-#include <cstdint>
 #include <limits>
-#include <string>
-#include <string_view>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"

@@ -1,7 +1,5 @@
 #include "src/formats/schedule_csv.h"
 
-#include <string>
-
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 #include "src/parallel/named_schedules.h"

@@ -4,9 +4,6 @@
 
 #include <fstream>
 #include <iterator>
-#include <optional>
-#include <string>
-#include <string_view>
 
 #include "gtest/gtest.h"
 

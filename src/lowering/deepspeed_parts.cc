@@ -7,6 +7,11 @@
 #include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
+
+using model::ParameterGroup;
+using program::Category;
+using program::kNone;
+
 namespace {
 
 constexpr std::int64_t kMostOfExpertGroup = 178'956'971;
@@ -153,7 +158,7 @@ void ChunkedReduction::Reduce(const LocalGradients& gradients) {
     }
     operations_.Updates(place);  // its values were divided on the way
     operations_.Run(compute, "divide");
-    if (chunk.communicator != program::kNone) {
+    if (chunk.communicator != kNone) {
       operations_.AllReduce(compute, chunk.communicator, place);
     }
     if (chunk.sent) {
@@ -167,10 +172,6 @@ void ChunkedReduction::Reduce(const LocalGradients& gradients) {
     operations_.Release(chunk.flat);
   }
 }
-
-using model::ParameterGroup;
-using program::Category;
-using program::kNone;
 
 DeepSpeedPartitions::DeepSpeedPartitions(TrainingStep& step, Operations& operations)
     : step_(step),

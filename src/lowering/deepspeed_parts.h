@@ -148,8 +148,8 @@ class DeepSpeedPartitions {
 
   Range Parameter(int tensor) const;
   program::BufferUse OwnParameters(std::size_t g) const;
-  // What the rank owns of a group, if the program describes its data flow, and of a tensor. Offsets
-  // are within the rank's part of the group.
+  // The pieces of a group that the rank owns, and its piece of a tensor; nothing without a data
+  // flow. Offsets are within the rank's part of the group.
   std::span<const Piece> Own(std::size_t g) const { return states_[g].own; }
   const Piece* OwnOf(int tensor) const;
   // The offset of a piece within the rank's parts of all groups, where each group takes

@@ -19,6 +19,8 @@
 #include "src/model/layer_work.h"
 
 namespace stepcast::lowering {
+namespace {
+
 // A module as frameworks with hooks see it: its hooks run before its first kernel and after its
 // last. Only modules with parameters of their own count.
 
@@ -28,8 +30,6 @@ struct ModuleRun {
 };
 
 // The runs of one list of operators (LayerWork::forward, recompute or backward), in order.
-std::vector<ModuleRun> ModuleRunsOf(std::span<const model::Operation> operators);
-
 std::vector<ModuleRun> ModuleRunsOf(std::span<const model::Operation> operators) {
   std::vector<ModuleRun> runs;
   for (std::size_t op = 0; op < operators.size(); ++op) {
@@ -44,8 +44,6 @@ std::vector<ModuleRun> ModuleRunsOf(std::span<const model::Operation> operators)
   }
   return runs;
 }
-
-namespace {
 
 using program::BufferUse;
 using program::Category;

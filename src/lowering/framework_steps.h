@@ -195,7 +195,7 @@ std::int64_t GradientPredivideFactor(std::int64_t ranks);
 //    reduces (set_requires_gradient_sync). Full gradients are kept as above. After a chunk's last
 //    backward, its units' gradients are reduced one after the other, the root's first, and the
 //    compute stream waits for them (_post_backward). If the schedule says when chunks are gathered
-//    (parallel/parameter_passes.h), all units of a chunk are copied in on the compute stream and
+//    (parallel/pipeline_schedule.h), all units of a chunk are copied in on the compute stream and
 //    gathered. They are copied out before the chunk's next pass.
 //  * The end of backward waits for the last reduction. Sharded gradients are freed after the update
 //    (zero_grad(set_to_none=True)).

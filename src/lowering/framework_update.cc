@@ -13,20 +13,13 @@
 #include "src/plan/optimizer_states.h"
 
 namespace stepcast::lowering {
+
+using program::BufferUse;
+using program::Category;
+using program::kNone;
+
 // Updates by optimizers of libraries other than PyTorch. They loop over the tensors in Python and
 // launch kernels for each (plan::HasOwnKernels).
-
-// As WriteFrameworkUpdate.
-//  * adamw_8bit of bitsandbytes, and lion: one kernel a tensor, after which the host waits for the
-//    device (bitsandbytes/optim/optimizer.py, Optimizer8bit.step: torch.cuda.synchronize).
-//  * adamw_8bit of torchao: one compiled kernel a tensor (torchao/optim/adam.py,
-//    single_param_adam).
-//  * adafactor (transformers/optimization.py, Adafactor.step, without a first moment, as the
-//    Trainer makes it: scale_parameter and relative_step False): some fifteen kernels a tensor, all
-//    in FP32, with copies of gradients and parameters of 16 bits.
-void WriteTensorByTensor(TrainingStep& step, const plan::Training& training,
-                         const UpdatedTensors& updated, std::span<const program::BufferUse> uses,
-                         std::span<const program::Effect> updates);
 
 namespace {
 
@@ -131,8 +124,14 @@ class TensorUpdate {
   const bool waits_;                         // the host, for each tensor
 };
 
-}  // namespace
-
+// As WriteFrameworkUpdate.
+//  * adamw_8bit of bitsandbytes, and lion: one kernel a tensor, after which the host waits for the
+//    device (bitsandbytes/optim/optimizer.py, Optimizer8bit.step: torch.cuda.synchronize).
+//  * adamw_8bit of torchao: one compiled kernel a tensor (torchao/optim/adam.py,
+//    single_param_adam).
+//  * adafactor (transformers/optimization.py, Adafactor.step, without a first moment, as the
+//    Trainer makes it: scale_parameter and relative_step False): some fifteen kernels a tensor, all
+//    in FP32, with copies of gradients and parameters of 16 bits.
 void WriteTensorByTensor(TrainingStep& step, const plan::Training& training,
                          const UpdatedTensors& updated, std::span<const program::BufferUse> uses,
                          std::span<const program::Effect> updates) {
@@ -142,12 +141,6 @@ void WriteTensorByTensor(TrainingStep& step, const plan::Training& training,
     for (const UpdatedTensor& each : updated.tensors) tensor.Write(each);
   });
 }
-
-namespace {
-
-using program::BufferUse;
-using program::Category;
-using program::kNone;
 
 std::size_t IndexOf(Temporary temporary) { return static_cast<std::size_t>(temporary); }
 

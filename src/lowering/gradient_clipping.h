@@ -27,8 +27,9 @@
 // DeepSpeed always takes the norm and multiplies while it unscales (deepspeed_parts.h). `reference`
 // has one pass for the norm and one for the product.
 //
-// FP16 loss scaling, which is undone first, even without clipping: the loss is multiplied so that gradients do not underflow. Before the update,
-// the gradients are divided again, and if any is not finite the step is skipped.
+// FP16 loss scaling, which is undone first, even without clipping: the loss is multiplied so that
+// gradients do not underflow. Before the update, the gradients are divided again, and if any is not
+// finite the step is skipped.
 //  * Megatron-LM (megatron/core/optimizer/optimizer.py, _unscale_main_grads_and_check_for_nan): one
 //    multi-tensor kernel reads and writes this rank's main gradients. A flag (some gradient on some
 //    rank is not finite) is all-reduced, and the host reads it (.item()).

@@ -179,8 +179,6 @@ void DummyGradients::AddOfOutputLayer() {
   }
 }
 
-using program::Category;
-
 LocalGradients::LocalGradients(TrainingStep& step, Operations& operations, DataType type)
     : step_(step), operations_(operations) {
   ProgramBuilder& builder = step.builder();

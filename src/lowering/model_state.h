@@ -22,16 +22,15 @@ void AddParameterState(TrainingStep& step, const program::Elements& place, std::
 void AddOptimizerState(TrainingStep& step, const program::Elements& states, std::int64_t stride,
                        std::int64_t first, std::int64_t elements);
 
-// What a rank has of the optimizer's states: arrays of `elements` elements each, which on all
-// `ranks` ranks together have `exact` elements of the model. The excess over exact / ranks is
-// padding.
+// The extent of a rank's optimizer states: arrays of `elements` elements each. On all `ranks` ranks
+// together, an array has `exact` elements of the model. The excess over exact / ranks is padding.
 struct StateExtent {
   std::int64_t elements = 0, exact = 0, ranks = 1;
 };
 
-// Describes a rank's buffer for the optimizer's states: arrays of equal length or, if an
-// optimizer's moments depend on a tensor's shape (not plan::HasEqualMoments), bytes for these
-// `tensors` without a data flow.
+// Describes a rank's buffer for the optimizer's states, which are arrays of equal length. If an
+// optimizer's moments depend on a tensor's shape (not plan::HasEqualMoments), they are bytes for
+// these `tensors`, without a data flow.
 Range AddOptimizerStates(const TrainingStep& step, Operations& operations,
                          const program::NameParts& name, const StateExtent& extent,
                          std::span<const UpdatedTensor> tensors);

@@ -33,7 +33,7 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const parall
 // transfer small integers derived from it, whose sum is exact. Without a data flow, or without
 // communication inside passes, all calls do nothing.
 //
-// validate/plain_passes.h computes the same words without programs.
+// validate/training_check.h computes the same words without programs.
 class PassValues {
  public:
   struct Place {

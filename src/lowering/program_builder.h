@@ -31,24 +31,16 @@ class Entries {
  public:
   class Iterator {
    public:
-    using iterator_category = std::forward_iterator_tag;
-    using value_type = Index;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const Index*;
-    using reference = Index;
-
-    Iterator() = default;
     explicit Iterator(Index at) : at_(at) {}
     Index operator*() const { return at_; }
     Iterator& operator++() {
       ++at_;
       return *this;
     }
-    Iterator operator++(int) { return Iterator(at_++); }
     bool operator==(const Iterator&) const = default;
 
    private:
-    Index at_ = 0;
+    Index at_;
   };
 
   Entries() = default;

@@ -6,19 +6,25 @@
 #include <vector>
 
 namespace stepcast::memory {
-void HostOrder::Run(const program::Program& program,
-                    std::span<const program::Instruction> instructions) {
-  for (const program::Instruction& instruction : instructions) {
-    if (instruction.opcode == program::Opcode::kAllocate) {
+
+using program::Index;
+using program::Instruction;
+using program::kNone;
+using program::Opcode;
+using program::Program;
+
+void HostOrder::Run(const Program& program, std::span<const Instruction> instructions) {
+  for (const Instruction& instruction : instructions) {
+    if (instruction.opcode == Opcode::kAllocate) {
       allocated_ += program.buffers[instruction.operand].size;
       peak_ = std::max(peak_, allocated_);
-    } else if (instruction.opcode == program::Opcode::kRelease) {
+    } else if (instruction.opcode == Opcode::kRelease) {
       allocated_ -= program.buffers[instruction.operand].size;
     }
   }
 }
 
-Bytes PeakInHostOrder(const program::Program& program) {
+Bytes PeakInHostOrder(const Program& program) {
   HostOrder order;
   order.Run(program, program.prologue);
   order.Run(program, program.step);
@@ -26,13 +32,8 @@ Bytes PeakInHostOrder(const program::Program& program) {
   return order.peak();
 }
 
-using program::Index;
-using program::Instruction;
-using program::Opcode;
-
-program::Program StoppedProgram(const program::Program& program,
-                                std::span<const DriverCallsAt> calls, bool waits) {
-  program::Program stopped = program;
+Program StoppedProgram(const Program& program, std::span<const DriverCallsAt> calls, bool waits) {
+  Program stopped = program;
   stopped.data_flow = {};
   const auto first_event = static_cast<Index>(stopped.events.size());
   const Index name = stopped.texts.Add("before the allocator's cudaFree");
@@ -67,12 +68,6 @@ program::Program StoppedProgram(const program::Program& program,
   stopped.step = std::move(step);
   return stopped;
 }
-
-using program::Index;
-using program::Instruction;
-using program::kNone;
-using program::Opcode;
-using program::Program;
 
 namespace {
 

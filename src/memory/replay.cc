@@ -18,11 +18,20 @@
 #include "src/program/program.h"
 
 namespace stepcast::memory {
+
+using program::Index;
+using program::Instruction;
+using program::LongerStep;
+using program::Opcode;
+using program::Program;
+using program::Timeline;
+
+namespace {
+
 // The requests of a program: its allocations and frees, in instruction order.
 
-inline bool ChangesMemory(const program::Instruction& instruction) {
-  return instruction.opcode == program::Opcode::kAllocate ||
-         instruction.opcode == program::Opcode::kRelease;
+bool ChangesMemory(const Instruction& instruction) {
+  return instruction.opcode == Opcode::kAllocate || instruction.opcode == Opcode::kRelease;
 }
 
 // An allocation or a free.
@@ -59,128 +68,64 @@ struct Requests {
   std::size_t period_begin = 0, period_end = 0;
 
   // Replaces the contents with the requests of `program`.
-  void Take(const program::Program& program, const std::optional<program::LongerStep>& longer);
+  void Take(const Program& program, const std::optional<LongerStep>& longer) {
+    streams = program.streams.size();
+    buffers.clear();
+    for (const program::Buffer& buffer : program.buffers) {
+      buffers.push_back({buffer.size, buffer.padding, buffer.category});
+    }
+    prologue.clear();
+    step.clear();
+    sections.clear();
+    for (const Instruction& instruction : program.prologue) AddTo(prologue, instruction);
+    std::uint16_t micro_batch = 0;
+    for (const Instruction& instruction : program.step) {
+      if (!ChangesMemory(instruction)) continue;
+      if (sections.empty() || instruction.micro_batch != micro_batch) {
+        sections.push_back({.first = step.size()});
+        micro_batch = instruction.micro_batch;
+      }
+      AddTo(step, instruction);
+      sections.back().last = step.size();
+    }
+    for (Section& section : sections) {
+      const auto own = Of(section);
+      const auto allocations = std::count_if(
+          own.begin(), own.end(), [](const Request& request) { return request.allocates; });
+      section.balanced = 2 * static_cast<std::size_t>(allocations) == own.size();
+      if (!section.balanced) continue;
+      while (!Same(sections[section.kind], section)) ++section.kind;
+    }
+    if (longer) TakePeriod(program, *longer);
+  }
 
   std::span<const Request> Of(const Section& section) const {
     return std::span(step).subspan(section.first, section.last - section.first);
   }
 
  private:
-  void TakePeriod(const program::Program& program, const program::LongerStep& longer);
-  bool Same(const Section& a, const Section& b) const;
+  static void AddTo(std::vector<Request>& requests, const Instruction& instruction) {
+    if (!ChangesMemory(instruction)) return;
+    requests.push_back({.buffer = instruction.operand,
+                        .stream = instruction.stream,
+                        .allocates = instruction.opcode == Opcode::kAllocate});
+  }
+
+  void TakePeriod(const Program& program, const LongerStep& longer) {
+    owners = OwnersOf(program);
+    const auto requests_before = [&](Index instruction) {
+      return static_cast<std::size_t>(
+          std::count_if(program.step.begin(), program.step.begin() + instruction, ChangesMemory));
+    };
+    period_begin = requests_before(longer.begin);
+    period_end = requests_before(longer.end);
+  }
+
+  bool Same(const Section& a, const Section& b) const {
+    const auto of_a = Of(a), of_b = Of(b);
+    return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end());
+  }
 };
-
-using program::Index;
-using program::Instruction;
-using program::LongerStep;
-using program::Opcode;
-using program::Program;
-
-namespace {
-
-void AddTo(std::vector<Request>& requests, const Instruction& instruction) {
-  if (!ChangesMemory(instruction)) return;
-  requests.push_back({.buffer = instruction.operand,
-                      .stream = instruction.stream,
-                      .allocates = instruction.opcode == Opcode::kAllocate});
-}
-
-}  // namespace
-
-void Requests::Take(const Program& program, const std::optional<LongerStep>& longer) {
-  streams = program.streams.size();
-  buffers.clear();
-  for (const program::Buffer& buffer : program.buffers) {
-    buffers.push_back({buffer.size, buffer.padding, buffer.category});
-  }
-  prologue.clear();
-  step.clear();
-  sections.clear();
-  for (const Instruction& instruction : program.prologue) AddTo(prologue, instruction);
-  std::uint16_t micro_batch = 0;
-  for (const Instruction& instruction : program.step) {
-    if (!ChangesMemory(instruction)) continue;
-    if (sections.empty() || instruction.micro_batch != micro_batch) {
-      sections.push_back({.first = step.size()});
-      micro_batch = instruction.micro_batch;
-    }
-    AddTo(step, instruction);
-    sections.back().last = step.size();
-  }
-  for (Section& section : sections) {
-    const auto own = Of(section);
-    const auto allocations = std::count_if(
-        own.begin(), own.end(), [](const Request& request) { return request.allocates; });
-    section.balanced = 2 * static_cast<std::size_t>(allocations) == own.size();
-    if (!section.balanced) continue;
-    while (!Same(sections[section.kind], section)) ++section.kind;
-  }
-  if (longer) TakePeriod(program, *longer);
-}
-
-void Requests::TakePeriod(const Program& program, const LongerStep& longer) {
-  owners = OwnersOf(program);
-  const auto requests_before = [&](Index instruction) {
-    return static_cast<std::size_t>(
-        std::count_if(program.step.begin(), program.step.begin() + instruction, ChangesMemory));
-  };
-  period_begin = requests_before(longer.begin);
-  period_end = requests_before(longer.end);
-}
-
-bool Requests::Same(const Section& a, const Section& b) const {
-  const auto of_a = Of(a), of_b = Of(b);
-  return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end());
-}
-
-// Replay of a program without deferred frees. The figures depend only on the order of the program's
-// requests, not on times.
-
-// Reuses its memory from one replay to the next. Not thread-safe.
-class ProgramOrderReplay {
- public:
-  // The figures after `steps` steps. In Usage::step_calls, `instruction` is an index into
-  // Requests::step, not an instruction of the program.
-  Usage Figures(const Requests& requests, std::size_t steps, const Steps& asked,
-                const Device& device);
-
- private:
-  using Block = CachingAllocator::Block;
-  struct LiveBlock {
-    std::size_t buffer = 0;
-    std::int64_t address = 0, size = 0;
-    friend bool operator==(const LiveBlock&, const LiveBlock&) = default;
-  };
-  // The state determines the result of all later requests (CachingAllocator::calls).
-  struct State {
-    DriverCalls calls;
-    std::vector<LiveBlock> blocks;
-    friend bool operator==(const State&, const State&) = default;
-  };
-
-  bool Run(std::size_t steps, const Steps& asked, const Device& device);
-  void AddTo(Usage& usage) const;
-  State StateNow() const;
-  bool CarrySection(const Section& section);
-  bool CarryLonger(const program::LongerStep& longer);
-  bool CarryFor(std::size_t request, std::int64_t later);
-  bool Carry(std::span<const Request> requests);
-
-  const Requests* requests_ = nullptr;
-  CachingAllocator allocator_{1, {}};
-  std::vector<Block> blocks_;                     // by buffer
-  std::size_t live_ = 0;                          // of blocks_
-  std::vector<std::optional<State>> unchanging_;  // by kind of section
-  std::vector<DriverCallsAt> step_calls_;
-  bool noting_ = false;                // the step at hand is the described one
-  MicroBatchBlocks of_micro_batches_;  // of a longer step
-  bool of_longer_ = true;
-};
-
-using program::Index;
-using program::LongerStep;
-
-namespace {
 
 // Finds the peak of allocated bytes: first of totals, then its categories.
 void FindPeak(const Requests& requests, std::size_t steps, Usage& usage) {
@@ -218,163 +163,186 @@ void FindPeak(const Requests& requests, std::size_t steps, Usage& usage) {
   while (peak_at > 0) count(requests.step);
 }
 
-}  // namespace
+// Replay of a program without deferred frees. The figures depend only on the order of the program's
+// requests, not on times.
 
-Usage ProgramOrderReplay::Figures(const Requests& requests, std::size_t steps, const Steps& asked,
-                                  const Device& device) {
-  Usage usage;
-  FindPeak(requests, steps, usage);
-  if (device.allocator == Allocator::kNone) {
-    usage.reserved = usage.peak;
-    usage.fits = usage.peak <= device.capacity;
+// Reuses its memory from one replay to the next. Not thread-safe.
+class ProgramOrderReplay {
+ public:
+  // The figures after `steps` steps. In Usage::step_calls, `instruction` is an index into
+  // Requests::step, not an instruction of the program.
+  Usage Figures(const Requests& requests, std::size_t steps, const Steps& asked,
+                const Device& device) {
+    Usage usage;
+    FindPeak(requests, steps, usage);
+    if (device.allocator == Allocator::kNone) {
+      usage.reserved = usage.peak;
+      usage.fits = usage.peak <= device.capacity;
+      return usage;
+    }
+    requests_ = &requests;
+    const auto run = [&](Bytes capacity) {
+      return Run(steps, asked, {.capacity = capacity, .allocator = device.allocator});
+    };
+    run(kUnlimited.capacity);
+    Usage unlimited = usage;
+    AddTo(unlimited);
+    unlimited.fits = unlimited.reserved <= device.capacity;
+    // If the sum of live buffers exceeds the capacity, memory returned by the allocator does not
+    // help.
+    if (unlimited.fits || usage.peak > device.capacity || !run(device.capacity)) return unlimited;
+    usage.fits = true;
+    AddTo(usage);
     return usage;
   }
-  requests_ = &requests;
-  const auto run = [&](Bytes capacity) {
-    return Run(steps, asked, {.capacity = capacity, .allocator = device.allocator});
+
+ private:
+  using Block = CachingAllocator::Block;
+  struct LiveBlock {
+    std::size_t buffer = 0;
+    std::int64_t address = 0, size = 0;
+    friend bool operator==(const LiveBlock&, const LiveBlock&) = default;
   };
-  run(kUnlimited.capacity);
-  Usage unlimited = usage;
-  AddTo(unlimited);
-  unlimited.fits = unlimited.reserved <= device.capacity;
-  // If the sum of live buffers exceeds the capacity, memory returned by the allocator does not
-  // help.
-  if (unlimited.fits || usage.peak > device.capacity || !run(device.capacity)) return unlimited;
-  usage.fits = true;
-  AddTo(usage);
-  return usage;
-}
+  // The state determines the result of all later requests (CachingAllocator::calls).
+  struct State {
+    DriverCalls calls;
+    std::vector<LiveBlock> blocks;
+    friend bool operator==(const State&, const State&) = default;
+  };
 
-// False: out of memory.
-bool ProgramOrderReplay::Run(std::size_t steps, const Steps& asked, const Device& device) {
-  const Requests& requests = *requests_;
-  of_longer_ = true;
-  allocator_.Reset(static_cast<int>(requests.streams),
-                   {.capacity = device.capacity,
-                    .expandable_segments = device.allocator == Allocator::kCachingExpandable});
-  blocks_.assign(requests.buffers.size(), CachingAllocator::kNoBlock);
-  live_ = 0;
-  unchanging_.clear();
-  unchanging_.resize(requests.sections.size());
-  step_calls_.clear();
-  noting_ = false;
-  if (!Carry(requests.prologue)) return false;
-  State before = StateNow();
-  for (std::size_t step = 0; step < steps; ++step) {
-    noting_ = step == asked.described;
-    if (asked.longer) {
-      if (!CarryLonger(*asked.longer)) return false;
-    } else {
-      for (const Section& section : requests.sections) {
-        if (!CarrySection(section)) return false;
+  // False: out of memory.
+  bool Run(std::size_t steps, const Steps& asked, const Device& device) {
+    const Requests& requests = *requests_;
+    of_longer_ = true;
+    allocator_.Reset(static_cast<int>(requests.streams),
+                     {.capacity = device.capacity,
+                      .expandable_segments = device.allocator == Allocator::kCachingExpandable});
+    blocks_.assign(requests.buffers.size(), CachingAllocator::kNoBlock);
+    live_ = 0;
+    unchanging_.clear();
+    unchanging_.resize(requests.sections.size());
+    step_calls_.clear();
+    noting_ = false;
+    if (!Carry(requests.prologue)) return false;
+    State before = StateNow();
+    for (std::size_t step = 0; step < steps; ++step) {
+      noting_ = step == asked.described;
+      if (asked.longer) {
+        if (!CarryLonger(*asked.longer)) return false;
+      } else {
+        for (const Section& section : requests.sections) {
+          if (!CarrySection(section)) return false;
+        }
       }
-    }
-    State after = StateNow();
-    // A step without changes is followed by equal steps.
-    if (before == after) return true;
-    before = std::move(after);
-  }
-  return true;
-}
-
-void ProgramOrderReplay::AddTo(Usage& usage) const {
-  usage.reserved = allocator_.peak_reserved();
-  usage.flushes = allocator_.calls().flushes;
-  usage.of_longer = of_longer_;
-  if (AnyFlush(step_calls_)) usage.step_calls = step_calls_;
-}
-
-ProgramOrderReplay::State ProgramOrderReplay::StateNow() const {
-  State state{.calls = allocator_.calls(), .blocks = {}};
-  state.blocks.reserve(live_);
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const Block block = blocks_[i];
-    if (block == CachingAllocator::kNoBlock) continue;
-    state.blocks.push_back({i, allocator_.AddressOf(block), allocator_.SizeOf(block)});
-  }
-  return state;
-}
-
-// A micro-batch that left the state unchanged does so again if it finds the same state.
-bool ProgramOrderReplay::CarrySection(const Section& section) {
-  if (requests_->sections.size() == 1 || !section.balanced) return Carry(requests_->Of(section));
-  State before = StateNow();
-  std::optional<State>& known = unchanging_[section.kind];
-  if (known && *known == before) return true;
-  if (!Carry(requests_->Of(section))) return false;
-  if (before == StateNow()) known = std::move(before);
-  return true;
-}
-
-// Replays the program's step up to the end of the period, the period again for later micro-batches,
-// and the rest for the last of them.
-bool ProgramOrderReplay::CarryLonger(const LongerStep& longer) {
-  const Requests& all = *requests_;
-  of_micro_batches_.Clear();
-  const auto carry = [&](std::size_t from, std::size_t to, std::int64_t later) {
-    for (std::size_t r = from; r < to; ++r) {
-      if (!CarryFor(r, later)) return false;
+      State after = StateNow();
+      // A step without changes is followed by equal steps.
+      if (before == after) return true;
+      before = std::move(after);
     }
     return true;
-  };
-  if (!carry(0, all.period_end, 0)) return false;
-  const DriverCalls before = allocator_.calls();
-  LongerPeriods periods(longer);
-  while (periods.Next()) {
-    if (!carry(all.period_begin, all.period_end, periods.later())) return false;
-    if (!periods.looks()) continue;
-    periods.Look(of_micro_batches_.StateFrom(periods.later(), allocator_));
   }
-  if (allocator_.calls().flushes > before.flushes) of_longer_ = false;
-  return carry(all.period_end, all.step.size(), periods.later());
-}
 
-// Replays a request of the program's step for a micro-batch that is `later` micro-batches later.
-bool ProgramOrderReplay::CarryFor(std::size_t request, std::int64_t later) {
-  const Request& own = requests_->step[request];
-  const Owner& owner = requests_->owners[request];
-  if (owner.is_of_all()) {
-    if (later > 0 && request < requests_->period_end) of_longer_ = false;
-    return Carry({&own, 1});
+  void AddTo(Usage& usage) const {
+    usage.reserved = allocator_.peak_reserved();
+    usage.flushes = allocator_.calls().flushes;
+    usage.of_longer = of_longer_;
+    if (AnyFlush(step_calls_)) usage.step_calls = step_calls_;
   }
-  if (own.allocates) {
-    if (!Carry({&own, 1})) return false;
-    of_micro_batches_.Add(owner, later, blocks_[own.buffer]);
+
+  State StateNow() const {
+    State state{.calls = allocator_.calls(), .blocks = {}};
+    state.blocks.reserve(live_);
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      const Block block = blocks_[i];
+      if (block == CachingAllocator::kNoBlock) continue;
+      state.blocks.push_back({i, allocator_.AddressOf(block), allocator_.SizeOf(block)});
+    }
+    return state;
+  }
+
+  // A micro-batch that left the state unchanged does so again if it finds the same state.
+  bool CarrySection(const Section& section) {
+    if (requests_->sections.size() == 1 || !section.balanced) return Carry(requests_->Of(section));
+    State before = StateNow();
+    std::optional<State>& known = unchanging_[section.kind];
+    if (known && *known == before) return true;
+    if (!Carry(requests_->Of(section))) return false;
+    if (before == StateNow()) known = std::move(before);
     return true;
   }
-  blocks_[own.buffer] = of_micro_batches_.Take(owner, later);
-  if (blocks_[own.buffer] != CachingAllocator::kNoBlock) return Carry({&own, 1});
-  of_longer_ = false;  // the period's micro-batches are not alike
-  return true;
-}
 
-bool ProgramOrderReplay::Carry(std::span<const Request> requests) {
-  for (const Request& request : requests) {
-    Block& block = blocks_[request.buffer];
-    if (request.allocates) {
-      const DriverCalls before = allocator_.calls();
-      block = allocator_.Allocate(request.stream, requests_->buffers[request.buffer].size);
-      if (block == CachingAllocator::kNoBlock) return false;
-      if (noting_ && allocator_.calls() != before) {
-        step_calls_.push_back(
-            {static_cast<Index>(&request - requests_->step.data()), allocator_.calls() - before});
+  // Replays the program's step up to the end of the period, the period again for later
+  // micro-batches, and the rest for the last of them.
+  bool CarryLonger(const LongerStep& longer) {
+    const Requests& all = *requests_;
+    of_micro_batches_.Clear();
+    const auto carry = [&](std::size_t from, std::size_t to, std::int64_t later) {
+      for (std::size_t r = from; r < to; ++r) {
+        if (!CarryFor(r, later)) return false;
       }
-      ++live_;
-    } else {
-      allocator_.Free(std::exchange(block, CachingAllocator::kNoBlock));
-      --live_;
+      return true;
+    };
+    if (!carry(0, all.period_end, 0)) return false;
+    const DriverCalls before = allocator_.calls();
+    LongerPeriods periods(longer);
+    while (periods.Next()) {
+      if (!carry(all.period_begin, all.period_end, periods.later())) return false;
+      if (!periods.looks()) continue;
+      periods.Look(of_micro_batches_.StateFrom(periods.later(), allocator_));
     }
+    if (allocator_.calls().flushes > before.flushes) of_longer_ = false;
+    return carry(all.period_end, all.step.size(), periods.later());
   }
-  return true;
-}
 
-using program::Index;
-using program::Instruction;
-using program::LongerStep;
-using program::Program;
-using program::Timeline;
+  // Replays a request of the program's step for a micro-batch that is `later` micro-batches later.
+  bool CarryFor(std::size_t request, std::int64_t later) {
+    const Request& own = requests_->step[request];
+    const Owner& owner = requests_->owners[request];
+    if (owner.is_of_all()) {
+      if (later > 0 && request < requests_->period_end) of_longer_ = false;
+      return Carry({&own, 1});
+    }
+    if (own.allocates) {
+      if (!Carry({&own, 1})) return false;
+      of_micro_batches_.Add(owner, later, blocks_[own.buffer]);
+      return true;
+    }
+    blocks_[own.buffer] = of_micro_batches_.Take(owner, later);
+    if (blocks_[own.buffer] != CachingAllocator::kNoBlock) return Carry({&own, 1});
+    of_longer_ = false;  // the period's micro-batches are not alike
+    return true;
+  }
 
-namespace {
+  bool Carry(std::span<const Request> requests) {
+    for (const Request& request : requests) {
+      Block& block = blocks_[request.buffer];
+      if (request.allocates) {
+        const DriverCalls before = allocator_.calls();
+        block = allocator_.Allocate(request.stream, requests_->buffers[request.buffer].size);
+        if (block == CachingAllocator::kNoBlock) return false;
+        if (noting_ && allocator_.calls() != before) {
+          step_calls_.push_back(
+              {static_cast<Index>(&request - requests_->step.data()), allocator_.calls() - before});
+        }
+        ++live_;
+      } else {
+        allocator_.Free(std::exchange(block, CachingAllocator::kNoBlock));
+        --live_;
+      }
+    }
+    return true;
+  }
+
+  const Requests* requests_ = nullptr;
+  CachingAllocator allocator_{1, {}};
+  std::vector<Block> blocks_;                     // by buffer
+  std::size_t live_ = 0;                          // of blocks_
+  std::vector<std::optional<State>> unchanging_;  // by kind of section
+  std::vector<DriverCallsAt> step_calls_;
+  bool noting_ = false;                // the step at hand is the described one
+  MicroBatchBlocks of_micro_batches_;  // of a longer step
+  bool of_longer_ = true;
+};
 
 // Replaces request numbers of driver calls by instruction indices of the program.
 void NameInstructions(const Program& program, std::vector<DriverCallsAt>& calls) {

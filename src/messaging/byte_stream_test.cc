@@ -1,8 +1,6 @@
 #include "src/messaging/byte_stream.h"
 
-#include <cstdint>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"

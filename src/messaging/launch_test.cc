@@ -1,10 +1,8 @@
 #include "src/messaging/launch.h"
 
 #include <map>
-#include <string>
 
 #include "gtest/gtest.h"
-#include "src/base/diagnostic.h"
 
 namespace stepcast::messaging {
 namespace {

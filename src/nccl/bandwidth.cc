@@ -5,7 +5,6 @@
 #include <cstddef>
 
 #include "src/base/check.h"
-#include "src/nccl/version.h"
 
 namespace stepcast::nccl {
 namespace {

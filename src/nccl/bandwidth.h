@@ -1,6 +1,6 @@
 #pragma once
 
-#include "src/nccl/communicator.h"
+#include "src/nccl/communicator_model.h"
 #include "src/nccl/terms.h"
 #include "src/nccl/version.h"
 

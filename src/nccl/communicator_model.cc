@@ -6,9 +6,6 @@
 
 #include "src/base/check.h"
 #include "src/nccl/bandwidth.h"
-#include "src/nccl/communicator.h"
-#include "src/nccl/terms.h"
-#include "src/nccl/version.h"
 
 namespace stepcast::nccl {
 // The size-independent part of the tuner's prediction, in microseconds (NVIDIA/nccl,
@@ -288,6 +285,58 @@ Choice CommunicatorModel::WithResources(const Collective& collective, Algorithm 
   choice.channels = static_cast<int>(channels);
   choice.threads = static_cast<int>(threads);
   return choice;
+}
+
+Communicator MakeCommunicator(const Node& node, int nodes, Version version) {
+  Communicator result;
+  result.version = version;
+  result.nodes = nodes;
+  result.most_local_ranks = static_cast<int>(node.gpus.size());
+  result.ranks = nodes * result.most_local_ranks;
+  result.collnet =
+      nodes > 1 && !node.nics.empty() &&
+      std::all_of(node.nics.begin(), node.nics.end(), [](const Nic& nic) { return nic.reduces; });
+  result.graphs = FindGraphs(node, nodes, version, result.collnet);
+  result.collnet_gathers = result.collnet;
+  result.collnet_heads = std::min(result.graphs.collnet_direct.channels, result.most_local_ranks);
+  result.cpu = node.cpu;
+  const auto [oldest, newest] = std::minmax_element(
+      node.gpus.begin(), node.gpus.end(),
+      [](const Gpu& a, const Gpu& b) { return a.compute_capability < b.compute_capability; });
+  result.min_compute_capability = oldest->compute_capability;
+  result.max_compute_capability = newest->compute_capability;
+  result.compute_channels = ComputeChannels(result.graphs, nodes, result.min_compute_capability);
+  result.nvls_channels = NvlsChannels(result.graphs, nodes, result.min_compute_capability);
+  result.nvswitch = std::all_of(node.gpus.begin(), node.gpus.end(),
+                                [](const Gpu& gpu) { return gpu.nvswitch_links > 0; });
+  return result;
+}
+
+namespace {
+
+constexpr std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+int ChannelsUsed(const Collective& collective, Algorithm algorithm, Protocol protocol, int ranks,
+                 int most, Version version) {
+  if (algorithm == Algorithm::kCollNetDirect || algorithm == Algorithm::kCollNetChain) return most;
+  const std::int64_t least_traffic = version >= Version::kV230 ? 32 << 10 : 16 << 10;
+  const bool gathers = Gathers(collective.function);
+  std::int64_t traffic_per_byte = gathers                                       ? ranks
+                                  : collective.function == Function::kAllReduce ? 2
+                                                                                : 1;
+  const std::int64_t bytes =
+      gathers ? CeilDivide(collective.bytes.count(), ranks) : collective.bytes.count();
+  if (bytes == 0) return 0;
+  if (protocol == Protocol::kLl) traffic_per_byte *= 4;
+  const std::int64_t traffic = std::max(least_traffic, bytes * traffic_per_byte);
+  const std::int64_t traffic_per_channel = std::max(least_traffic, traffic / most);
+  const std::int64_t cell = CeilDivide(CeilDivide(least_traffic, traffic_per_byte), 16) * 16;
+  const std::int64_t cells = CeilDivide(bytes, cell);
+  const std::int64_t cells_per_channel =
+      std::min(cells, CeilDivide(traffic_per_channel, cell * traffic_per_byte));
+  return static_cast<int>(std::min<std::int64_t>(most, CeilDivide(cells, cells_per_channel)));
 }
 
 }  // namespace stepcast::nccl

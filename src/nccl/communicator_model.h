@@ -5,11 +5,39 @@
 #include <optional>
 
 #include "src/base/bytes.h"
-#include "src/nccl/communicator.h"
+#include "src/nccl/graphs.h"
 #include "src/nccl/overrides.h"
 #include "src/nccl/terms.h"
+#include "src/nccl/version.h"
 
 namespace stepcast::nccl {
+
+// The properties of a communicator that the tuner uses.
+struct Communicator {
+  Version version = Version::kV230;
+  int ranks = 1;
+  int nodes = 1;
+  int most_local_ranks = 1;  // largest number of ranks in one node
+  int min_compute_capability = 90;
+  int max_compute_capability = 90;
+  Cpu cpu = Cpu::kIntelSapphireRapids;
+  Graphs graphs;
+  int compute_channels = 1;  // see graphs.h
+  int nvls_channels = 0;     // 0: no multicast through NVSwitch
+  bool nvswitch = false;
+  // Reduction in the network: whether it is enabled, whether it also serves all-gather and
+  // reduce-scatter, and how many GPUs of a node have their own network card.
+  bool collnet = false;
+  bool collnet_gathers = false;
+  int collnet_heads = 0;
+
+  double ranks_per_node() const { return static_cast<double>(ranks) / nodes; }
+};
+
+// The communicator of all GPUs of `nodes` identical nodes. Reduction in the network is enabled if
+// there are several nodes and all network cards can reduce (NCCL_COLLNET_ENABLE=1 and a plug-in for
+// it). NVLS is enabled if the graph search finds it (NVSwitch, Hopper or later, at least two GPUs).
+Communicator MakeCommunicator(const Node& node, int nodes, Version version);
 
 // The properties of a collective that the tuner uses.
 struct Collective {
@@ -27,7 +55,7 @@ struct Choice {
   Algorithm algorithm = Algorithm::kRing;
   Protocol protocol = Protocol::kSimple;
   double predicted_time = 0;  // us; suited for comparison, too short below about 64 MiB
-  int channels = 1;           // the maximum, see work_channels.h
+  int channels = 1;           // the maximum, see ChannelsUsed
   int threads = 0;            // per channel
 
   friend bool operator==(const Choice&, const Choice&) = default;
@@ -91,5 +119,13 @@ class CommunicatorModel {
   double plateau_ = 1.4;
   bool corrects_nvls_tree_ = false;
 };
+
+// The number of channels that a single collective uses, at most `most`. Each occupies a
+// multiprocessor (NVIDIA/nccl, src/enqueue.cc). NCCL divides the traffic into cells of 32 KiB (16
+// KiB before NCCL 2.30). Each byte of an all-reduce counts twice. Each byte of a rank's part in an
+// all-gather or reduce-scatter counts once per rank. For LL, all traffic counts four times. CollNet
+// always uses all channels.
+int ChannelsUsed(const Collective& collective, Algorithm algorithm, Protocol protocol, int ranks,
+                 int most, Version version);
 
 }  // namespace stepcast::nccl

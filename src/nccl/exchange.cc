@@ -3,17 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 #include "src/base/check.h"
 #include "src/nccl/bandwidth.h"
-#include "src/nccl/node.h"
-#include "src/nccl/terms.h"
-#include "src/nccl/version.h"
 
 namespace stepcast::nccl {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "src/base/check.h"
-#include "src/nccl/node.h"
 #include "src/nccl/search.h"
 
 namespace stepcast::nccl {

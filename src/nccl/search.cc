@@ -7,14 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 #include <tuple>
 #include <utility>
 
 #include "src/base/check.h"
 #include "src/base/stop.h"
 #include "src/nccl/bandwidth.h"
-#include "src/nccl/version.h"
 
 namespace stepcast::nccl {
 namespace {

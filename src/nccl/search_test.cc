@@ -9,8 +9,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
-#include "src/nccl/graphs.h"
-#include "src/nccl/sample_nodes.h"
+#include "src/nccl/sample_communicators.h"
 
 namespace stepcast::nccl {
 namespace {

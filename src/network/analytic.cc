@@ -4,16 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include "src/base/check.h"
 #include "src/base/rates.h"
-#include "src/base/time.h"
 #include "src/collective/ring.h"
 #include "src/engine/event_queue.h"
-#include "src/network/traffic.h"
 
 namespace stepcast::network {
 namespace {
@@ -155,7 +151,7 @@ class Forwards {
     }
     for (int worker = 0; worker < list_.workers(); ++worker) {
       STEPCAST_CHECK(next_[static_cast<std::size_t>(worker)] == list_.StepsPerLoop(worker) * loops_,
-                     "no worker waits for ever");
+                     "no worker waits forever");
     }
     for (std::size_t loop = 1; loop < ends_.size(); ++loop) {
       ends_[loop] = std::max(ends_[loop], ends_[loop - 1]);

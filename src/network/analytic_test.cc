@@ -1,8 +1,6 @@
 #include "src/network/analytic.h"
 
-#include <memory>
 #include <numeric>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"

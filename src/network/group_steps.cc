@@ -1,8 +1,6 @@
 #include "src/network/group_steps.h"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <map>
 #include <numeric>
 #include <utility>

@@ -1,10 +1,8 @@
 #include "src/network/message.h"
 
 #include <algorithm>
-#include <memory>
 #include <numeric>
 #include <random>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"

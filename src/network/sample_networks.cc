@@ -1,7 +1,6 @@
 #include "src/network/sample_networks.h"
 
 #include <random>
-#include <string>
 #include <utility>
 
 #include "fmt/format.h"

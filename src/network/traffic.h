@@ -8,7 +8,6 @@
 #include "src/base/rates.h"
 #include "src/base/time.h"
 #include "src/collective/step_list.h"
-#include "src/network/link_set.h"
 #include "src/network/network.h"
 #include "tl/expected.hpp"
 

@@ -6,10 +6,10 @@
 namespace stepcast::parallel {
 
 const char* Name(Axis axis) {
-  constexpr const char* kNames[kAxes] = {"tensor",       "context inner", "context outer",
-                                         "shard inner",  "shard outer",   "replica",
-                                         "pipeline",     "expert tensor", "expert inner",
-                                         "expert outer", "expert shard",  "expert replica"};
+  constexpr const char* kNames[kAxes] = {"tensor",        "context inner", "context outer",
+                                         "shard",         "replica",       "pipeline",
+                                         "expert tensor", "expert inner",  "expert outer",
+                                         "expert shard",  "expert replica"};
   return kNames[static_cast<std::size_t>(axis)];
 }
 

@@ -14,12 +14,9 @@ enum class Axis : std::uint8_t {
   // degree 1.
   kContextInner,
   kContextOuter,
-  // Data parallelism is the product of three axes. Ranks along kShardInner and kShardOuter have
-  // different shards of the model states; ranks along kReplica have the same shard of another copy.
-  // If shards are gathered in two levels, kShardInner is the inner level; otherwise its degree is
-  // 1.
-  kShardInner,
-  kShardOuter,
+  // Data parallelism is the product of two axes. Ranks along kShard have different shards of the
+  // model states; ranks along kReplica have the same shard of another copy.
+  kShard,
   kReplica,
   kPipeline,
   // The expert grid: the same ranks of a pipeline stage, arranged differently for the experts of a
@@ -34,9 +31,9 @@ enum class Axis : std::uint8_t {
   kExpertShard,
   kExpertReplica,
 };
-inline constexpr int kAxes = 12;
+inline constexpr int kAxes = 11;
 
-const char* Name(Axis axis);  // "tensor", "shard inner", ...
+const char* Name(Axis axis);  // "tensor", "context inner", ...
 
 // A set of axes. The size of a group along several axes is the product of their degrees.
 class AxisSet {
@@ -62,12 +59,11 @@ constexpr AxisSet operator|(Axis a, Axis b) { return AxisSet(a) | AxisSet(b); }
 
 // Sets of the axes of one kind of parallelism.
 inline constexpr AxisSet kContext = Axis::kContextInner | Axis::kContextOuter;
-inline constexpr AxisSet kShard = Axis::kShardInner | Axis::kShardOuter;
-inline constexpr AxisSet kData = kShard | Axis::kReplica;
+inline constexpr AxisSet kData = Axis::kShard | Axis::kReplica;
 
 // The ranks that share one copy of the states. Below: all ranks that sum gradients. Ranks with
 // parts of a sequence train the same parameters as ranks with other sequences.
-inline constexpr AxisSet kStates = kContext | kShard;
+inline constexpr AxisSet kStates = kContext | Axis::kShard;
 inline constexpr AxisSet kGradients = kContext | kData;
 
 // The axes of the expert grid that the dense grid does not have.

@@ -1,5 +1,3 @@
-#include "src/parallel/parameter_passes.h"
-
 #include <cstddef>
 #include <map>
 #include <set>
@@ -10,6 +8,7 @@
 #include "rapidcheck.h"
 #include "rapidcheck/gtest.h"
 #include "src/parallel/named_schedules.h"
+#include "src/parallel/pipeline_schedule.h"
 #include "src/parallel/schedule_check.h"
 #include "src/parallel/schedule_text.h"
 

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <set>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "src/base/check.h"
 
@@ -57,25 +61,6 @@ bool SplitsBackward(const PipelineSchedule& schedule) {
     }
   }
   return false;
-}
-
-std::vector<std::vector<int>> StagesOfPasses(const PipelineSchedule& schedule) {
-  const int chunks = Chunks(schedule);
-  std::vector<std::vector<int>> stages(
-      static_cast<std::size_t>(chunks),
-      std::vector<int>(static_cast<std::size_t>(schedule.micro_batches), -1));
-  for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
-    for (const ScheduleEntry& entry : schedule.stages[stage].entries) {
-      for (const Action& action : ActionsOf(entry)) {
-        const bool exists = action.chunk >= 0 && action.chunk < chunks && action.micro_batch >= 0 &&
-                            action.micro_batch < schedule.micro_batches;
-        if (!exists) continue;
-        stages[static_cast<std::size_t>(action.chunk)]
-              [static_cast<std::size_t>(action.micro_batch)] = static_cast<int>(stage);
-      }
-    }
-  }
-  return stages;
 }
 
 PipelineSchedule Sequential(int micro_batches) { return OneForwardOneBackward(1, micro_batches); }
@@ -167,6 +152,144 @@ PipelineSchedule Combined(PipelineSchedule schedule) {
     stage.entries = std::move(entries);
   }
   return schedule;
+}
+
+namespace {
+
+using Kind = ParameterPass::Kind;
+
+// The first `count` chunks used by entries from `begin` on; a pair adds both of its chunks.
+std::vector<int> NextChunks(const std::vector<ScheduleEntry>& entries, std::size_t begin,
+                            std::size_t count) {
+  std::vector<int> next;
+  for (std::size_t i = begin; i < entries.size() && next.size() < count; ++i) {
+    for (const Action& action : ActionsOf(entries[i])) {
+      if (std::find(next.begin(), next.end(), action.chunk) == next.end()) {
+        next.push_back(action.chunk);
+      }
+    }
+  }
+  return next;
+}
+
+}  // namespace
+
+PipelineSchedule WithReductions(PipelineSchedule schedule) {
+  for (PipelineSchedule::Stage& stage : schedule.stages) {
+    std::map<int, int> ended;  // by chunk: micro-batches
+    std::vector<ScheduleEntry> entries;
+    for (const ScheduleEntry& entry : stage.entries) {
+      entries.push_back(entry);
+      for (const Action& action : ActionsOf(entry)) {
+        if (!EndsBackward(action.task) || ++ended[action.chunk] < schedule.micro_batches) continue;
+        entries.push_back(ParameterPass{Kind::kReduceGradients, action.chunk});
+      }
+    }
+    stage.entries = std::move(entries);
+  }
+  return schedule;
+}
+
+PipelineSchedule WithUnshards(PipelineSchedule schedule, int active) {
+  for (PipelineSchedule::Stage& stage : schedule.stages) {
+    std::set<int> gathered;
+    std::vector<ScheduleEntry> entries;
+    const auto reshard_but = [&](const std::vector<int>& kept) {
+      std::erase_if(gathered, [&](int chunk) {
+        if (std::find(kept.begin(), kept.end(), chunk) != kept.end()) return false;
+        entries.push_back(ParameterPass{Kind::kReshard, chunk});
+        return true;
+      });
+    };
+    for (std::size_t i = 0; i < stage.entries.size(); ++i) {
+      const ScheduleEntry& entry = stage.entries[i];
+      if (!ActionsOf(entry).empty()) {
+        const std::vector<int> next =
+            NextChunks(stage.entries, i, static_cast<std::size_t>(active));
+        reshard_but(next);
+        for (const int chunk : next) {
+          if (gathered.insert(chunk).second) {
+            entries.push_back(ParameterPass{Kind::kUnshard, chunk});
+          }
+        }
+      }
+      entries.push_back(entry);
+    }
+    reshard_but({});
+    stage.entries = std::move(entries);
+  }
+  return schedule;
+}
+
+namespace {
+
+Action Later(Action action, int micro_batches) {
+  action.micro_batch += micro_batches;
+  return action;
+}
+
+bool IsLater(const ScheduleEntry& later, const ScheduleEntry& entry, int micro_batches) {
+  if (const auto* action = std::get_if<Action>(&entry)) {
+    const auto* other = std::get_if<Action>(&later);
+    return other != nullptr && *other == Later(*action, micro_batches);
+  }
+  if (const auto* pair = std::get_if<OverlappedPair>(&entry)) {
+    const auto* other = std::get_if<OverlappedPair>(&later);
+    return other != nullptr && other->forward == Later(pair->forward, micro_batches) &&
+           other->backward == Later(pair->backward, micro_batches);
+  }
+  return later == entry;
+}
+
+template <typename Visit>  // Visit(micro_batch)
+void ForEachMicroBatch(const ScheduleEntry& entry, Visit visit) {
+  if (const auto* action = std::get_if<Action>(&entry)) {
+    visit(action->micro_batch);
+  } else if (const auto* pair = std::get_if<OverlappedPair>(&entry)) {
+    visit(pair->forward.micro_batch);
+    visit(pair->backward.micro_batch);
+  }
+}
+
+MicroBatchRange RepeatedIn(const std::vector<ScheduleEntry>& entries, int micro_batches,
+                           int period) {
+  std::vector<std::size_t> last_pass(static_cast<std::size_t>(micro_batches));
+  std::size_t begin = 0, end = entries.size();  // behind the first micro-batch, before the last
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    ForEachMicroBatch(entries[i], [&](int micro_batch) {
+      last_pass[static_cast<std::size_t>(micro_batch)] = i;
+      if (micro_batch == 0) begin = i + 1;
+      if (micro_batch == micro_batches - 1) end = std::min(end, i);
+    });
+  }
+  // The last micro-batch that has ended before `end`, and the one a period before it.
+  int last = micro_batches - 1;
+  while (last >= 0 && last_pass[static_cast<std::size_t>(last)] >= end) --last;
+  if (last < period) return {};
+  const std::size_t length = last_pass[static_cast<std::size_t>(last)] -
+                             last_pass[static_cast<std::size_t>(last - period)];
+  if (length == 0 || end < length) return {};
+  std::size_t repeated = end - length;  // entries from here on are repeated a period later
+  while (repeated > begin &&
+         IsLater(entries[repeated - 1 + length], entries[repeated - 1], period)) {
+    --repeated;
+  }
+  MicroBatchRange range{last + 1, last + 1};
+  while (range.first >= period &&
+         last_pass[static_cast<std::size_t>(range.first - period)] >= repeated) {
+    range.first -= period;
+  }
+  return range;
+}
+
+}  // namespace
+
+std::vector<MicroBatchRange> RepeatedMicroBatches(const PipelineSchedule& schedule, int period) {
+  std::vector<MicroBatchRange> ranges;
+  for (const PipelineSchedule::Stage& stage : schedule.stages) {
+    ranges.push_back(RepeatedIn(stage.entries, schedule.micro_batches, period));
+  }
+  return ranges;
 }
 
 }  // namespace stepcast::parallel

@@ -77,11 +77,6 @@ int Chunks(const PipelineSchedule& schedule);
 // Whether some backward has two passes, one for inputs and one for weights.
 bool SplitsBackward(const PipelineSchedule& schedule);
 
-// [chunk][micro-batch]: the stage that runs these passes; -1 if there are none. With two copies of
-// the model in opposite directions (DualPipe), different micro-batches of a chunk run on two
-// stages.
-std::vector<std::vector<int>> StagesOfPasses(const PipelineSchedule& schedule);
-
 // One stage. Each micro-batch runs forward and backward before the next one: gradient accumulation.
 PipelineSchedule Sequential(int micro_batches);
 
@@ -115,5 +110,36 @@ PipelineSchedule BreadthFirst(int stages, int micro_batches, int virtual_stages)
 // InterleavedOneForwardOneBackward, in which the two passes are independent; stages with one chunk
 // each would wait for each other.
 PipelineSchedule Combined(PipelineSchedule schedule);
+
+// Operations between a schedule's passes: gathers and frees of sharded parameters, and reductions
+// of gradients, like torch.distributed.pipelining (torch/distributed/pipelining/schedules.py,
+// _add_unshard_reshard and _add_reduce_grad). Only for schedules that do not contain such
+// operations.
+
+// Reduces a chunk's gradients after its last micro-batch's backward.
+PipelineSchedule WithReductions(PipelineSchedule schedule);
+
+// Before each pass, frees the parameters of other chunks and gathers those of the next `active`
+// chunks that the stage uses, in the order of use. All are freed at the end. By default three
+// chunks: one in forward, one in backward, and one being gathered.
+PipelineSchedule WithUnshards(PipelineSchedule schedule, int active = 3);
+
+// The periodic part of a schedule: between the micro-batches that fill a pipeline and those that
+// drain it, every stage repeats the same passes, each time for later micro-batches.
+
+// Micro-batches [first, end) of a stage.
+struct MicroBatchRange {
+  int first = 0, end = 0;
+
+  int size() const { return end - first; }
+  friend bool operator==(const MicroBatchRange&, const MicroBatchRange&) = default;
+};
+
+// [stage]: the micro-batches whose last pass is in the periodic part of the stage's passes. In that
+// part, each pass equals the pass one period earlier, but for a micro-batch `period` later. The
+// part excludes passes of the schedule's first and last micro-batch, which frameworks treat
+// specially. The ranges consist of whole periods and end as late as possible; a stage without
+// repetition has an empty range.
+std::vector<MicroBatchRange> RepeatedMicroBatches(const PipelineSchedule& schedule, int period);
 
 }  // namespace stepcast::parallel

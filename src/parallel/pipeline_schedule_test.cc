@@ -184,16 +184,6 @@ RC_GTEST_PROP(PipelineScheduleTest, OneMicroBatchUsesOneStageAtATime, ()) {
   }
 }
 
-RC_GTEST_PROP(PipelineScheduleTest, StagesOfPassesAreThoseOfTheLists, ()) {
-  const Shape shape;
-  const auto stages = StagesOfPasses(OneForwardOneBackward(shape.stages, shape.micro_batches));
-  RC_ASSERT(static_cast<int>(stages.size()) == shape.stages);
-  for (int chunk = 0; chunk < shape.stages; ++chunk) {
-    RC_ASSERT(stages[static_cast<std::size_t>(chunk)] ==
-              std::vector<int>(static_cast<std::size_t>(shape.micro_batches), chunk));
-  }
-}
-
 TEST(PipelineScheduleTest, BreadthFirstOfFourStagesWithTwoChunks) {
   EXPECT_EQ(Print(BreadthFirst(4, 3, 2)),
             "stage 0 holds 0 4: F0.0 F1.0 F2.0 F0.4 F1.4 F2.4 B0.4 B1.4 B2.4 B0.0 B1.0 B2.0\n"

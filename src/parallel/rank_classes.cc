@@ -12,6 +12,8 @@
 #include "src/base/check.h"
 
 namespace stepcast::parallel {
+namespace {
+
 // A graph with labels on nodes and edges.
 struct LabelledGraph {
   struct Edge {
@@ -22,15 +24,6 @@ struct LabelledGraph {
   std::vector<std::int64_t> labels;  // [node]
   std::vector<Edge> edges;           // both ways
 };
-
-// The coarsest stable coloring: nodes of one color have the same label and, for each color and edge
-// label, the same number of such neighbors. Colors are numbered by first node. (Color refinement,
-// also called the 1-dimensional Weisfeiler-Leman algorithm; the classes are the coarsest equitable
-// partition. It runs rounds over all edges until nothing changes, some ten if all nodes are within
-// a few edges of each other.)
-std::vector<int> StableColours(const LabelledGraph& graph);
-
-namespace {
 
 // A node's view: its color, and the labels and colors at the other ends of its edges. The latter
 // have no order, so a 128-bit sum of hashes represents them. Among some hundred thousand nodes, a
@@ -65,8 +58,11 @@ std::size_t NumberOff(const Keys& keys, std::vector<int>& colours) {
   return numbers.size();
 }
 
-}  // namespace
-
+// The coarsest stable coloring: nodes of one color have the same label and, for each color and edge
+// label, the same number of such neighbors. Colors are numbered by first node. (Color refinement,
+// also called the 1-dimensional Weisfeiler-Leman algorithm; the classes are the coarsest equitable
+// partition. It runs rounds over all edges until nothing changes, some ten if all nodes are within
+// a few edges of each other.)
 std::vector<int> StableColours(const LabelledGraph& graph) {
   const std::size_t nodes = graph.labels.size();
   const auto is_node = [&](int node) {
@@ -106,8 +102,6 @@ std::vector<int> StableColours(const LabelledGraph& graph) {
   }
   return colours;
 }
-
-namespace {
 
 // The kind of a graph node, so that a rank and a link never have the same color.
 enum class NodeKind : std::int64_t { kRank, kMeeting, kLink };

@@ -47,9 +47,9 @@ struct Sample {
 // Hybrid sharding over nodes of `gpus` GPUs that share `cards` cards; replicas cross nodes.
 Sample HybridSharding(int nodes, int gpus, int cards) {
   Sample sample;
-  const RankGrid grid({{Axis::kShardOuter, gpus}, {Axis::kReplica, nodes}});
+  const RankGrid grid({{Axis::kShard, gpus}, {Axis::kReplica, nodes}});
   sample.labels.assign(static_cast<std::size_t>(grid.ranks()), 0);
-  sample.layouts = {grid.Layout(kShard), grid.Layout(Axis::kReplica)};
+  sample.layouts = {grid.Layout(Axis::kShard), grid.Layout(Axis::kReplica)};
   sample.links.assign(static_cast<std::size_t>(nodes * cards), 25);
   for (int gpu = 0; gpu < gpus; ++gpu) {
     for (int node = 0; node < nodes; ++node) {
@@ -120,11 +120,11 @@ Sample AnySample() {
   Sample sample;
   const int inner = *rc::gen::inRange(1, 5);
   const int outer = *rc::gen::inRange(1, 5);
-  const RankGrid grid({{Axis::kShardOuter, inner}, {Axis::kReplica, outer}});
+  const RankGrid grid({{Axis::kShard, inner}, {Axis::kReplica, outer}});
   for (int rank = 0; rank < grid.ranks(); ++rank) {
     sample.labels.push_back(*rc::gen::weightedElement<std::int64_t>({{9, 0}, {1, 1}}));
   }
-  sample.layouts = {grid.Layout(kShard), grid.Layout(Axis::kReplica)};
+  sample.layouts = {grid.Layout(Axis::kShard), grid.Layout(Axis::kReplica)};
   const int links = *rc::gen::inRange(1, 6);
   for (int link = 0; link < links; ++link) sample.links.push_back(*rc::gen::element(100, 100, 50));
   for (int layout = 0; layout < 2; ++layout) {

@@ -12,8 +12,8 @@ namespace stepcast::parallel {
 namespace {
 
 constexpr Axis kAll[] = {Axis::kTensor,      Axis::kContextInner, Axis::kContextOuter,
-                         Axis::kExpertInner, Axis::kShardInner,   Axis::kShardOuter,
-                         Axis::kReplica,     Axis::kPipeline};
+                         Axis::kExpertInner, Axis::kShard,        Axis::kReplica,
+                         Axis::kPipeline};
 
 // Any order of some axes, with degrees of 1 to 4.
 RankGrid AnyGrid() {
@@ -99,13 +99,13 @@ RC_GTEST_PROP(RankGridTest, FactoringAnAxisLeavesItsGroups, ()) {
   const int tensor = *rc::gen::inRange(1, 4);
   const int replica = *rc::gen::inRange(1, 4);
   const RankGrid factored({{Axis::kTensor, tensor},
-                           {Axis::kShardInner, inner},
-                           {Axis::kShardOuter, outer},
+                           {Axis::kContextInner, inner},
+                           {Axis::kContextOuter, outer},
                            {Axis::kReplica, replica}});
   const RankGrid whole(
-      {{Axis::kTensor, tensor}, {Axis::kShardOuter, inner * outer}, {Axis::kReplica, replica}});
-  RC_ASSERT(factored.Layout(kShard) == whole.Layout(kShard));
-  RC_ASSERT(factored.Layout(kData) == whole.Layout(kData));
+      {{Axis::kTensor, tensor}, {Axis::kContextOuter, inner * outer}, {Axis::kReplica, replica}});
+  RC_ASSERT(factored.Layout(kContext) == whole.Layout(kContext));
+  RC_ASSERT(factored.Layout(kGradients) == whole.Layout(kGradients));
   RC_ASSERT(factored.Layout(Axis::kReplica) == whole.Layout(Axis::kReplica));
 }
 
@@ -122,7 +122,7 @@ RC_GTEST_PROP(GridsTest, ExpertsFoldTheRanksOfAPipelineStage, ()) {
   }
   const int tensor = *rc::gen::elementOf(divisors);
   const Grids grids(RankGrid({{Axis::kTensor, tensor},
-                              {Axis::kShardOuter, of_stage / tensor},
+                              {Axis::kShard, of_stage / tensor},
                               {Axis::kPipeline, pipeline}}),
                     RankGrid({{Axis::kExpertTensor, expert_tensor},
                               {Axis::kExpertInner, expert},
@@ -151,11 +151,24 @@ RC_GTEST_PROP(GridsTest, ExpertsFoldTheRanksOfAPipelineStage, ()) {
 }
 
 TEST(RankGridTest, HybridShardingOfEightRanks) {
-  const RankGrid grid({{Axis::kShardOuter, 4}, {Axis::kReplica, 2}});
-  EXPECT_EQ(grid.Group(5, kShard), (std::vector<int>{4, 5, 6, 7}));
+  const RankGrid grid({{Axis::kShard, 4}, {Axis::kReplica, 2}});
+  EXPECT_EQ(grid.Group(5, Axis::kShard), (std::vector<int>{4, 5, 6, 7}));
   EXPECT_EQ(grid.Group(5, Axis::kReplica), (std::vector<int>{1, 5}));
   EXPECT_EQ(grid.Group(5, kData), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
   EXPECT_EQ(grid.Group(5, Axis::kTensor), (std::vector<int>{5}));
+}
+
+// Two groups of 6 ranks at a distance of 2, and groups of 8 in two dimensions.
+TEST(GroupLayoutTest, GroupsDivideIntoRunsOfConsecutivePositions) {
+  const GroupLayout line(12, {{2, 6}});
+  EXPECT_EQ(line.Runs(2).Ranks(6), (std::vector<int>{4, 6}));
+  EXPECT_EQ(line.AcrossRuns(2).Ranks(6), (std::vector<int>{2, 6, 10}));
+  EXPECT_EQ(line.Runs(6), line);
+  EXPECT_EQ(line.AcrossRuns(1), line);
+  EXPECT_EQ(line.Runs(1).size(), 1);
+  const GroupLayout plane(16, {{1, 2}, {4, 4}});
+  EXPECT_EQ(plane.Runs(4).Ranks(0), (std::vector<int>{0, 1, 4, 5}));
+  EXPECT_EQ(plane.AcrossRuns(4).Ranks(5), (std::vector<int>{5, 13}));
 }
 
 TEST(GroupLayoutTest, DimensionsThatContinueOneAnotherAreMerged) {

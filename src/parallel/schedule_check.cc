@@ -97,8 +97,6 @@ constexpr int kTasks = 4;
 // Limit on reported mistakes.
 constexpr std::size_t kMostMistakes = 20;
 
-std::size_t Index(int number) { return static_cast<std::size_t>(number); }
-
 class Checker {
  public:
   explicit Checker(const PipelineSchedule& schedule)
@@ -125,11 +123,11 @@ class Checker {
 
   int stages() const { return static_cast<int>(schedule_.stages.size()); }
   const ScheduleEntry& At(const EntryAt& at) const {
-    return schedule_.stages[Index(at.stage)].entries[Index(at.entry)];
+    return schedule_.stages[AsIndex(at.stage)].entries[AsIndex(at.entry)];
   }
   // Returns "F3", or "F3 of chunk 7" if the stage's number does not determine the chunk.
   std::string Name(const Action& action, int stage) const {
-    const bool told = schedule_.stages[Index(stage)].chunks == std::vector<int>{action.chunk};
+    const bool told = schedule_.stages[AsIndex(stage)].chunks == std::vector<int>{action.chunk};
     return told ? Print(action, action.chunk)
                 : fmt::format("{} of chunk {}", Print(action, action.chunk), action.chunk);
   }
@@ -142,7 +140,7 @@ class Checker {
   void CheckChunks() {
     std::set<int> held;
     for (int stage = 0; stage < stages(); ++stage) {
-      const std::vector<int>& chunks = schedule_.stages[Index(stage)].chunks;
+      const std::vector<int>& chunks = schedule_.stages[AsIndex(stage)].chunks;
       held.insert(chunks.begin(), chunks.end());
       if (chunks.empty())
         Add(stage, -1, fmt::format("stage {} holds no chunk of the model", stage));
@@ -162,14 +160,14 @@ class Checker {
   }
 
   bool Holds(int chunk, const EntryAt& at) {
-    if (held_[Index(at.stage)].contains(chunk)) return true;
+    if (held_[AsIndex(at.stage)].contains(chunk)) return true;
     Add(at.stage, at.entry, fmt::format("stage {} does not hold chunk {}", at.stage, chunk));
     return false;
   }
 
   void CountPasses() {
     for (int stage = 0; stage < stages(); ++stage) {
-      const int entries = static_cast<int>(schedule_.stages[Index(stage)].entries.size());
+      const int entries = static_cast<int>(schedule_.stages[AsIndex(stage)].entries.size());
       for (int entry = 0; entry < entries && !Enough(); ++entry) CountEntry({stage, entry});
     }
   }
@@ -221,7 +219,7 @@ class Checker {
   int Home(int chunk, const Passes& passes) const {
     if (passes.stage >= 0) return passes.stage;
     for (int stage = 0; stage < stages(); ++stage) {
-      const std::vector<int>& chunks = schedule_.stages[Index(stage)].chunks;
+      const std::vector<int>& chunks = schedule_.stages[AsIndex(stage)].chunks;
       if (std::find(chunks.begin(), chunks.end(), chunk) != chunks.end()) return stage;
     }
     return 0;
@@ -253,18 +251,19 @@ class Checker {
 
   void CheckOrder() {
     const ScheduleDependencies dependencies(schedule_);
-    std::vector<int> done(Index(stages()));
-    for (const EntryAt& at : RunOrder(schedule_, dependencies)) ++done[Index(at.stage)];
+    std::vector<int> done(AsIndex(stages()));
+    for (const EntryAt& at : RunOrder(schedule_, dependencies)) ++done[AsIndex(at.stage)];
     // A blocked stage waits for an entry of another stage, which is therefore blocked too.
     const auto awaited = [&](int stage) {
-      for (const EntryAt& needed : dependencies.Of({stage, done[Index(stage)]})) {
-        if (needed.entry >= done[Index(needed.stage)]) return needed;
+      for (const EntryAt& needed : dependencies.Of({stage, done[AsIndex(stage)]})) {
+        if (needed.entry >= done[AsIndex(needed.stage)]) return needed;
       }
-      return EntryAt{stage, done[Index(stage)]};
+      return EntryAt{stage, done[AsIndex(stage)]};
     };
     int stage = 0;
     while (stage < stages() &&
-           done[Index(stage)] == static_cast<int>(schedule_.stages[Index(stage)].entries.size())) {
+           done[AsIndex(stage)] ==
+               static_cast<int>(schedule_.stages[AsIndex(stage)].entries.size())) {
       ++stage;
     }
     if (stage == stages()) return;
@@ -279,18 +278,18 @@ class Checker {
       const EntryAt needed = awaited(at);
       if (path.size() == 1) {
         sentence = fmt::format("stage {}: {} comes before {}, but depends on it", at,
-                               Text({at, done[Index(at)]}), Text(needed));
+                               Text({at, done[AsIndex(at)]}), Text(needed));
         break;
       }
       sentence += fmt::format("{}stage {} at {} waits for {} of stage {}",
                               sentence.empty() ? "the orders of the stages form a cycle: " : ", ",
-                              at, Text({at, done[Index(at)]}), Text(needed), needed.stage);
+                              at, Text({at, done[AsIndex(at)]}), Text(needed), needed.stage);
     }
-    Add(path.front(), done[Index(path.front())], sentence);
+    Add(path.front(), done[AsIndex(path.front())], sentence);
   }
 
   std::string Text(const EntryAt& at) const {
-    const std::vector<int>& chunks = schedule_.stages[Index(at.stage)].chunks;
+    const std::vector<int>& chunks = schedule_.stages[AsIndex(at.stage)].chunks;
     return Print(At(at), chunks.size() == 1 ? chunks.front() : -1);
   }
 
@@ -309,10 +308,10 @@ std::vector<ScheduleMistake> CheckSchedule(const PipelineSchedule& schedule) {
 
 std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedule) {
   const int chunks = Chunks(schedule);
-  std::vector<int> home(Index(chunks));
+  std::vector<int> home(AsIndex(chunks));
   for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
     for (const int chunk : schedule.stages[stage].chunks)
-      home[Index(chunk)] = static_cast<int>(stage);
+      home[AsIndex(chunk)] = static_cast<int>(stage);
   }
   struct Taken {
     Action action;  // that takes it
@@ -321,18 +320,18 @@ std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedul
   // By sender, receiver and direction: in the sender's order, and in the receiver's.
   std::map<std::tuple<int, int, bool>, std::vector<Taken>> sent, taken;
   for (int stage = 0; stage < static_cast<int>(schedule.stages.size()); ++stage) {
-    const std::vector<ScheduleEntry>& entries = schedule.stages[Index(stage)].entries;
+    const std::vector<ScheduleEntry>& entries = schedule.stages[AsIndex(stage)].entries;
     for (int entry = 0; entry < static_cast<int>(entries.size()); ++entry) {
-      for (const Action& action : ActionsOf(entries[Index(entry)])) {
+      for (const Action& action : ActionsOf(entries[AsIndex(entry)])) {
         if (action.task == Task::kBackwardWeight) continue;
         const bool onwards = action.task == Task::kForward;
         const int to = action.chunk + (onwards ? 1 : -1), from = action.chunk - (onwards ? 1 : -1);
-        if (to >= 0 && to < chunks && home[Index(to)] != stage) {
-          sent[{stage, home[Index(to)], onwards}].push_back(
+        if (to >= 0 && to < chunks && home[AsIndex(to)] != stage) {
+          sent[{stage, home[AsIndex(to)], onwards}].push_back(
               {{Task::kForward, action.micro_batch, to}});
         }
-        if (from >= 0 && from < chunks && home[Index(from)] != stage) {
-          taken[{home[Index(from)], stage, onwards}].push_back({action, entry});
+        if (from >= 0 && from < chunks && home[AsIndex(from)] != stage) {
+          taken[{home[AsIndex(from)], stage, onwards}].push_back({action, entry});
         }
       }
     }

@@ -1,5 +1,3 @@
-#include "src/parallel/schedule_repetition.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -4,7 +4,7 @@
 
 #include "src/base/check.h"
 #include "src/parallel/named_schedules.h"
-#include "src/parallel/parameter_passes.h"
+#include "src/parallel/pipeline_schedule.h"
 #include "src/plan/framework_style.h"
 
 namespace stepcast::plan {

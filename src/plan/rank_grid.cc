@@ -33,7 +33,7 @@ parallel::Grids GridsOf(const Plan& plan) {
       parallel::RankGrid({{Axis::kTensor, static_cast<int>(axes.tensor)},
                           {Axis::kContextInner, static_cast<int>(inner)},
                           {Axis::kContextOuter, static_cast<int>(axes.context / inner)},
-                          {Axis::kShardOuter, static_cast<int>(shard)},
+                          {Axis::kShard, static_cast<int>(shard)},
                           {Axis::kReplica, static_cast<int>(replicas)},
                           {Axis::kPipeline, static_cast<int>(axes.pipeline)}}),
       parallel::RankGrid({{Axis::kExpertTensor, static_cast<int>(axes.expert_tensor)},

@@ -124,7 +124,7 @@ struct Training {
   DataType optimizer_state_dtype = DataType::kFp32;     // of the moments
   Optimizer optimizer = Optimizer::kAdamW;
   OptimizerImplementation optimizer_implementation = OptimizerImplementation::kFused;
-  bool optimizer_in_backward = false;  // lowering/sharded_state.h
+  bool optimizer_in_backward = false;  // lowering/model_state.h
   model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
   model::RecomputedModules recompute_modules{};  // for selective recomputation
   model::Share checkpointed_blocks{};      // the blocks that activation_checkpointing applies to

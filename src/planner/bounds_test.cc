@@ -12,7 +12,7 @@
 #include "src/forecast/forecast.h"
 #include "src/forecast/values.h"
 #include "src/lowering/lowering.h"
-#include "src/program/dump.h"
+#include "src/program/description.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::planner {

@@ -234,7 +234,7 @@ Bytes FullGradients(const Scenario& scenario, std::int64_t parameters) {
 }
 
 // Parameters that FSDP's stage 2 leaves gathered between forward and backward. A pipeline stage
-// with more than three chunks does not keep all at once (parallel/parameter_passes.h).
+// with more than three chunks does not keep all at once (parallel/pipeline_schedule.h).
 Bytes GatheredParameters(const Scenario& scenario, std::int64_t parameters) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   if (!plan::IsFsdp(plan.framework) || plan.zero_stage != 2) return {};

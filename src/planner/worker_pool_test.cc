@@ -1,21 +1,81 @@
 #include "src/planner/worker_pool.h"
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 #include "src/messaging/mailbox.h"
-#include "src/messaging/thread_mailbox.h"
 
 namespace stepcast::planner {
 namespace {
+
+// Mailboxes for ranks that are threads of this process, one for each rank.
+
+struct Queues {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::deque<messaging::Message>> by_rank;  // guarded by mutex
+};
+
+class ThreadMailbox final : public messaging::Mailbox {
+ public:
+  ThreadMailbox(std::shared_ptr<Queues> queues, int rank)
+      : queues_(std::move(queues)), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return static_cast<int>(queues_->by_rank.size()); }
+
+  messaging::Attempt<void> Send(int rank, std::string bytes) override {
+    {
+      const std::lock_guard lock(queues_->mutex);
+      queues_->by_rank[static_cast<std::size_t>(rank)].push_back({rank_, std::move(bytes)});
+    }
+    queues_->changed.notify_all();
+    return {};
+  }
+
+  messaging::Attempt<std::optional<messaging::Message>> Receive(
+      std::chrono::microseconds timeout) override {
+    std::unique_lock lock(queues_->mutex);
+    std::deque<messaging::Message>& box = queues_->by_rank[static_cast<std::size_t>(rank_)];
+    if (!queues_->changed.wait_for(lock, timeout, [&] { return !box.empty(); })) {
+      return std::optional<messaging::Message>();
+    }
+    messaging::Message message = std::move(box.front());
+    box.pop_front();
+    return message;
+  }
+
+  messaging::Attempt<void> Flush() override { return {}; }
+
+ private:
+  const std::shared_ptr<Queues> queues_;
+  const int rank_;
+};
+
+std::vector<std::unique_ptr<messaging::Mailbox>> MakeThreadMailboxes(int ranks) {
+  const auto queues = std::make_shared<Queues>();
+  queues->by_rank.resize(static_cast<std::size_t>(ranks));
+  std::vector<std::unique_ptr<messaging::Mailbox>> mailboxes;
+  for (int rank = 0; rank < ranks; ++rank) {
+    mailboxes.push_back(std::make_unique<ThreadMailbox>(queues, rank));
+  }
+  return mailboxes;
+}
 
 std::string Doubled(const std::string& item) { return item + item; }
 
@@ -44,7 +104,7 @@ void ExpectAll(const std::map<std::int64_t, std::string>& results, std::int64_t 
 // Rank 0 runs `lead`, and the others serve it until it ends. Returns how many items the others
 // processed.
 std::int64_t OverRanks(int ranks, int threads, const std::function<void(WorkerPool&)>& lead) {
-  const auto mailboxes = messaging::MakeThreadMailboxes(ranks);
+  const auto mailboxes = MakeThreadMailboxes(ranks);
   std::atomic<std::int64_t> elsewhere{0};
   std::vector<std::thread> others;
   for (int rank = 1; rank < ranks; ++rank) {
@@ -81,7 +141,7 @@ TEST(WorkerPoolTest, RanksDoEachItemOnceInEveryRun) {
 
 // Rank 0's only thread waits until another rank has done something.
 TEST(WorkerPoolTest, OtherRanksTakePart) {
-  const auto mailboxes = messaging::MakeThreadMailboxes(2);
+  const auto mailboxes = MakeThreadMailboxes(2);
   std::atomic<bool> helped{false};
   std::thread other([&] {
     const auto work = [&](const std::string& item) {
@@ -128,7 +188,7 @@ TEST(WorkerPoolTest, OutOfMemoryReachesTheCaller) {
                       .done = [](std::int64_t, const std::string&) { return true; }};
   const auto threads = MakeThreadPool(work, 3);
   EXPECT_THROW(static_cast<void>(threads->Run(list)), std::bad_alloc);
-  const auto mailboxes = messaging::MakeThreadMailboxes(1);
+  const auto mailboxes = MakeThreadMailboxes(1);
   const auto ranks = MakeMpiPool(*mailboxes[0], work, 3);
   EXPECT_THROW(static_cast<void>(ranks->Run(list)), std::bad_alloc);
 }

@@ -48,4 +48,13 @@ inline bool IsLaunched(Opcode opcode) {
 // messages, "exchange", a copy's direction, the name of an event, buffer or host task.
 std::string OperandName(const Program& program, const Instruction& instruction);
 
+// The program as text for people: its tables, then prologue and step in host order, one line per
+// instruction. The first columns are index,
+// phase, micro-batch, label, stream or "host", opcode and operand. Next are the bytes: a kernel's
+// reads and writes, or the size of a collective, copy or buffer. A wait ends with the record that
+// it waits for ("after step[3]"). Other instructions end with the buffers that they read ("r") and
+// write ("w"), with the byte range if it is not the whole buffer.
+// The program's indices must be valid. The text ends in a newline.
+std::string Dump(const Program& program);
+
 }  // namespace stepcast::program

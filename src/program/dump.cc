@@ -1,5 +1,3 @@
-#include "src/program/dump.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>

@@ -1,6 +1,5 @@
-#include "src/program/dump.h"
-
 #include "gtest/gtest.h"
+#include "src/program/description.h"
 #include "src/program/test_program.h"
 
 namespace stepcast::program {

@@ -7,7 +7,6 @@
 
 #include "src/calibrate/run_fit.h"
 #include "src/report/table.h"
-#include "src/validate/accuracy_figures.h"
 #include "src/validate/collectives.h"
 #include "src/validate/measured_runs.h"
 #include "src/validate/published.h"

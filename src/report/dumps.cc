@@ -16,8 +16,8 @@
 #include "src/base/transport.h"
 #include "src/report/json.h"
 #include "src/report/table.h"
-#include "src/topology/device_set.h"
 #include "src/topology/graph.h"
+#include "src/topology/node_type.h"
 
 namespace stepcast::report {
 namespace {

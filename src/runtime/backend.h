@@ -10,7 +10,6 @@
 #include "src/base/bytes.h"
 #include "src/program/program.h"
 #include "src/runtime/device.h"
-#include "src/runtime/device_health.h"
 #include "src/runtime/job.h"
 
 // The hardware that runs step programs. There are two backends: host/ (CPU, MPI or threads) and

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,13 +11,31 @@
 #include "src/program/data_flow.h"
 #include "src/program/instruction.h"
 #include "src/program/program.h"
-#include "src/runtime/progress.h"
 
 // One rank's device, used by the executor (executor.h). Only this part of the runtime differs
 // between host/ and cuda/. A device is created for one program, with its streams, events and
 // communicators. The rank's host thread calls all methods, in host order. A method returns when the
 // work is queued, unless its comment says that it waits.
 namespace stepcast::runtime {
+
+// A device's clock, power and temperature at one point in time.
+struct DeviceHealth {
+  int clock_mhz = 0;  // clock of the multiprocessors
+  int watts = 0;      // power drawn
+  int limit_watts = 0;
+  int celsius = 0;
+  std::vector<std::string> slowed_by;  // "power limit", "temperature", "power brake"
+};
+
+// The position of a run, read by the watch's thread (watch.h). The device updates it while the
+// rank's thread waits or runs ahead. It names the operation that has run longest, such as a
+// collective whose partner does not arrive. Between operations, the last name stays.
+struct Progress {
+  std::atomic<std::uint64_t> operations = 0;                 // number finished so far
+  std::atomic<std::uint32_t> step = 0;                       // counted from 0, warm-up included
+  std::atomic<program::Index> instruction = program::kNone;  // index in Program::step; kNone: none
+                                                             // yet
+};
 
 using messaging::Attempt;
 using messaging::Failure;

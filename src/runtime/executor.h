@@ -7,7 +7,6 @@
 #include "src/program/timeline.h"
 #include "src/runtime/device.h"
 #include "src/runtime/job.h"
-#include "src/runtime/progress.h"
 
 // Runs a step program on one rank's device: the prologue once, then warm-up steps, then measured
 // steps. The executor issues the same instructions in the same order as the simulator.

@@ -4,16 +4,13 @@
 
 #include <algorithm>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "src/program/test_program.h"
-#include "src/runtime/thread_job.h"
 
 namespace stepcast::runtime {
 namespace {

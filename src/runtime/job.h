@@ -1,8 +1,14 @@
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "src/messaging/launch.h"
 #include "src/runtime/device.h"
 
 // The ranks of a run, and their communication at start-up and for results. Ranks are processes
@@ -31,6 +37,44 @@ class Job {
   virtual Attempt<std::vector<std::string>> Gather(std::string bytes) = 0;
   // Returns the bytes of rank 0. The argument of other ranks is ignored.
   virtual Attempt<std::string> Broadcast(std::string bytes) = 0;
+};
+
+// What a rank knows about its placement before it is connected to the other ranks.
+struct RankPlacement {
+  std::string host;
+  int local_rank = -1;  // from its launcher; -1: unknown
+};
+
+// This machine's host name.
+std::string HostName();
+
+// The places of all ranks, by rank. Ranks on one host share a node. Local ranks given by the
+// launcher are kept. Two ranks on one host with the same local rank are assigned to two nodes,
+// because containers may share a host name.
+std::vector<Place> PlacesOf(const std::vector<RankPlacement>& ranks);
+
+// A job whose ranks are threads of this process, used if no launcher started several processes.
+
+// Creates one job for each rank, by rank; each is for one thread. Destroying a job announces that
+// its rank is gone: ranks that wait for this rank, then or later, get a Failure that names it.
+std::vector<std::unique_ptr<Job>> MakeThreadJobs(int ranks);
+
+// Ends the process with status 1 and a sentence on stderr, unless the object is destroyed before
+// the limit. MPI waits forever for a missing rank, and no watch runs before ranks have joined
+// (watch.h). Rank 0 has the shortest limit, so usually only rank 0 prints.
+class StartLimit {
+ public:
+  static constexpr std::chrono::milliseconds kDefault = std::chrono::seconds(120);
+  explicit StartLimit(const messaging::Launch& launch, std::chrono::milliseconds limit = kDefault);
+  StartLimit(const StartLimit&) = delete;
+  StartLimit& operator=(const StartLimit&) = delete;
+  ~StartLimit();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool met_ = false;
+  std::thread thread_;
 };
 
 }  // namespace stepcast::runtime

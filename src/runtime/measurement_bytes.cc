@@ -1,7 +1,6 @@
 #include "src/runtime/measurement_bytes.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 #include "src/messaging/byte_stream.h"

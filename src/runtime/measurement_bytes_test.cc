@@ -1,8 +1,6 @@
 #include "src/runtime/measurement_bytes.h"
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"

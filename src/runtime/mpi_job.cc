@@ -1,5 +1,3 @@
-#include "src/runtime/mpi_job.h"
-
 #include <mpi.h>
 
 #include <algorithm>
@@ -12,9 +10,8 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "src/runtime/mpi_failure.h"
+#include "src/runtime/job.h"
 #include "src/runtime/mpi_session.h"
-#include "src/runtime/rank_placement.h"
 
 namespace stepcast::runtime {
 namespace {
@@ -130,14 +127,9 @@ class MpiJob final : public Job {
 
   Attempt<void> SendPiece(const void* bytes, std::size_t size, int rank) {
     MPI_Request request = MPI_REQUEST_NULL;
-    const std::string doing = fmt::format("send to rank {}", rank);
-    if (auto begun = CheckMpi(
-            MPI_Isend(bytes, static_cast<int>(size), MPI_BYTE, rank, kTag, communicator_, &request),
-            doing);
-        !begun) {
-      return begun;
-    }
-    return CheckMpi(WaitFor(request), doing);
+    const int begun =
+        MPI_Isend(bytes, static_cast<int>(size), MPI_BYTE, rank, kTag, communicator_, &request);
+    return Finish(begun, request, fmt::format("send to rank {}", rank));
   }
 
   Attempt<std::string> Receive(int rank) {
@@ -156,13 +148,14 @@ class MpiJob final : public Job {
 
   Attempt<void> ReceivePiece(void* bytes, std::size_t size, int rank) {
     MPI_Request request = MPI_REQUEST_NULL;
-    const std::string doing = fmt::format("receive from rank {}", rank);
-    if (auto begun = CheckMpi(
-            MPI_Irecv(bytes, static_cast<int>(size), MPI_BYTE, rank, kTag, communicator_, &request),
-            doing);
-        !begun) {
-      return begun;
-    }
+    const int begun =
+        MPI_Irecv(bytes, static_cast<int>(size), MPI_BYTE, rank, kTag, communicator_, &request);
+    return Finish(begun, request, fmt::format("receive from rank {}", rank));
+  }
+
+  // Waits for a request; `begun` is the return code of the call that made it.
+  static Attempt<void> Finish(int begun, MPI_Request& request, const std::string& doing) {
+    if (auto started = CheckMpi(begun, doing); !started) return started;
     return CheckMpi(WaitFor(request), doing);
   }
 

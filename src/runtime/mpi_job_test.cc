@@ -1,5 +1,4 @@
 // Without a launcher this test starts itself under mpirun, and the ranks run the checks.
-#include "src/runtime/mpi_job.h"
 
 #include <unistd.h>
 

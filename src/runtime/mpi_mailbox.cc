@@ -1,5 +1,3 @@
-#include "src/runtime/mpi_mailbox.h"
-
 #include <mpi.h>
 
 #include <algorithm>
@@ -13,7 +11,6 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
-#include "src/runtime/mpi_failure.h"
 #include "src/runtime/mpi_session.h"
 
 namespace stepcast::runtime {

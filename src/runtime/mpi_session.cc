@@ -2,11 +2,11 @@
 
 #include <mpi.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <mutex>
-#include <string>
 
-#include "src/runtime/mpi_failure.h"
+#include "fmt/format.h"
 
 namespace stepcast::runtime {
 namespace {
@@ -85,6 +85,15 @@ void MpiSession::Finish() {
 void MpiSession::Abort(int status) {
   MPI_Abort(MPI_COMM_WORLD, status);
   std::_Exit(status);
+}
+
+Attempt<void> CheckMpi(int code, std::string_view doing) {
+  if (code == MPI_SUCCESS) return {};
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return tl::unexpected(Failure{fmt::format(
+      "MPI cannot {}: {}", doing, std::string_view(text, static_cast<std::size_t>(length)))});
 }
 
 }  // namespace stepcast::runtime

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <memory>
 #include <string>
+#include <string_view>
 
+#include "src/messaging/mailbox.h"
 #include "src/runtime/device.h"
+#include "src/runtime/job.h"
 
 // The process's MPI library: the first call of Start initializes it, and Finish ends it, once.
 namespace stepcast::runtime {
@@ -43,5 +47,18 @@ class MpiSession {
   int rank_;
   int ranks_;
 };
+
+// Converts an MPI return code to a failure: "MPI cannot <doing>: <MPI's message>".
+Attempt<void> CheckMpi(int code, std::string_view doing);
+
+// The job of the processes started by mpirun, or by srun with PMI. Starts MPI (mpi_session.h), and
+// creates its own communicator. All ranks call this, once per process. Fails if stepcast was built
+// without MPI.
+Attempt<std::unique_ptr<Job>> JoinMpi();
+
+// The mailbox of the processes started by mpirun, or by srun with PMI. Creates its own
+// communicator. All ranks call this together, once each; MPI must be running (mpi_session.h). Fails
+// if stepcast was built without MPI.
+Attempt<std::unique_ptr<messaging::Mailbox>> OpenMpiMailbox();
 
 }  // namespace stepcast::runtime

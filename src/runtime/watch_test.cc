@@ -10,25 +10,14 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <functional>
-#include <memory>
 #include <new>
 #include <optional>
-#include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "src/messaging/byte_stream.h"
-#include "src/messaging/mailbox.h"
-#include "src/program/program.h"
-#include "src/runtime/rank_placement.h"
-#include "src/runtime/thread_job.h"
 
 // Each rank is a separate process, so that it can really be killed.
 namespace stepcast::runtime {

@@ -135,9 +135,9 @@ std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view fol
     const std::vector<std::string> meant = GpusMeant(PlainName(name), known);
     std::string hint =
         known.empty()
-            ? fmt::format("no data sheets were found; {}",
+            ? fmt::format("the folder of data sheets was not found; {}",
                           PlacesTried(fmt::format("{}/{}{}", kGpus, name, kFileSuffix), folder))
-        : meant.empty() ? fmt::format("known are {}; a file of your own is named by its path",
+        : meant.empty() ? fmt::format("known GPUs: {}; for a file of your own, write its path",
                                       fmt::join(known, ", "))
                         : fmt::format("did you mean '{}'?", fmt::join(meant, "', or '"));
     diagnostics.push_back({"topology.unknown-gpu", location,

@@ -27,7 +27,7 @@
 //    ...
 //
 // A link's `kind` is nvlink, pcie or cpu-interconnect. `from` and `to` are device sets
-// (topology/device_set.h). `join` is in-order (default: the larger set is distributed over the
+// (topology/node_type.h). `join` is in-order (default: the larger set is distributed over the
 // smaller) or all-to-all. `count` parallel links join each pair (default 1); `bandwidth` is that of
 // one.
 //

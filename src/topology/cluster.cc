@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -14,7 +13,6 @@
 #include "src/base/check.h"
 #include "src/topology/graph.h"
 #include "src/topology/rings.h"
-#include "src/topology/routes.h"
 
 namespace stepcast::topology {
 namespace {

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <random>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "boost/graph/adjacency_list.hpp"

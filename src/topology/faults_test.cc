@@ -1,8 +1,6 @@
 #include "src/topology/faults.h"
 
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/topology/sample_nodes.h"

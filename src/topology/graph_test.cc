@@ -1,11 +1,8 @@
 #include "src/topology/graph.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <map>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/topology/sample_nodes.h"

@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck.h"
-#include "src/topology/device_set.h"
-#include "src/topology/node_type.h"
 
 namespace stepcast::topology {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/topology/sample_nodes.h"

@@ -5,7 +5,6 @@
 #include "src/base/rates.h"
 #include "src/base/time.h"
 #include "src/topology/graph.h"
-#include "src/topology/graph_search.h"
 #include "src/topology/node_type.h"
 
 namespace stepcast::topology {

@@ -1,8 +1,6 @@
 #include "src/topology/routes.h"
 
-#include <cmath>
 #include <map>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/topology/sample_nodes.h"

@@ -2,20 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <memory>
 #include <numeric>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/calibration/collective_curves.h"
 #include "src/cost/nccl_price.h"
 #include "src/cost/nccl_setting.h"
 #include "src/scenario/curve_file.h"
-#include "src/scenario/data_root.h"
 #include "src/scenario/load.h"
+#include "src/validate/published.h"
 
 namespace stepcast::validate {
 namespace {
@@ -27,23 +23,11 @@ constexpr Bytes kLeast = KiB(32);
 constexpr Bytes kMost = GiB(16);
 
 Result<std::vector<std::shared_ptr<const CurveFile>>> LoadAllCurves() {
-  const std::string folder = scenario::DataRoot() + "/calibration/collectives";
-  std::vector<std::string> paths;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().extension() == ".yaml") paths.push_back(entry->path().string());
-  }
-  if (paths.empty()) {
-    return tl::unexpected(Diagnostics{{"file.not-found",
-                                       {folder, 0, 0},
-                                       "there are no published collectives",
-                                       "STEPCAST_DATA names the folder that holds calibration/"}});
-  }
-  std::sort(paths.begin(), paths.end());
+  const auto paths = DataFiles("calibration/collectives", "published collectives");
+  if (!paths) return tl::unexpected(paths.error());
   std::vector<std::shared_ptr<const CurveFile>> files;
   Diagnostics diagnostics;
-  for (const std::string& path : paths) {
+  for (const std::string& path : *paths) {
     auto file = scenario::LoadCurves(path);
     if (file) {
       files.push_back(std::make_shared<const CurveFile>(*std::move(file)));
@@ -105,8 +89,8 @@ class Comparer {
       auto setting = cost::NcclSettingOf(*scenario);
       if (!setting) {
         return Diagnostics{{"calibration.implausible", curve.location,
-                            "the topology of this curve has no NCCL model",
-                            "write a topology of CUDA devices that is not flat"}};
+                            "NCCL is not modelled for the topology of this curve",
+                            "name a topology with nodes and CUDA devices"}};
       }
       if (own) {
         std::erase_if(setting->curves,

@@ -1,12 +1,9 @@
 #include "src/validate/comparison.h"
 
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/scenario/load.h"
-#include "src/validate/execution.h"
 
 namespace stepcast::validate {
 namespace {

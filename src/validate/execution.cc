@@ -4,7 +4,6 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <utility>
 
 #include "src/base/check.h"
 #include "src/cost/collective_price.h"

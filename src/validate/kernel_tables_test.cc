@@ -2,10 +2,8 @@
 
 #include <filesystem>
 #include <fstream>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/cost/kernel_price.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -18,6 +17,7 @@
 #include "src/scenario/data_root.h"
 #include "src/scenario/load.h"
 #include "src/scenario/runs_file.h"
+#include "src/validate/published.h"
 
 namespace stepcast::validate {
 namespace {
@@ -71,7 +71,7 @@ void Simulate(const PublishedCase& row, const std::string& file, scenario::Input
   run.split = row.split;
   run.reason = row.not_simulated;
   if (run.reason.empty() && !row.step_time && !row.tokens_per_second_per_gpu) {
-    run.reason = "it has no step time";
+    run.reason = "the run has no step time";
   }
   if (!run.reason.empty()) return;
   const auto fail = [&](const Diagnostics& diagnostics) {
@@ -106,11 +106,7 @@ void Simulate(const PublishedCase& row, const std::string& file, scenario::Input
   CheckPlausible(run, forecast.time_at_peak, mistakes);
   const forecast::MemoryForecast& memory = forecast.memory;
   for (const scenario::MeasuredMemory& measured : row.memory) {
-    const Bytes bytes = measured.kind == scenario::MemoryKind::kAllocated ? memory.peak
-                        : measured.kind == scenario::MemoryKind::kReserved
-                            ? memory.reserved
-                            : memory.reserved + memory.outside;
-    run.memory.push_back({measured.kind, measured.peak, bytes});
+    run.memory.push_back({measured.kind, measured.peak, ForecastOf(measured.kind, memory)});
   }
 }
 

@@ -4,11 +4,8 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <map>
-#include <optional>
-#include <string>
-#include <string_view>
+#include <numeric>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -41,23 +38,11 @@ constexpr double kMemoryLimit = 0.06;
 constexpr std::size_t kLeastToRank = 5;
 
 Result<std::vector<PublishedSource>> LoadSources() {
-  const std::string folder = scenario::DataRoot() + "/calibration/published";
-  std::vector<std::string> paths;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().extension() == ".yaml") paths.push_back(entry->path().string());
-  }
-  std::sort(paths.begin(), paths.end());
-  if (paths.empty()) {
-    return tl::unexpected(Diagnostics{{"file.not-found",
-                                       {folder, 0, 0},
-                                       "there are no published steps",
-                                       "STEPCAST_DATA names the folder that holds calibration/"}});
-  }
+  const auto paths = DataFiles("calibration/published", "published steps");
+  if (!paths) return tl::unexpected(paths.error());
   std::vector<PublishedSource> sources;
   Diagnostics diagnostics;
-  for (const std::string& path : paths) {
+  for (const std::string& path : *paths) {
     auto source = scenario::LoadPublished(path);
     if (source) {
       sources.push_back(*std::move(source));
@@ -167,10 +152,7 @@ void Describe(const scenario::Scenario& scenario, const PublishedCase& row,
       : row.memory_of == MemoryOf::kFirstStage ? forecast.classes.front().memory
                                                : forecast.classes.back().memory;
   for (const scenario::MeasuredMemory& measured : row.memory) {
-    const Bytes bytes = measured.kind == scenario::MemoryKind::kAllocated ? memory.peak
-                        : measured.kind == scenario::MemoryKind::kReserved
-                            ? memory.reserved
-                            : memory.reserved + memory.outside;
+    const Bytes bytes = ForecastOf(measured.kind, memory);
     outcome.memory.push_back(
         {measured.kind, measured.peak, bytes, RangeOf(memory, bytes),
          forecast::FitProbability(measured.peak, bytes, scenario.calibration->residuals)});
@@ -571,8 +553,9 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
       const Selection rows = {.source = i, .split = Split::kCheck, .quality = {}, .large = small};
       const AccuracyFigures rival = RivalStepTime(rows, small);
       if (!has_fit || rival.cases == 0) continue;
-      add(small ? "mean error above 64 GPUs, relative to using the MFU of the nearest row up to 64"
-                : "mean error, relative to using the MFU of the nearest row",
+      add(small ? "mean error above 64 GPUs, relative to an estimate from the MFU of the nearest "
+                  "row with up to 64 GPUs"
+                : "mean error, relative to an estimate from the MFU of the nearest row",
           StepTimeBesideRival(rows, small).mean / rival.mean, kRivalPart);
     }
     const AccuracyFigures memory = Memory(check);
@@ -584,7 +567,7 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
           return outcome.source == i && outcome.simulated() && outcome.surely_over > Bytes();
         });
     if (too_large > 0) {
-      add("cases that ran, but are certain not to fit by the forecast",
+      add("cases that ran although the forecast says that they cannot fit",
           static_cast<double>(too_large), 0, AimUnit::kCount);
     }
   }
@@ -607,20 +590,41 @@ bool PublishedAccuracy::MeetsAims() const {
   return std::all_of(aims.begin(), aims.end(), [](const PublishedAim& aim) { return aim.met(); });
 }
 
-Result<PublishedAccuracy> ComparePublished(const std::string& source) {
+Result<PublishedAccuracy> PublishedCases(const std::string& source) {
   auto sources = LoadSources();
   if (!sources) return tl::unexpected(sources.error());
   PublishedAccuracy accuracy;
   accuracy.sources = *std::move(sources);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < accuracy.sources.size(); ++i) {
+    names.push_back(accuracy.sources[i].name);
+    if (!source.empty() && source != names.back()) continue;
+    for (std::size_t index = 0; index < accuracy.sources[i].cases.size(); ++index) {
+      PublishedOutcome& outcome = accuracy.outcomes.emplace_back();
+      outcome.source = i;
+      outcome.index = index;
+    }
+  }
+  if (!source.empty() && std::find(names.begin(), names.end(), source) == names.end()) {
+    return tl::unexpected(
+        Diagnostics{{"command.no-source",
+                     {"--source " + source, 0, 0},
+                     fmt::format("no published steps have this name: {}", Quoted(source)),
+                     fmt::format("there are: {}", fmt::join(names, ", "))}});
+  }
+  return accuracy;
+}
+
+Result<PublishedAccuracy> ComparePublished(const std::string& source) {
+  auto cases = PublishedCases(source);
+  if (!cases) return tl::unexpected(cases.error());
+  PublishedAccuracy accuracy = *std::move(cases);
+  accuracy.outcomes.clear();
 
   std::vector<Entry> entries;
-  std::vector<std::string> names;
-  bool known = source.empty();
   for (std::size_t i = 0; i < accuracy.sources.size(); ++i) {
     const PublishedSource& own = accuracy.sources[i];
     const bool asked = source.empty() || source == own.name;
-    names.push_back(own.name);
-    known = known || asked;
     for (std::size_t index = 0; index < own.cases.size(); ++index) {
       // Fit rows may be neighbors of every case.
       if (!asked && own.cases[index].split != Split::kFit) continue;
@@ -629,13 +633,6 @@ Result<PublishedAccuracy> ComparePublished(const std::string& source) {
       entry.outcome.source = i;
       entry.outcome.index = index;
     }
-  }
-  if (!known) {
-    return tl::unexpected(
-        Diagnostics{{"command.no-source",
-                     {"--source " + source, 0, 0},
-                     fmt::format("no published steps have this name: {}", Quoted(source)),
-                     fmt::format("there are: {}", fmt::join(names, ", "))}});
   }
 
   // Equal runs are simulated once.
@@ -670,6 +667,101 @@ Result<PublishedAccuracy> ComparePublished(const std::string& source) {
   }
   if (!mistakes.empty()) return tl::unexpected(std::move(mistakes));
   return accuracy;
+}
+
+namespace {
+
+constexpr std::size_t kLeastForRanks = 3;
+
+// Ranks from 1; equal values share their mean rank.
+std::vector<double> RanksOf(const std::vector<double>& values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  std::vector<double> ranks(values.size());
+  for (std::size_t first = 0; first < order.size();) {
+    std::size_t last = first;
+    while (last + 1 < order.size() && values[order[last + 1]] == values[order[first]]) ++last;
+    const double shared = static_cast<double>(first + last) / 2 + 1;
+    for (std::size_t i = first; i <= last; ++i) ranks[order[i]] = shared;
+    first = last + 1;
+  }
+  return ranks;
+}
+
+std::optional<double> RankCorrelation(const std::vector<Pair>& pairs) {
+  if (pairs.size() < kLeastForRanks) return std::nullopt;
+  std::vector<double> measured, forecast;
+  for (const Pair& pair : pairs) {
+    measured.push_back(pair.measured);
+    forecast.push_back(pair.forecast);
+  }
+  const std::vector<double> a = RanksOf(measured), b = RanksOf(forecast);
+  const double mean = static_cast<double>(pairs.size() + 1) / 2;
+  double both = 0, of_a = 0, of_b = 0;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    both += (a[i] - mean) * (b[i] - mean);
+    of_a += (a[i] - mean) * (a[i] - mean);
+    of_b += (b[i] - mean) * (b[i] - mean);
+  }
+  if (of_a == 0 || of_b == 0) return std::nullopt;
+  return both / std::sqrt(of_a * of_b);
+}
+
+}  // namespace
+
+AccuracyFigures FiguresOf(const std::vector<Pair>& pairs) {
+  AccuracyFigures figures;
+  figures.cases = pairs.size();
+  if (pairs.empty()) return figures;
+  const auto count = static_cast<double>(pairs.size());
+  std::vector<double> errors;
+  for (const Pair& pair : pairs) {
+    figures.bias += pair.error() / count;
+    figures.mean += std::abs(pair.error()) / count;
+    errors.push_back(std::abs(pair.error()));
+  }
+  std::sort(errors.begin(), errors.end());
+  const auto quantile = [&](double part) {
+    const double rank = std::ceil(part * count);
+    return errors[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
+  };
+  figures.median = quantile(0.5);
+  figures.p90 = quantile(0.9);
+  figures.rank_correlation = RankCorrelation(pairs);
+  return figures;
+}
+
+Result<std::vector<std::string>> DataFiles(const std::string& folder, std::string_view contents) {
+  const std::string path = scenario::DataRoot() + "/" + folder;
+  std::vector<std::string> files;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == ".yaml") files.push_back(entry->path().string());
+  }
+  if (files.empty()) {
+    return tl::unexpected(
+        Diagnostics{{"file.not-found",
+                     {path, 0, 0},
+                     fmt::format("there are no {}", contents),
+                     "set STEPCAST_DATA to the folder that contains calibration/"}});
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Bytes ForecastOf(scenario::MemoryKind kind, const forecast::MemoryForecast& memory) {
+  switch (kind) {
+    case scenario::MemoryKind::kAllocated:
+      return memory.peak;
+    case scenario::MemoryKind::kReserved:
+      return memory.reserved;
+    case scenario::MemoryKind::kDriver:
+      break;
+  }
+  return memory.reserved + memory.outside;
 }
 
 }  // namespace stepcast::validate

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/bytes.h"
@@ -12,10 +13,32 @@
 #include "src/base/time.h"
 #include "src/forecast/values.h"
 #include "src/scenario/published_file.h"
-#include "src/validate/accuracy_figures.h"
 
 // Compares every published measurement of a training step with a forecast of the same run.
 namespace stepcast::validate {
+
+// Accuracy of forecast values compared with measured values.
+
+struct Pair {
+  double measured = 0;  // positive
+  double forecast = 0;
+
+  double error() const { return forecast / measured - 1; }
+};
+
+// Errors are fractions of the measured value: 0.04 is 4 %.
+struct AccuracyFigures {
+  std::size_t cases = 0;
+  double mean = 0;    // of absolute errors
+  double median = 0;  // of absolute errors; of two middle values, the lower
+  double p90 = 0;     // smallest value that 90 % of absolute errors do not exceed
+  double bias = 0;    // mean of signed errors
+  // Spearman's rank correlation of forecast and measured values; equal values share their mean
+  // rank. None with fewer than three cases, or if all values of one side are equal.
+  std::optional<double> rank_correlation;
+};
+
+AccuracyFigures FiguresOf(const std::vector<Pair>& pairs);
 
 // The baseline, without simulation: the step time at the fraction of the peak that the most similar
 // measured run reaches, among fit rows.
@@ -176,8 +199,18 @@ struct PublishedAccuracy {
   bool MeetsAims() const;
 };
 
-// For all calibration/published/*.yaml of the data root, or for one `source`. The result does not
-// depend on the number of threads. Errors: those of the files; command.no-source.
+// The cases of all calibration/published/*.yaml of the data root, or of one `source`, with outcomes
+// that have no forecasts yet. Errors: those of the files; command.no-source.
+Result<PublishedAccuracy> PublishedCases(const std::string& source);
+
+// Simulates these cases. The result does not depend on the number of threads. Errors: the same.
 Result<PublishedAccuracy> ComparePublished(const std::string& source);
+
+// The YAML files of a folder below the data root, in order. `contents` names them in the mistake
+// about an empty folder: "published steps".
+Result<std::vector<std::string>> DataFiles(const std::string& folder, std::string_view contents);
+
+// The forecast of a measured kind of memory.
+Bytes ForecastOf(scenario::MemoryKind kind, const forecast::MemoryForecast& memory);
 
 }  // namespace stepcast::validate

@@ -6,7 +6,6 @@
 #include "src/nccl/communicator_model.h"
 #include "src/nccl/graphs.h"
 #include "src/nccl/sample_communicators.h"
-#include "src/nccl/sample_nodes.h"
 #include "src/nccl/terms.h"
 #include "src/nccl/version.h"
 

@@ -15,7 +15,7 @@
 
 #include "src/program/test_program.h"
 #include "src/runtime/executor.h"
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
 #include "tests/emulated_gpu/emulation.h"
 
 namespace stepcast::runtime::cuda {

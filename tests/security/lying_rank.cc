@@ -11,8 +11,6 @@
 #include "src/messaging/byte_stream.h"
 #include "src/messaging/launch.h"
 #include "src/runtime/job.h"
-#include "src/runtime/join.h"
-#include "src/runtime/mpi_mailbox.h"
 #include "src/runtime/mpi_session.h"
 #include "src/runtime/watch.h"
 
@@ -42,7 +40,7 @@ std::string Word(bool ends, std::uint64_t status, std::string_view messages) {
 int Run(std::string_view lie, const std::string& status) {
   auto launch = messaging::FindLaunch([](const char* name) { return std::getenv(name); });
   if (!launch) return Fail("no launch");
-  auto joined = runtime::Join(*launch);
+  auto joined = runtime::JoinMpi();
   if (!joined) return Fail(joined.error().message);
   runtime::Job& job = **joined;
   // Joins like stepcast's ranks: hosts, then the watch.

@@ -20,7 +20,7 @@
 #include "src/lowering/lowering.h"
 #include "src/runtime/cuda/backend.h"
 #include "src/runtime/executor.h"
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
 #include "src/scenario/load.h"
 #include "src/validate/training_check.h"
 #include "tests/samples/samples.h"

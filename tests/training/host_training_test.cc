@@ -20,9 +20,8 @@
 #include "src/program/data_flow_validator.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/host/backend.h"
-#include "src/runtime/mpi_job.h"
+#include "src/runtime/job.h"
 #include "src/runtime/mpi_session.h"
-#include "src/runtime/thread_job.h"
 #include "src/scenario/load.h"
 #include "src/validate/training_check.h"
 

@@ -7,7 +7,7 @@
 #include "src/program/data_flow_validator.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/host/backend.h"
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
 #include "src/validate/training_check.h"
 
 namespace stepcast::training {

@@ -15,7 +15,7 @@
 #include "src/base/diagnostic.h"
 #include "src/lowering/lowering.h"
 #include "src/program/data_flow_validator.h"
-#include "src/program/dump.h"
+#include "src/program/description.h"
 #include "src/program/validator.h"
 #include "src/scenario/load.h"
 #include "src/validate/training_check.h"

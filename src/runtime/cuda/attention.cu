@@ -1,5 +1,4 @@
 #include <cmath>
-#include <cstddef>
 
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"

@@ -18,7 +18,7 @@
 #include "src/runtime/cuda/communicators.h"
 #include "src/runtime/cuda/devices.h"
 #include "src/runtime/cuda/gpu_device.h"
-#include "src/runtime/device_health.h"
+#include "src/runtime/device.h"
 
 namespace stepcast::runtime::cuda {
 // Queries NVML, the driver's management library, about a GPU (by CUDA's number). The library comes

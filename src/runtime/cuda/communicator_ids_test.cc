@@ -8,7 +8,7 @@
 
 #include "src/program/test_program.h"
 #include "src/runtime/cuda/communicators.h"
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
 
 namespace stepcast::runtime::cuda {
 namespace {

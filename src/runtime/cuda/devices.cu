@@ -2,12 +2,8 @@
 #include <nccl.h>
 
 #include <cstdint>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "src/base/bytes.h"
-#include "src/base/rates.h"
 #include "src/runtime/cuda/devices.h"
 
 namespace stepcast::runtime::cuda {

@@ -7,9 +7,6 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "src/base/bytes.h"
-#include "src/base/rates.h"
-
 namespace stepcast::runtime::cuda {
 namespace {
 

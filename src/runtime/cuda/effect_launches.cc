@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/check.h"

@@ -1,7 +1,5 @@
 #include "src/runtime/cuda/failure.h"
 
-#include <string>
-
 #include "fmt/format.h"
 
 namespace stepcast::runtime::cuda {

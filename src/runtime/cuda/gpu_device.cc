@@ -1,7 +1,6 @@
 #include "src/runtime/cuda/gpu_device.h"
 
 #include <algorithm>
-#include <span>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "src/base/kernel.h"
 #include "src/program/description.h"
 #include "src/runtime/cuda/attention.h"
-#include "src/runtime/cuda/communicators.h"
 #include "src/runtime/cuda/failure.h"
 #include "src/runtime/cuda/synthetic_kernels.h"
 

@@ -25,7 +25,6 @@
 #include "src/runtime/cuda/step_graph.h"
 #include "src/runtime/device.h"
 #include "src/runtime/job.h"
-#include "src/runtime/progress.h"
 
 namespace stepcast::runtime::cuda {
 

@@ -5,14 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
-#include <utility>
-#include <vector>
 
 #include "src/program/test_program.h"
 #include "src/runtime/cuda/backend.h"
 #include "src/runtime/executor.h"
-#include "src/runtime/thread_job.h"
 
 namespace stepcast::runtime::cuda {
 namespace {

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"
 #include "src/base/kernel.h"
+#include "src/program/data_flow.h"
 #include "src/program/program.h"
 #include "src/runtime/device.h"
 
@@ -45,7 +48,7 @@ struct Attention {
   friend bool operator==(const Attention&, const Attention&) = default;
 };
 
-// Effects in one launch (effect_batches.h): `count` of the program's effects, starting at `first`.
+// Effects in one launch: `count` of the program's effects, starting at `first`.
 struct EffectBatch {
   program::Index first = 0, count = 0;
   friend bool operator==(const EffectBatch&, const EffectBatch&) = default;
@@ -103,5 +106,14 @@ Bytes OutputOf(const Attention& attention);
 Bytes FirstOperand(const Product& product);
 Bytes SecondOperand(const Product& product);
 Bytes Output(const Product& product);
+
+// Groups an operation's effects into launches: one kernel executes several pieces at once
+// (effects.h).
+
+// The number of leading effects that fit into one launch. They have one kind and the same types,
+// and none reads or writes what another one writes. Exception: sums of squares may write the same
+// number, because they are added in order. Parts of a collective (kCollective) are never grouped.
+// Returns at least 1 if there is an effect. Requires buffers that do not overlap.
+std::size_t FirstBatch(std::span<const program::Effect> effects, bool adamw);
 
 }  // namespace stepcast::runtime::cuda

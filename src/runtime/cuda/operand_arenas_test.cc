@@ -1,11 +1,6 @@
 #include "src/runtime/cuda/operand_arenas.h"
 
-#include <cuda_runtime.h>
-
-#include <cstddef>
-#include <cstdint>
 #include <set>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/runtime/cuda/devices.h"

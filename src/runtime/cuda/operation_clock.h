@@ -10,7 +10,6 @@
 
 #include "src/base/time.h"
 #include "src/runtime/device.h"
-#include "src/runtime/progress.h"
 
 // Measures with CUDA events when operations began and ended on a GPU (resolution: half a
 // microsecond). Time zero is an event recorded when the clock was created. SetAnchor aligns host

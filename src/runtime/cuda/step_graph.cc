@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <utility>
 
 #include "src/base/check.h"
 #include "src/runtime/cuda/failure.h"

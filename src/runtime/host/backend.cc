@@ -6,15 +6,12 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
-#include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/program/description.h"
-#include "src/runtime/host/blas.h"
 #include "src/runtime/host/mpi_transport.h"
 #include "src/runtime/host/thread_transport.h"
 #include "src/runtime/mpi_session.h"

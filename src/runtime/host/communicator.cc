@@ -1,6 +1,5 @@
 #include "src/runtime/host/communicator.h"
 
-#include <cmath>
 #include <cstring>
 #include <new>
 #include <utility>

@@ -4,10 +4,7 @@
 
 #include <cstring>
 #include <functional>
-#include <memory>
-#include <span>
 #include <thread>
-#include <vector>
 
 namespace stepcast::runtime::host {
 namespace {

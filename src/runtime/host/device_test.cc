@@ -1,8 +1,6 @@
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -10,7 +8,7 @@
 #include "src/program/test_program.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/host/backend.h"
-#include "src/runtime/thread_job.h"
+#include "src/runtime/job.h"
 
 namespace stepcast::runtime::host {
 namespace {

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "src/base/bytes.h"
 #include "src/base/kernel.h"
 #include "src/program/program.h"
 #include "src/runtime/device.h"
-#include "src/runtime/host/blas.h"
 
 // The work of kernels on a CPU, in memory allocated here. Activations are random numbers, never
 // zeros; their values do not matter.
@@ -19,6 +19,34 @@
 // The CPU computes in FP32 for every kernel type, so a product in bf16 moves twice its bytes here.
 // Memory-bound kernels move the number of bytes that they state.
 namespace stepcast::runtime::host {
+
+// Matrix products with OpenBLAS, which is loaded on first use; stepcast starts without it. OpenBLAS
+// selects its kernels by CPU model while it is being loaded. For models newer than the library, it
+// falls back to very old kernels. Load corrects this by the CPU's features, unless
+// OPENBLAS_CORETYPE is set.
+class Blas {
+ public:
+  // The library, with one thread per call. Fails if it is not installed. The first call may change
+  // the environment, so it must come before other threads; later calls are thread-safe.
+  static Attempt<const Blas*> Load();
+
+  // c = a b, all row-major and dense: a is m x k, b is k x n. Thread-safe.
+  void Multiply(int m, int n, int k, const float* a, const float* b, float* c) const;
+
+  // "OpenBLAS 0.3.21 ..., kernels SkylakeX"
+  std::string Version() const;
+
+ private:
+  using Sgemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int,
+                         float, float*, int);
+  using Text = char* (*)();
+
+  static Attempt<Blas> Open();
+
+  Sgemm sgemm_ = nullptr;
+  Text config_ = nullptr;
+  Text core_ = nullptr;
+};
 
 // The memory of kernels whose operands are not in buffers of the program: operands shared by all
 // streams, and results for each stream. Its size is that of the largest product. Memory-bound

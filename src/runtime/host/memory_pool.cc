@@ -8,7 +8,6 @@
 #include <cstring>
 #include <random>
 #include <utility>
-#include <vector>
 
 #include "src/base/check.h"
 

@@ -7,12 +7,10 @@
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <string>
 
 #include "fmt/format.h"
 #include "src/runtime/host/transport_checks.h"
-#include "src/runtime/mpi_job.h"
 #include "src/runtime/mpi_session.h"
 
 namespace stepcast::runtime::host {

@@ -1,6 +1,5 @@
 #include "src/runtime/host/simd_kernels.h"
 
-#include "src/runtime/values/exact_arithmetic.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 

@@ -4,7 +4,6 @@
 
 #include <vector>
 
-#include "src/runtime/values/exact_arithmetic.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/random_values.h"

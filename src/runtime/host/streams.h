@@ -14,7 +14,6 @@
 #include "src/base/time.h"
 #include "src/runtime/device.h"
 #include "src/runtime/host/clock.h"
-#include "src/runtime/progress.h"
 
 namespace stepcast::runtime::host {
 

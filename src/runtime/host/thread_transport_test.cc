@@ -3,13 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <memory>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "src/runtime/host/transport_checks.h"
-#include "src/runtime/thread_job.h"
 
 namespace stepcast::runtime::host {
 namespace {

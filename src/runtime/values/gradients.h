@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "src/runtime/values/exact_arithmetic.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/random_values.h"
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "src/runtime/values/exact_arithmetic.h"
 #include "src/runtime/values/number_types.h"
 
 // The optimizers, element by element, as PyTorch's torch.optim.AdamW and SGD (momentum, dampening

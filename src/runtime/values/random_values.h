@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "src/runtime/values/exact_arithmetic.h"
+#include "src/runtime/values/number_types.h"
 
 // Pseudo-random values computed only from an index. Every rank and backend computes the same
 // values, for any part and in any order. Only 32-bit operations are used, so loops vectorize.
