@@ -47,7 +47,10 @@ constexpr Word kOtherSettings[] = {
     {"flash-attention", "training.attention"},
     {"microbatch", "training.micro_batch_size"},
     {"microbatch-size", "training.micro_batch_size"},
+    {"grad-accum", "training.gradient_accumulation"},
+    {"accumulation-steps", "training.gradient_accumulation"},
     {"optim", "training.optimizer"},
+    {"pipeline-schedule", "parallelism.schedule"},
     {"recomputation", "training.activation_checkpointing"},
     {"sequence-parallel", "parallelism.sequence"},
 };
@@ -88,6 +91,10 @@ std::string Plain(std::string_view text) {
   std::string plain;
   for (const char c : text) plain += c == '_' ? '-' : Lower(c);
   return plain;
+}
+
+std::string Plural(const std::string& word) {
+  return word.ends_with('y') ? word.substr(0, word.size() - 1) + "ies" : word + "s";
 }
 
 const OptionPage* Find(const CommandPage& command, std::string_view name) {
@@ -229,6 +236,9 @@ std::string UnknownOptionHint(std::string_view option, std::string_view value,
 
   std::string key(Second(kOptionKeys, name));
   if (key.empty()) key = Second(kOtherSettings, word);
+  if (key.empty() && (word == "bf16" || word == "fp16" || word == "fp8")) {
+    return UnknownOptionHint("--precision", word, command, pages);
+  }
   if (key.empty()) {
     std::string underscores = word;
     std::replace(underscores.begin(), underscores.end(), '-', '_');
@@ -285,8 +295,8 @@ std::string UnknownCommandHint(std::string_view word, const CommandPage& group,
     return fmt::format("did you mean '{}'?", near);
   }
   if (!group.name.empty()) {
-    return fmt::format("write stepcast {0}{1}; the commands of {2} are {1}", above,
-                       fmt::join(known, ", "), group.name);
+    const std::string separator = fmt::format(", or stepcast {}", above);
+    return fmt::format("write stepcast {}{}", above, fmt::join(known, separator));
   }
   // Names of models and files have digits, dots or slashes; commands have none.
   if (word.find_first_of("0123456789./") != std::string_view::npos) {
@@ -400,8 +410,7 @@ std::string AllowedWord(std::string_view text, const std::vector<std::string>& a
   const std::string plain = Plain(text);
   for (const std::string& word : allowed) {
     const std::string other = Plain(word);
-    if (other == plain || other == plain + "s") return word;
-    if (plain.ends_with('y') && other == plain.substr(0, plain.size() - 1) + "ies") return word;
+    if (other == plain || Plural(plain) == other || plain == Plural(other)) return word;
   }
   return "";
 }

@@ -36,7 +36,7 @@ std::string OptionExample(const std::string& option, const CommandPage& command,
 std::optional<std::string> WholeNumberMeant(std::string_view text);
 
 // The allowed word that a text means: the word itself, or the word with other capital letters, with
-// hyphens for underscores, or in the plural. Empty: none.
+// hyphens for underscores, in the singular or the plural. Empty: none.
 std::string AllowedWord(std::string_view text, const std::vector<std::string>& allowed);
 
 }  // namespace stepcast::cli

@@ -61,6 +61,7 @@ TEST(UnknownOptionHint, ShowsTheSetting) {
   EXPECT_EQ(Hint("--batch-size", "8"), "write --set training.micro_batch_size=8");
   EXPECT_EQ(Hint("--mbs", ""), "write --set training.micro_batch_size=VALUE");
   EXPECT_EQ(Hint("--precision", "bfloat16"), "write --set training.precision=bf16");
+  EXPECT_EQ(Hint("--bf16", ""), "write --set training.precision=bf16");
   EXPECT_EQ(Hint("--zero", "3"), "write --set data_parallel.zero_stage=3");
   EXPECT_EQ(Hint("--framework", "zero3"),
             "write --set data_parallel.framework=deepspeed --set data_parallel.zero_stage=3");
@@ -127,6 +128,7 @@ TEST(WholeNumberMeant, ReadsUnitsAndSeparators) {
 TEST(AllowedWord, IgnoresCapitalLettersHyphensAndThePlural) {
   EXPECT_EQ(AllowedWord("gpu", {"models", "gpus"}), "gpus");
   EXPECT_EQ(AllowedWord("topology", {"topologies"}), "topologies");
+  EXPECT_EQ(AllowedWord("topologies", {"topology"}), "topology");
   EXPECT_EQ(AllowedWord("Interleaved-1F1B", {"interleaved_1f1b"}), "interleaved_1f1b");
   EXPECT_EQ(AllowedWord("everything", {"models"}), "");
 }

@@ -229,8 +229,8 @@ class Importer {
 
   Result<Imported> Run() {
     ReadOptions();
-    // Without quotes, the words of "8 x h100-sxm" would be files.
-    if (gpus_are_wrong_) return tl::make_unexpected(draft_.mistakes());
+    // A value without its quotes or its equals sign ends among the files, which are then no files.
+    if (!draft_.mistakes().empty()) return tl::make_unexpected(draft_.mistakes());
     for (const std::string& file : request_.files) Read(file);
     // A missing value does not prevent the report of other missing values.
     const bool readable =
@@ -262,7 +262,8 @@ class Importer {
         draft_.Report({"input.bad-override",
                        {"--set " + option, 0, 0},
                        "--set needs KEY=VALUE: " + Quoted(option),
-                       "write --set training.micro_batch_size=2"});
+                       sign == 0 ? "write --set training.micro_batch_size=2"
+                                 : fmt::format("write --set {}=VALUE", option)});
         continue;
       }
       ReadOverride(option.substr(0, sign), option.substr(sign + 1), "--set " + option);
@@ -306,7 +307,6 @@ class Importer {
     const auto asked = ParseNamedGpus(request_.gpus);
     if (!asked) {
       draft_.Report(asked.error());
-      gpus_are_wrong_ = true;
       return;
     }
     if (!request_.cluster.empty() || request_.nodes) {
@@ -723,8 +723,7 @@ class Importer {
   const ImportRequest& request_;
   Draft draft_;
   std::vector<Recognised> sources_;
-  bool is_scenario_ = false;     // the only file is a scenario
-  bool gpus_are_wrong_ = false;  // --gpus is not a number and a type
+  bool is_scenario_ = false;  // the only file is a scenario
   std::map<std::string, std::string> variables_;
   std::vector<std::string> assumed_;
 };
