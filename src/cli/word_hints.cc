@@ -229,7 +229,7 @@ std::string UnknownOptionHint(std::string_view option, std::string_view value,
   word.erase(0, std::min(word.find_first_not_of('-'), word.size()));
   std::string name = "--" + word;
   if (const std::string_view other = Second(kOtherOptions, word); !other.empty()) name = other;
-  const std::string given(value);
+  std::string given(value);
   if (const OptionPage* own = Find(command, name)) {
     return fmt::format("write {}", Pasted(*own, name, given));
   }
@@ -244,6 +244,13 @@ std::string UnknownOptionHint(std::string_view option, std::string_view value,
     std::replace(underscores.begin(), underscores.end(), '-', '_');
     key = scenario::KeyMeant(underscores);
   }
+  // Elsewhere these two are flags, and the next word is another argument.
+  if (key == "training.compile" && given != "false") given = "true";
+  if (key == "training.activation_checkpointing" &&
+      given.find_first_of("./") != std::string::npos) {
+    given.clear();
+  }
+  if (key == "training.activation_checkpointing" && given.empty()) given = "full";
   if (name == "--gpus" && Find(command, "--set") != nullptr) {
     const auto cluster = foreign::ClusterOfGpus(given);
     if (cluster) return fmt::format("write {}", Pasted({"--set", "cluster=" + *cluster}));

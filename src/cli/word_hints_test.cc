@@ -61,6 +61,8 @@ TEST(UnknownOptionHint, ShowsTheSetting) {
   EXPECT_EQ(Hint("--batch-size", "8"), "write --set training.micro_batch_size=8");
   EXPECT_EQ(Hint("--mbs", ""), "write --set training.micro_batch_size=VALUE");
   EXPECT_EQ(Hint("--precision", "bfloat16"), "write --set training.precision=bf16");
+  EXPECT_EQ(Hint("--compile", "llama3.1-8b"), "write --set training.compile=true");
+  EXPECT_EQ(Hint("--recompute", ""), "write --set training.activation_checkpointing=full");
   EXPECT_EQ(Hint("--bf16", ""), "write --set training.precision=bf16");
   EXPECT_EQ(Hint("--zero", "3"), "write --set data_parallel.zero_stage=3");
   EXPECT_EQ(Hint("--framework", "zero3"),
