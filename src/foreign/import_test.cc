@@ -19,7 +19,7 @@ std::string Write(const std::string& name, const std::string& text) {
   return path;
 }
 
-// The value of a key in the text, without its comment.
+// Returns the value of a key in the text, without its comment.
 std::string ValueOf(const Imported& imported, const std::string& key) {
   const std::string& text = imported.scenario.text;
   const std::size_t at = text.find(" " + key + ": ");

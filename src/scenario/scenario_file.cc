@@ -239,7 +239,7 @@ std::optional<Node> ReadSource(MappingReader& reader, std::string_view key, Need
   reader.Report(key, node->kind() == NodeKind::kNull ? "input.no-value" : "input.wrong-kind",
                 fmt::format("{} needs a path or a mapping, not {}", Quoted(reader.PathOf(key)),
                             node->Described()),
-                "write a path, or the mapping itself");
+                "write a path, or a mapping");
   return std::nullopt;
 }
 

@@ -14,7 +14,7 @@ struct SearchProgress;
 namespace stepcast::study {
 
 // The question of a search for plans, as text. To add a setting, write its member and its row here,
-// and its effect in plan_search.cc. Commands, `serve` and the libraries take it from the row.
+// and its effect in plan_search.cc. Commands, `serve` and the libraries read the row.
 struct PlanQuestion {
   std::string scenario;
   std::vector<std::string> set;  // "KEY=VALUE"
@@ -51,15 +51,16 @@ struct PlanQuestion {
         "memory forecasts, docs/uncertainty.md)");
   }
 
-  // Number of plans to rank. 0: five. In a space of more than kMostPlansWithAll plans only the
-  // first of them is proved; the others are the best simulated ones.
+  // The number of plans to rank; 0 means five. In a space of more than kMostPlansWithAll plans only
+  // the first of these is proved; the others are the best simulated plans.
   int best = 0;
-  // Whether to find the Pareto front. If neither is set: in spaces of at most kMostPlansWithAll
-  // plans.
+  // Whether to find the Pareto front, or not. If neither is set, it is found in spaces of at most
+  // kMostPlansWithAll plans.
   bool front = false, no_front = false;
   std::string why;  // "5": number of runners-up to list; "tensor=8,pipeline=16": a layout to rank
   std::string within;  // "10s": time limit; empty: until the proof is complete
-  // Likewise, for the changes that would improve the best plan.
+  // Whether to find the changes that would improve the best plan, or not. If neither is set, they
+  // are found in spaces of at most kMostPlansWithAll plans.
   bool sensitivity = false, no_sensitivity = false;
   void DescribeAnswer(Question& question) {
     constexpr int kMostRows = 1000;
@@ -90,7 +91,7 @@ struct PlanQuestion {
   std::string folder;   // where the best plan is written; empty: nowhere
   bool force = false;   // replaces the plan in the folder
   bool try_own = true;  // start with the scenario's own plan
-  // Receives the progress of the search, from one thread at a time. May be empty.
+  // Receives the progress of the search. Never called from two threads at once. May be empty.
   std::function<void(const planner::SearchProgress&)> progress;
 };
 

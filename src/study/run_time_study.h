@@ -10,10 +10,11 @@
 #include "src/forecast/long_run.h"
 #include "src/scenario/scenario.h"
 
-// How long a whole run takes, with its failures: what `run-time` is asked and what it answers.
+// Answers `run-time`: the duration of a whole run, with its failures.
 namespace stepcast::study {
 
-// As text; empty: the default. Times as LongTime reads them.
+// The question of `run-time`, as text; an empty member means the default. Times have the form that
+// LongTime parses.
 struct RunTimeQuestion {
   std::string scenario;
   std::vector<std::string> set;     // "KEY=VALUE"

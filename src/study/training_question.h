@@ -11,7 +11,7 @@ namespace stepcast::forecast {
 struct TrainingTarget;
 }
 
-// The description of a training, as text.
+// The description of a training by its user, as text.
 namespace stepcast::study {
 
 struct TrainingQuestion {
@@ -31,12 +31,14 @@ struct TrainingQuestion {
   }
 };
 
-// Appends mistakes to `faults`, located at "--deadline VALUE" and so on.
+// Parses the description. Appends mistakes to `faults`, located at "--deadline VALUE" and so on.
 forecast::TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& faults);
 
-// Parses "10s", "2 min", "12 h" or "30 d", in seconds; must be positive.
+// Parses a positive time such as "10s", "2 min", "12 h" or "30 d", and returns it in seconds; none
+// if the text is invalid.
 std::optional<double> LongTime(std::string_view text);
-// Parses a positive number, "300e9", without units or separators.
+// Parses a positive number such as "300e9", without units or separators; none if the text is
+// invalid.
 std::optional<double> PositiveNumber(std::string_view text);
 
 Diagnostic WrongOption(const char* option, const std::string& value, std::string message,
