@@ -1,5 +1,6 @@
 #include "src/cli/option_parts.h"
 
+#include <cctype>
 #include <string_view>
 #include <vector>
 
@@ -109,7 +110,19 @@ void AddEmit(Question& question, std::string& folder, bool& force) {
 
 std::optional<CollectiveKind> ReadCollective(const std::string& option, const std::string& word,
                                              Diagnostics& diagnostics) {
-  if (const auto kind = CollectiveKindFromName(word)) return kind;
+  // "AllReduce" and "all-reduce" are all_reduce.
+  const auto letters = [](std::string_view name) {
+    std::string plain;
+    for (const char c : name) {
+      if (c != '_' && c != '-') {
+        plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      }
+    }
+    return plain;
+  };
+  for (const CollectiveKind kind : kCollectiveKinds) {
+    if (letters(Name(kind)) == letters(word)) return kind;
+  }
   std::vector<std::string_view> known;
   for (const CollectiveKind kind : kCollectiveKinds) known.push_back(Name(kind));
   const std::string_view near = NearestWord(word, known);

@@ -645,6 +645,7 @@ TEST(Import, AModelsNameWinsOverARecipes) {
   EXPECT_FALSE(IsRecipe("qwen3-8b"));
   EXPECT_TRUE(IsRecipe("qwen3_8b"));
   EXPECT_FALSE(IsModelName("qwen3_8b"));
+  EXPECT_FALSE(IsModelName("scenarios"));  // a folder without a config.json
 }
 
 // axolotl's words for recomputation with inputs offloaded to the host.
