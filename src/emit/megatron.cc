@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/emit/described_blocks.h"
 #include "src/emit/trainers.h"
 
 namespace stepcast::emit {
@@ -29,9 +30,6 @@ class Arguments {
 // Parts of blocks that the command line cannot express, or that are not supported here; empty if
 // there are none.
 std::string UnsaidOf(const model::Architecture& a) {
-  if (!a.kinds.empty()) {
-    return fmt::format("stepcast does not write arguments for the family {}", model::FamilyName(a));
-  }
   if (a.experts.shared_gate && a.experts.exist()) {
     // --moe-shared-expert-gate is newer than the supported release.
     return "Megatron-LM's shared experts have no gate: shared_expert_gate";
@@ -264,8 +262,11 @@ void AddModel(const model::Architecture& model, const model::NumericalConstants&
     arguments.Add("num-query-groups", model.kv_heads);
   }
   const bool learned = model.position == model::Position::kLearned;
-  arguments.Add("position-embedding-type", learned ? "learned_absolute" : "rope");
-  if (!learned) {
+  const bool rotary = model.position == model::Position::kRotary;
+  arguments.Add("position-embedding-type", learned  ? "learned_absolute"
+                                           : rotary ? "rope"
+                                                    : "none");
+  if (rotary) {
     arguments.Add("rotary-base", std::llround(constants.rotary_base));
     if (constants.rotary_scaling) {
       arguments.Flag("use-rope-scaling");
@@ -298,6 +299,35 @@ void AddModel(const model::Architecture& model, const model::NumericalConstants&
   }
   arguments.Add("hidden-dropout", model.dropout ? "0.1" : "0.0");
   arguments.Add("attention-dropout", model.attention_dropout ? "0.1" : "0.0");
+}
+
+// Sparse attention and the delta rule, as in core_v0.17.0
+// (megatron/core/models/gpt/experimental_attention_variant_module_specs.py). Each option is a field
+// of TransformerConfig.
+void AddVariant(const GptBlocks& blocks, Arguments& arguments) {
+  const model::Indexer& index = blocks.plain.indexer;
+  if (blocks.plain.output_gate != model::OutputGate::kNone) {
+    arguments.Flag("attention-output-gate");
+  }
+  if (blocks.shared_gate) arguments.Flag("moe-shared-expert-gate");
+  if (index.exists()) {
+    arguments.Flag("enable-experimental");
+    arguments.Add("experimental-attention-variant", "dsa");
+    arguments.Add("dsa-indexer-n-heads", index.heads);
+    arguments.Add("dsa-indexer-head-dim", index.head);
+    arguments.Add("dsa-indexer-topk", index.top);
+    arguments.Add("dsa-indexer-loss-coeff", "0.01");
+    arguments.Flag("dsa-indexer-use-sparse-loss");
+  }
+  if (blocks.delta.empty()) return;
+  arguments.Flag("enable-experimental");
+  arguments.Add("experimental-attention-variant", "gated_delta_net");
+  arguments.Add("linear-attention-freq", LinearAttentionFrequency(blocks.delta));
+  arguments.Add("linear-conv-kernel-dim", blocks.rule.conv);
+  arguments.Add("linear-key-head-dim", blocks.rule.key);
+  arguments.Add("linear-value-head-dim", blocks.rule.value);
+  arguments.Add("linear-num-key-heads", blocks.rule.key_heads);
+  arguments.Add("linear-num-value-heads", blocks.rule.value_heads);
 }
 
 void AddPrecision(const plan::Training& training, Arguments& arguments) {
@@ -576,11 +606,19 @@ void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
 Target MegatronArguments(const scenario::Scenario& scenario,
                          const model::NumericalConstants& constants) {
   const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
+  GptBlocks blocks;
+  if (architecture != nullptr && !architecture->kinds.empty()) {
+    auto described = GptBlocksOf(*architecture);
+    if (!described) return CannotRun(std::move(described.error()));
+    blocks = *std::move(described);
+    architecture = &blocks.plain;
+  }
   if (std::string obstacle = Obstacle(scenario.plan, architecture, constants); !obstacle.empty()) {
     return CannotRun(std::move(obstacle));
   }
   Arguments arguments;
   AddModel(*architecture, constants, scenario.plan.training, arguments);
+  AddVariant(blocks, arguments);
   AddExperts(*architecture, scenario.plan, arguments);
   AddTraining(scenario.plan.training, arguments);
   if (scenario.plan.training.activation_offload && architecture->layers > 1) {
