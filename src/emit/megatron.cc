@@ -238,7 +238,8 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   return "";
 }
 
-void AddModel(const model::Architecture& model, const model::NumericalConstants& constants,
+// `constants`: null if the model's file does not state them.
+void AddModel(const model::Architecture& model, const model::NumericalConstants* constants,
               const plan::Training& training, Arguments& arguments) {
   arguments.Add("num-layers", model.layers);
   arguments.Add("hidden-size", model.hidden);
@@ -266,11 +267,11 @@ void AddModel(const model::Architecture& model, const model::NumericalConstants&
   arguments.Add("position-embedding-type", learned  ? "learned_absolute"
                                            : rotary ? "rope"
                                                     : "none");
-  if (rotary) {
-    arguments.Add("rotary-base", std::llround(constants.rotary_base));
-    if (constants.rotary_scaling) {
+  if (rotary && constants != nullptr) {
+    arguments.Add("rotary-base", std::llround(constants->rotary_base));
+    if (constants->rotary_scaling) {
       arguments.Flag("use-rope-scaling");
-      arguments.Add("rope-scaling-factor", constants.rotary_scaling->factor);
+      arguments.Add("rope-scaling-factor", constants->rotary_scaling->factor);
     }
   }
   if (training.make_vocab_size_divisible_by != 128) {
@@ -282,7 +283,7 @@ void AddModel(const model::Architecture& model, const model::NumericalConstants&
       learned ? model.max_positions : std::max(model.max_positions, training.sequence_length));
   arguments.Add("normalization",
                 model.normalization == model::Normalization::kRmsNorm ? "RMSNorm" : "LayerNorm");
-  arguments.Add("norm-epsilon", constants.norm_epsilon);
+  if (constants != nullptr) arguments.Add("norm-epsilon", constants->norm_epsilon);
   if (model.activator == model::Activator::kSwiGlu) arguments.Flag("swiglu");
   if (model.activator == model::Activator::kSquaredRelu) {
     arguments.Flag("squared-relu");
@@ -607,17 +608,18 @@ Target MegatronArguments(const scenario::Scenario& scenario,
                          const model::NumericalConstants& constants) {
   const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
   GptBlocks blocks;
-  if (architecture != nullptr && !architecture->kinds.empty()) {
-    auto described = GptBlocksOf(*architecture);
-    if (!described) return CannotRun(std::move(described.error()));
-    blocks = *std::move(described);
+  const bool described = architecture != nullptr && !architecture->kinds.empty();
+  if (described) {
+    auto made = GptBlocksOf(*architecture);
+    if (!made) return CannotRun(std::move(made.error()));
+    blocks = *std::move(made);
     architecture = &blocks.plain;
   }
   if (std::string obstacle = Obstacle(scenario.plan, architecture, constants); !obstacle.empty()) {
     return CannotRun(std::move(obstacle));
   }
   Arguments arguments;
-  AddModel(*architecture, constants, scenario.plan.training, arguments);
+  AddModel(*architecture, described ? nullptr : &constants, scenario.plan.training, arguments);
   AddVariant(blocks, arguments);
   AddExperts(*architecture, scenario.plan, arguments);
   AddTraining(scenario.plan.training, arguments);
