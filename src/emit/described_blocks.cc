@@ -50,9 +50,9 @@ std::string OfMixer(const Architecture& kind) {
   if (kind.output_gate != model::OutputGate::kNone && !kind.gate_of_query) {
     return "Megatron-LM's query product makes the gate of attention's output: gate";
   }
-  const bool values = kind.key_is_value || kind.borrows_keys || kind.norms_values ||
-                      (!kind.latent.exists() && kind.value_size > 0 &&
-                       kind.value_size != kind.head_size);
+  const bool values =
+      kind.key_is_value || kind.borrows_keys || kind.norms_values ||
+      (!kind.latent.exists() && kind.value_size > 0 && kind.value_size != kind.head_size);
   if (values) return "Megatron-LM's values are a product of their own as wide as keys";
   if (kind.weightless_norms || kind.norms_without_weights) {
     return "Megatron-LM's norms have weights";
@@ -61,8 +61,9 @@ std::string OfMixer(const Architecture& kind) {
 }
 
 std::string OfExperts(const model::Experts& experts) {
-  if (experts.latent > 0) return "stepcast does not write Megatron-LM's experts on latent vectors: "
-                                 "latent";
+  if (experts.latent > 0)
+    return "stepcast does not write Megatron-LM's experts on latent vectors: "
+           "latent";
   if (experts.beside_dense) return "Megatron-LM has no dense layer beside experts: parallel";
   const bool scores = experts.scores == model::RouterScores::kSigmoid ||
                       experts.scores == model::RouterScores::kSoftmax ||

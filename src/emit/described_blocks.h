@@ -10,7 +10,8 @@
 namespace stepcast::emit {
 
 // A model of several kinds of blocks, as far as Megatron-LM's pretrain_gpt.py has them: one kind of
-// attention, one kind of dense and of mixture layer, and the gated delta rule in place of attention.
+// attention, one kind of dense and of mixture layer, and the gated delta rule in place of
+// attention.
 struct GptBlocks {
   // Attention and feed-forward layers, without kinds of blocks.
   model::Architecture plain;

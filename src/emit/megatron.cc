@@ -264,9 +264,7 @@ void AddModel(const model::Architecture& model, const model::NumericalConstants*
   }
   const bool learned = model.position == model::Position::kLearned;
   const bool rotary = model.position == model::Position::kRotary;
-  arguments.Add("position-embedding-type", learned  ? "learned_absolute"
-                                           : rotary ? "rope"
-                                                    : "none");
+  arguments.Add("position-embedding-type", learned ? "learned_absolute" : rotary ? "rope" : "none");
   if (rotary && constants != nullptr) {
     arguments.Add("rotary-base", std::llround(constants->rotary_base));
     if (constants->rotary_scaling) {

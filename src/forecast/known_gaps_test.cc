@@ -56,9 +56,9 @@ TEST(KnownGaps, OfMixturesDependOnTheHost) {
 
 TEST(KnownGaps, OfRecurrentLayersInMegatron) {
   const auto factor = [](const std::string& model) {
-    const Forecast forecast = Widened({"model=models/" + model, "data_parallel.framework=megatron",
-                                       "data_parallel.zero_stage=1"},
-                                      0);
+    const Forecast forecast = Widened(
+        {"model=models/" + model, "data_parallel.framework=megatron", "data_parallel.zero_stage=1"},
+        0);
     return forecast.known_gap ? forecast.known_gap->factor : 1;
   };
   EXPECT_EQ(factor("llama3.1-8b.yaml"), 1);

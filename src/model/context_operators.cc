@@ -123,10 +123,10 @@ void LayerOperators::ExchangeHeads(bool forward, const std::string& name,
 
 Operand LayerOperators::FlashOfParts(const Core& core, std::string_view module,
                                      const AttentionShape& shape) {
-  // Chosen keys may be any rank's (megatron/core/transformer/experimental_attention_variant/dsa.py).
-  const bool at_once =
-      shape.chosen ||
-      (options_.context.method == ContextMethod::kAllGather && !options_.context.of_pytorch);
+  // Chosen keys may be any rank's
+  // (megatron/core/transformer/experimental_attention_variant/dsa.py).
+  const bool at_once = shape.chosen || (options_.context.method == ContextMethod::kAllGather &&
+                                        !options_.context.of_pytorch);
   return at_once ? GatheredAttention(core, module, shape) : RingAttention(core, module, shape);
 }
 
@@ -437,8 +437,8 @@ LayerOperators::GatheredKeys::GatheredKeys(LayerOperators& operators, const Core
   for (const std::int64_t chunk : {ranks / 2, 2 * ranks - 1 - ranks / 2}) {
     const std::int64_t keys = (chunk + 1) * half;
     const std::int64_t visible = shape.chosen ? std::min(keys, shape.window) : keys;
-    blocks_.push_back(operators.OfEachDocument(
-        half, keys, visible, seen_twice(keys) - seen_twice(chunk * half), false));
+    blocks_.push_back(operators.OfEachDocument(half, keys, visible,
+                                               seen_twice(keys) - seen_twice(chunk * half), false));
   }
 }
 

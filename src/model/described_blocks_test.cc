@@ -232,10 +232,10 @@ Architecture AnyAttention() {
 }
 
 WorkOptions AnyOptions(std::int64_t tokens) {
-  return Options(*rc::gen::inRange<std::int64_t>(1, 4), tokens,
-                 *rc::gen::element(Checkpointing::kNone, Checkpointing::kSelective,
-                                   Checkpointing::kFull),
-                 *rc::gen::element(Attention::kFlash, Attention::kFlash3, Attention::kMath));
+  return Options(
+      *rc::gen::inRange<std::int64_t>(1, 4), tokens,
+      *rc::gen::element(Checkpointing::kNone, Checkpointing::kSelective, Checkpointing::kFull),
+      *rc::gen::element(Attention::kFlash, Attention::kFlash3, Attention::kMath));
 }
 
 // Blocks of several kinds that are all alike, in any order, are the transformer.

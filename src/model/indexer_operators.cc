@@ -129,8 +129,8 @@ void IndexerOperators::Choose(const Operand& x, const Operand& query_source,
   // What attention's heads together give to each chosen key. The model does not need it.
   const Bytes shares(query.tokens * index.top / index.block * kScoreSize);
   const Value target = tape_.Make("self_attn.indexer.target output", shares);
-  Kernel of_heads = Scores("self_attn.indexer.target", attention,
-                           OfRank(operators_.WholeDocuments(attention)));
+  Kernel of_heads =
+      Scores("self_attn.indexer.target", attention, OfRank(operators_.WholeDocuments(attention)));
   of_heads.model_flops = 0;
   of_heads.written = shares;
   tape_.Keep(target);

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "src/model/architecture.h"
-#include "src/model/layer_operators.h"
 #include "src/model/family.h"
+#include "src/model/layer_operators.h"
 
 // The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556): small heads score all keys
 // before each query, and the best keys are chosen. Every rank of a tensor-parallel group has the

@@ -53,9 +53,9 @@ Operand StreamOperators::Take(const Operand& x, std::string_view module, std::in
                       {gradient, weights}, {dx});
     tape_.RunBackward(input, {gradient}, {dx}, {}, parameters.all());
     // The norm of all streams before the small product.
-    tape_.RunBackward(operators_.Memory(name + ".norm.dgrad", 4 * LayerOperators::Elements(x),
-                                        all + all, all),
-                      {dx, x.value}, {dx});
+    tape_.RunBackward(
+        operators_.Memory(name + ".norm.dgrad", 4 * LayerOperators::Elements(x), all + all, all),
+        {dx, x.value}, {dx});
     if (!parameters.all().empty()) {
       operators_.RunPartGradients(weight, {gradient}, parameters.all(), parameters);
     }
@@ -75,8 +75,8 @@ Operand StreamOperators::Give(const Operand& x, const Operand& branch, std::stri
     const Value gradient = tape_.GradientOf(y.value);
     const Value dx = tape_.MakeGradient(x.value), d_branch = tape_.MakeGradient(branch.value);
     const Bytes read = kMixingPasses * (all + all + one);
-    tape_.RunBackward(operators_.Memory(name + ".dgrad", 2 * flops, read, all + one),
-                      {gradient}, {dx, d_branch});
+    tape_.RunBackward(operators_.Memory(name + ".dgrad", 2 * flops, read, all + one), {gradient},
+                      {dx, d_branch});
     tape_.Deliver(x.value, dx);
     tape_.Deliver(branch.value, d_branch);
   });
