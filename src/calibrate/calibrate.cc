@@ -367,8 +367,8 @@ void NoticeDrift(Campaign& campaign) {
                            100 * drift));
   if (drift > kAllowed) {
     campaign.outcome.warnings.push_back(fmt::format(
-        "during the calibration, the same kernel took up to {:.0f} % longer, because the machine "
-        "lowers its clocks or runs other work. Repeat the calibration on a quiet machine",
+        "during the calibration, the time of the same kernel rose by up to {:.0f} %, because the "
+        "machine lowered its clocks or ran other work. Repeat the calibration on an idle machine",
         100 * drift));
   }
 }
@@ -409,7 +409,7 @@ Attempt<Outcome> Run(Campaign& campaign) {
   NoticeDrift(campaign);
   const std::vector<calibration::Fault> faults = calibration::Check(campaign.outcome.profile);
   if (!faults.empty()) {
-    return tl::unexpected(Failure{fmt::format("a measured figure is impossible: {}: {}",
+    return tl::unexpected(Failure{fmt::format("a measured value is impossible: {}: {}",
                                               faults.front().field, faults.front().message),
                                   false});
   }

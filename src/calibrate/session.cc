@@ -142,9 +142,7 @@ Session::Build ChosenOf(const std::vector<std::int64_t>& sizes,
   };
 }
 
-Failure Misunderstood() {
-  return {"rank 0 sent a message that this rank does not understand", false};
-}
+Failure Misunderstood() { return {"rank 0 sent an unknown message", false}; }
 
 Time TimeOf(double seconds) { return Picoseconds(static_cast<std::int64_t>(seconds * 1e12)); }
 

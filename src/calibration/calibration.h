@@ -59,6 +59,12 @@ struct GemmTiling {
   double last_wave = 1;
   // Fraction of the tiles' rate in one kernel for all experts (Kernel::grouped).
   double grouped = 1;
+  // How well tiles hide memory traffic: the exponent p of (arithmetic^p + traffic^p)^(1/p). 1: the
+  // two times add up. Zero: hidden completely, so the longer time counts.
+  double overlap = 0;
+  // Memory traffic of the sum over parts of k, as a fraction of FP32 parts that are stored and read
+  // again. Below 1: thread blocks add them in the cache. Large: the library does not divide k.
+  double split = 1;
   Time start;  // device time of every product in addition to tiles; replaces start_latency
   bool empty() const { return tiles.empty(); }
   friend bool operator==(const GemmTiling&, const GemmTiling&) = default;

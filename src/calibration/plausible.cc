@@ -24,6 +24,9 @@ constexpr double kLongestHalfLength = 1e5;
 constexpr double kMostRows = 4096;
 constexpr double kLongestTail = 4;
 constexpr double kLargestFill = 1e5;
+// Beyond this exponent the longer of two times counts; with so much traffic no product is divided.
+constexpr double kLargestOverlap = 100;
+constexpr double kLargestSplit = 1000;
 constexpr double kMostVariation = 0.2;
 constexpr double kMostJitter = 1;
 constexpr double kMostWatts = 1e5;
@@ -37,7 +40,7 @@ class Checker {
   void Efficiency(std::string field, double value) {
     if (value > 0 && value <= 1) return;  // also rejects NaN
     Add(std::move(field), fmt::format("an efficiency must be above 0 and at most 1: {}", value),
-        "write the achieved part of the peak: 0.75 for 75 %");
+        "write the achieved fraction of the peak: 0.75 for 75 %");
   }
 
   void Jitter(std::string field, double value) {
@@ -87,9 +90,20 @@ void CheckTilings(const KernelCosts& kernels, Checker& checker) {
     if (!(tiling.last_wave >= 0 && tiling.last_wave <= 1)) {
       checker.Add(
           field + ".last_wave", fmt::format("must lie between 0 and 1: {}", tiling.last_wave),
-          "write the cost of multiprocessors without a tile, as a part of the last wave's time");
+          "write the cost of multiprocessors without a tile as a fraction of the last wave's time");
     }
     checker.Efficiency(field + ".grouped", tiling.grouped);
+    if (!(tiling.overlap == 0 || (tiling.overlap >= 1 && tiling.overlap <= kLargestOverlap))) {
+      checker.Add(
+          field + ".overlap",
+          fmt::format("must lie between 1 and {}, or be 0: {}", kLargestOverlap, tiling.overlap),
+          "write 1 if traffic adds to the time of products, 0 if tiles hide it");
+    }
+    if (!(tiling.split >= 0 && tiling.split <= kLargestSplit)) {
+      checker.Add(field + ".split",
+                  fmt::format("must lie between 0 and {}: {}", kLargestSplit, tiling.split),
+                  "write the traffic of the sum over parts of k, relative to FP32 parts in memory");
+    }
     checker.Duration(field + ".start", tiling.start, kLongestStart);
   }
 }
@@ -108,7 +122,8 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
       if (half >= 0 && half <= kLongestHalfLength) continue;
       checker.Add(fmt::format("{}.{}", field, key),
                   fmt::format("must lie between 0 and {}: {}", kLongestHalfLength, half),
-                  "write the sequence length, in tokens, that reaches half of the best speed");
+                  "write the sequence length, in tokens, at which attention reaches half of its "
+                  "best speed");
     }
     for (const auto& [key, rows] : {std::pair("forward_rows", attention.forward_rows),
                                     {"backward_rows", attention.backward_rows}}) {
@@ -123,15 +138,17 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
       if (tail >= 0 && tail <= kLongestTail) continue;
       checker.Add(fmt::format("{}.{}", field, key),
                   fmt::format("must lie between 0 and {}: {}", kLongestTail, tail),
-                  "write how long the device is not full, as a multiple of the longest thread "
-                  "block's time");
+                  "write the time in which the device is not full, as a multiple of the longest "
+                  "thread block's time");
     }
     for (const auto& [key, part] :
          {std::pair("head_64", attention.head_64), {"head_256", attention.head_256}}) {
       if (part > 0 && part * std::max(attention.forward, attention.backward) <= 1) continue;
       checker.Add(
           fmt::format("{}.{}", field, key),
-          fmt::format("heads of this size would reach no speed, or more than the peak: {}", part),
+          fmt::format("with this value, heads of this size would be faster than the peak, or have "
+                      "no speed: {}",
+                      part),
           "write their rate divided by that of heads of 128");
     }
   }
@@ -144,7 +161,7 @@ void CheckParts(const KernelCosts& kernels, Checker& checker) {
                                   {"gemm_unaligned_result", kernels.gemm_unaligned_result}}) {
     if (part >= 0 && part <= 1) continue;
     checker.Add(fmt::format("kernels.{}", key), fmt::format("must lie between 0 and 1: {}", part),
-                "write the part of their rate that unaligned products keep");
+                "write the rate of unaligned products as a fraction of the rate of aligned ones");
   }
   for (std::size_t i = 0; i < kernels.batched_unaligned.size(); ++i) {
     for (DataType type : kDataTypes) {
@@ -152,14 +169,16 @@ void CheckParts(const KernelCosts& kernels, Checker& checker) {
       if (part >= 0 && part <= 1) continue;
       checker.Add(fmt::format("kernels.batched_unaligned[{}].{}", i, Name(type)),
                   fmt::format("must lie between 0 and 1: {}", part),
-                  "write the part of their rate that batches of unaligned products keep");
+                  "write the rate of batches of unaligned products as a fraction of the rate of "
+                  "aligned ones");
     }
   }
   for (std::size_t i = 0; i < kAccessCount; ++i) {
     if (kernels.traffic[i] >= 0 && kernels.traffic[i] <= 1) continue;
     checker.Add(fmt::format("kernels.traffic.{}", kAccessNames[i]),
                 fmt::format("must lie between 0 and 1: {}", kernels.traffic[i]),
-                "write the part of the memory's achieved bandwidth that these kernels reach");
+                "write the bandwidth of these kernels as a fraction of the achieved memory "
+                "bandwidth");
   }
 }
 
@@ -167,7 +186,7 @@ void CheckDevices(const KernelCosts& kernels, Checker& checker) {
   if (!(kernels.variation >= 0 && kernels.variation <= kMostVariation)) {
     checker.Add("kernels.variation",
                 fmt::format("must lie between 0 and {}: {}", kMostVariation, kernels.variation),
-                "write the standard deviation of devices' times divided by their typical time");
+                "write the standard deviation of the devices' times, divided by a typical time");
   }
   checker.Jitter("kernels.jitter", kernels.jitter);
   const PowerDraw& power = kernels.power;
@@ -176,8 +195,8 @@ void CheckDevices(const KernelCosts& kernels, Checker& checker) {
         power.products <= kMostWatts && power.memory <= kMostWatts &&
         *std::max_element(power.of_type.begin(), power.of_type.end()) <= kMostWatts)) {
     checker.Add("kernels.power",
-                fmt::format("watts must be between 0 and {}: {} at rest, {} more during products, "
-                            "{} during memory traffic",
+                fmt::format("each power must be between 0 and {} W: {} W at rest, {} W more "
+                            "during products, {} W during memory traffic",
                             kMostWatts, power.idle, power.products, power.memory),
                 "check the unit");
   }
@@ -199,7 +218,8 @@ void CheckKernels(const KernelCosts& kernels, Checker& checker) {
       checker.Add(field + ".half_flops",
                   fmt::format("must lie between 0 and {:.0e} flops: {}", kLargestHalfFlops,
                               gemm.half_flops),
-                  "write the size of a product, in flops, that reaches half of the best speed");
+                  "write the size of a product, in FLOPs, at which products reach half of their "
+                  "best speed");
     }
   }
   CheckTilings(kernels, checker);
@@ -364,8 +384,8 @@ void CheckQuantiles(const CollectiveTable& table, const std::string& field, Chec
   if (table.quantiles.empty()) return;
   if (table.quantiles.size() != table.points.size()) {
     checker.Add(field + ".quantiles",
-                fmt::format("needs one pair for each of {} points: {}", table.points.size(),
-                            table.quantiles.size()),
+                fmt::format("needs one pair for each of the {} points, but has {}",
+                            table.points.size(), table.quantiles.size()),
                 "");
   }
   for (std::size_t i = 0; i < table.quantiles.size(); ++i) {

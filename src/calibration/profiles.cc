@@ -1,6 +1,7 @@
 #include "src/calibration/profiles.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -29,6 +30,42 @@ const CollectiveTable* FindTableOfFlatCluster(const std::vector<CollectiveTable>
     if (widest == nullptr || table.nodes > widest->nodes) widest = &table;
   }
   return widest;
+}
+
+std::optional<CollectiveTable> TableFromOtherRanks(const std::vector<CollectiveTable>& tables,
+                                                   CollectiveKind collective, int ranks) {
+  if (collective != CollectiveKind::kAllReduce && collective != CollectiveKind::kReduceScatter &&
+      collective != CollectiveKind::kAllGather) {
+    return std::nullopt;
+  }
+  const auto apart = [ranks](const CollectiveTable& table) {
+    return std::abs(std::log2(static_cast<double>(table.ranks) / ranks));
+  };
+  const CollectiveTable* nearest = nullptr;
+  for (const CollectiveTable& table : tables) {
+    if (table.collective != collective || table.ranks < 2 || table.points.empty()) continue;
+    if (nearest == nullptr || apart(table) < apart(*nearest)) nearest = &table;
+  }
+  if (nearest == nullptr) return std::nullopt;
+  const auto [first_bytes, first_time] = nearest->points.front();
+  const auto [last_bytes, last_time] = nearest->points.back();
+  double start = 0;  // picoseconds
+  if (last_bytes > first_bytes) {
+    const double per_byte = static_cast<double>((last_time - first_time).picoseconds()) /
+                            static_cast<double>((last_bytes - first_bytes).count());
+    start = std::max(0.0, static_cast<double>(first_time.picoseconds()) -
+                              per_byte * static_cast<double>(first_bytes.count()));
+  }
+  const double steps = static_cast<double>(ranks - 1) / (nearest->ranks - 1);
+  const double wire = steps * nearest->ranks / ranks;
+  CollectiveTable table = *nearest;
+  table.ranks = table.nodes = ranks;
+  table.quantiles.clear();
+  for (auto& [bytes, time] : table.points) {
+    const double moving = static_cast<double>(time.picoseconds()) - start;
+    time = Picoseconds(std::llround(start * steps + moving * wire));
+  }
+  return table;
 }
 
 std::vector<std::string_view> MissingSections(const Calibration& profile) {
@@ -83,9 +120,9 @@ void CheckTraffic(const Curve& curve, const char* key, Bandwidth bandwidth,
     if (bytes < kBeyondCaches || time >= bytes / bandwidth) continue;
     faults.push_back(
         {fmt::format("kernels.{}", key),
-         fmt::format("{} in {} is faster than the device's memory, which needs {}",
-                     FormatBytes(bytes), FormatTime(time), FormatTime(bytes / bandwidth)),
-         "the profile may belong to another device"});
+         fmt::format("{} in {} is faster than the device's memory allows: {}", FormatBytes(bytes),
+                     FormatTime(time), FormatTime(bytes / bandwidth)),
+         "check that the profile is for this device"});
     return;
   }
 }
@@ -102,9 +139,9 @@ void CheckAttention(const AttentionSurface& surface, std::int64_t products,
       faults.push_back(
           {field,
            fmt::format("{} heads of {} over a sequence of {} in {} are faster than the device's "
-                       "peak, which needs {}",
+                       "peak allows: {}",
                        curve.heads, curve.head_size, sequence, FormatTime(time), FormatTime(least)),
-           "the profile may belong to another device"});
+           "check that the profile is for this device"});
       return;
     }
   }

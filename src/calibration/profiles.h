@@ -25,6 +25,13 @@ const CollectiveTable* FindTable(const std::vector<CollectiveTable>& tables,
 const CollectiveTable* FindTableOfFlatCluster(const std::vector<CollectiveTable>& tables,
                                               CollectiveKind collective, int ranks);
 
+// For a flat cluster without a link: a table for `ranks` ranks, from the table for the most similar
+// number of ranks. Of its times, the part that grows with the bytes is scaled by the bytes on the
+// wire of a ring, and the rest by the steps of a ring. None for exchanges, broadcast and reduce, or
+// without such a table.
+std::optional<CollectiveTable> TableFromOtherRanks(const std::vector<CollectiveTable>& tables,
+                                                   CollectiveKind collective, int ranks);
+
 // The required sections that a profile lacks: "kernels", "links", "memory".
 std::vector<std::string_view> MissingSections(const Calibration& profile);
 

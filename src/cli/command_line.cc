@@ -47,6 +47,7 @@ Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess&
       CompareCommand(),
       ExplainCommand(),
       RunTimeCommand(),
+      GalleryCommand(),
       SweepCommand(hardware.run_work),
       PlanCommand(hardware.run_work),
       CalibrateCommand(hardware, arguments),

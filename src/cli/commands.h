@@ -20,6 +20,7 @@ Command MemoryCommand();
 Command CompareCommand();
 Command ExplainCommand();
 Command RunTimeCommand();
+Command GalleryCommand();
 Command SweepCommand(const RunWork& run_work);
 Command PlanCommand(const RunWork& run_work);
 // `arguments`: the whole command line, which the profile names as its origin.

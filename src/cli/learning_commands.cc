@@ -217,6 +217,13 @@ Outcome CalibrateTrace(const CalibrateTraceOptions& options) {
     rates.report.written = options.output;
     std::vector<std::string> set = options.set;
     set.push_back("calibration=" + options.output);
+    if (scenario->cluster->flat() && !rates.report.tables.empty()) {
+      constexpr const char* kNoLink = "cluster.topology.link=null";
+      set.emplace_back(kNoLink);
+      rates.report.notes.push_back(fmt::format(
+          "the learned collectives take the place of the flat cluster's link: add --set {}",
+          kNoLink));
+    }
     scenario::InputCache other;
     const auto learned = scenario::Load(options.scenario, set, other);
     if (!learned) return WrongInput(learned.error());

@@ -427,15 +427,15 @@ TEST_F(MainTest, CompareNamesTheOptionOfAMistake) {
 TEST_F(MainTest, PlansThatCannotMeanAnythingExitWith2) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--headroom '100 GiB'", "a device's memory of 1 GiB: '100 GiB'"},
-      {"--deadline 200d", "a deadline needs the number of training tokens"},
+      {"--deadline 200d", "--deadline needs the number of training tokens"},
       {"--tokens 15X", "this is not a number of tokens: '15X'"},
       {"--price free", "this is not a price above 0: 'free'"},
       {"--tokens 1B --availability 110%", "this is not a fraction above 0 and at most 1: '110%'"},
       {"--framework ddp,ddp", "a framework is named twice: 'ddp'"},
       {"--framework ddp --vary data_parallel.prefetch=1",
-       "no framework in the search has this setting: 'data_parallel.prefetch'"},
+       "no framework in the search supports this setting: 'data_parallel.prefetch'"},
       {"--framework ddp --vary data_parallel.zero_stage=3",
-       "no framework in the search has ZeRO stage 3"},
+       "no framework in the search supports ZeRO stage 3"},
       {"--vary 'data_parallel.bucket_size=1 MiB,foo'", "bytes need a number and a unit: 'foo'"},
   };
   for (const auto& [arguments, message] : cases) {
@@ -586,7 +586,7 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
       {"--vary nonsense.key=1,2", "nonsense"},
       {"--vary training.precision=bf16 --set training.surprise=1", "surprise"},
       {"--vary 'training.micro_batch_size=64..1 x2'", "the range is empty"},
-      {"--vary 'training.micro_batch_size=1..64'", "a range needs its step"},
+      {"--vary 'training.micro_batch_size=1..64'", "the range has no step"},
       {"--vary training.micro_batch_size=all",
        "with few numbers, not: 'training.micro_batch_size'"},
       {"--vary training.precison=all", "--vary training.precison=all: error[input.unknown-key]"},

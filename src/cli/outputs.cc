@@ -99,7 +99,7 @@ std::optional<Outcome> TraceFile::Write(const forecast::Run& run,
   });
 }
 
-std::optional<Outcome> TraceFolder::Create(const std::string& path) {
+std::optional<Outcome> OutputFolder::Create(const std::string& path) {
   path_ = path;
   if (path.empty()) return std::nullopt;
   const auto destination = FollowTrustedLinks(path);
@@ -123,10 +123,12 @@ std::optional<Outcome> TraceFolder::Create(const std::string& path) {
 
 std::optional<Outcome> TraceFolder::Write(const std::vector<report::TraceProcess>& processes,
                                           const std::string& scenario, int ranks) {
-  if (path_.empty()) return std::nullopt;
+  if (!folder_.asked()) return std::nullopt;
   for (const report::TraceProcess& process : processes) {
     TraceFile file;
-    if (auto failed = file.Create(fmt::format("{}/rank-{}.json", path_, process.id))) return failed;
+    if (auto failed = file.Create(folder_.File(fmt::format("rank-{}.json", process.id)))) {
+      return failed;
+    }
     const report::TraceSubject subject{scenario, process.id, ranks};
     if (auto failed = file.Write({&process, 1}, subject)) return failed;
   }

@@ -59,18 +59,31 @@ class TraceFile {
   OptionalOutput file_;
 };
 
+// An optional folder with output files.
+class OutputFolder {
+ public:
+  // Call this before the work: makes the folder if it is missing. An outcome is a failure.
+  std::optional<Outcome> Create(const std::string& path);
+  bool asked() const { return !path_.empty(); }
+  // The path of a file in it.
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;  // empty: none is requested
+};
+
 // The optional folder of --trace-dir, with a trace per rank, "rank-0.json" and so on, for Holistic
 // Trace Analysis. Each file appears when it is complete.
 class TraceFolder {
  public:
   // Call this before the work: makes the folder if it is missing. An outcome is a failure.
-  std::optional<Outcome> Create(const std::string& path);
+  std::optional<Outcome> Create(const std::string& path) { return folder_.Create(path); }
   // Writes one file per process; a process is a rank and its id the rank's number.
   std::optional<Outcome> Write(const std::vector<report::TraceProcess>& processes,
                                const std::string& scenario, int ranks);
 
  private:
-  std::string path_;
+  OutputFolder folder_;
 };
 
 // Sets the exit status by whether the plan fits. kAnswerIsNo: it does not fit. kMayNotFit: the

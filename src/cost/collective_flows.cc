@@ -45,7 +45,7 @@ Diagnostics NoNetwork(const scenario::Scenario& scenario, const network::Fault& 
   return {{.code = "cost.no-network",
            .location = scenario.slow_links.empty() ? scenario.cluster_location
                                                    : scenario.slow_links[slow].location,
-           .message = fmt::format("collectives have no links to go over: {}", fault.message),
+           .message = fmt::format("there are no links for collectives: {}", fault.message),
            .hint = fault.hint}};
 }
 

@@ -48,6 +48,19 @@ TEST(GemmTiles, LastWaveCostsAPartOfWhatIsIdle) {
   EXPECT_EQ(TiledArithmetic(Product(128, 128, 500), Setting(tiling)).time, Nanoseconds(32'768));
 }
 
+// The sum of four parts moves 8 x 128 x 128 x 4 bytes, or a quarter of them if the cache holds
+// parts.
+TEST(GemmTiles, SumsPartsOfKThroughTheCache) {
+  GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 0, .start = {}};
+  const Kernel product = Product(128, 128, 1'048'576);
+  const Time whole = TiledArithmetic(product, Setting(tiling)).time;
+  tiling.split = 0.25;
+  EXPECT_LT(TiledArithmetic(product, Setting(tiling)).time, whole);
+  tiling.split = 1000;
+  const Kernel flat = Product(128, 128, 1024);
+  EXPECT_EQ(TiledArithmetic(flat, Setting(tiling)).time, Picoseconds(67'108'864));
+}
+
 TEST(GemmTiles, FillLengthensEveryWave) {
   const GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 100, .start = {}};
   // (500 + 100) / 500 of the time without.

@@ -58,7 +58,8 @@ TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting) 
                          (rate * shape.efficiency);
         if (parts > 1) {
           seconds += setting.start_latency.seconds() +
-                     8 * outcome * cut / static_cast<double>(setting.memory.bytes_per_second());
+                     8 * setting.tiling.split * outcome * cut /
+                         static_cast<double>(setting.memory.bytes_per_second());
         }
         if (seconds < best) {
           best = seconds;
@@ -86,6 +87,13 @@ struct Roofline {
   Time arithmetic;
   Time traffic;
 };
+
+// `overlap`: as in GemmTiling.
+Time WorkOf(const Roofline& roofline, double overlap) {
+  const auto [less, more] = std::minmax(roofline.arithmetic, roofline.traffic);
+  if (overlap == 0 || less == Time()) return more;
+  return ScaledTime(more, std::pow(1 + std::pow(less / more, overlap), 1 / overlap));
+}
 
 Time TrafficTime(const Kernel& kernel, Bandwidth bandwidth) {
   return TimeOf({1, 1}, kernel.read + kernel.written, bandwidth);
@@ -406,7 +414,8 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
                                   : Achieved(gpu.memory_bandwidth, memory_efficiency);
   Roofline roofline;
   Time start_latency = costs.start_latency;
-  double wanted = 0;  // multiprocessors of a product
+  double wanted = 0;   // multiprocessors of a product
+  double overlap = 0;  // of its arithmetic and traffic
   switch (kernel.kind) {
     case KernelKind::kGemm: {
       const auto& tiling = costs.gemm_tiling[static_cast<std::size_t>(kernel.data_type)];
@@ -420,6 +429,7 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
         roofline.arithmetic = LongRun(kernel, tiled.time, setting);
         wanted = tiled.multiprocessors;
         start_latency = tiling.start;
+        overlap = tiling.overlap;
         break;
       }
       const auto& gemm = costs.gemm[static_cast<std::size_t>(kernel.data_type)];
@@ -464,7 +474,7 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
 
   Demand demand;
   demand.latency = setting.start_latency ? start_latency : Time();
-  demand.work = std::max(roofline.arithmetic, roofline.traffic);
+  demand.work = WorkOf(roofline, overlap);
   if (demand.work > Time()) {
     ShareOf(demand, Resource::kCompute) = roofline.arithmetic / demand.work;
     ShareOf(demand, Resource::kMemory) = roofline.traffic / demand.work;

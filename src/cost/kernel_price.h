@@ -14,7 +14,8 @@
 // peak that such kernels achieve.
 //
 //  latency = start_latency
-//  work    = max(arithmetic, traffic)
+//  work    = max(arithmetic, traffic); for tiles with an `overlap` p, which hide only a part of
+//            their traffic: (arithmetic^p + traffic^p)^(1/p)
 //  traffic = (bytes read + bytes written) / (memory bandwidth x memory_efficiency)
 //
 //  kind           arithmetic
@@ -68,7 +69,7 @@ namespace stepcast::cost {
 //              fraction of it that has tiles, plus `last_wave` of the rest
 //  one wave  = 2 tile_m tile_n (k / parts + fill)
 //              / (peak / multiprocessors x efficiency of the shape)
-//  summation = start_latency + 8 batch m n parts bytes / achieved memory bandwidth
+//  summation = start_latency + 8 batch m n parts bytes x `split` / achieved memory bandwidth
 //
 // `fill`: loading the pipeline and storing the tile; with add_fill if the tile is added to FP32
 // values, which are four times as many bytes to read and store. The library is assumed to take the

@@ -214,7 +214,7 @@ class KernelPricer {
               fmt::format("a product of {} x {} x {} in {} needs {} on {}, but the profile has {}",
                           surface.m[m], surface.n[n], surface.k[k], Name(type), FormatTime(bound),
                           pricing_.scenario.gpu->name, FormatTime(time)),
-              "the profile may belong to another device");
+              "check that the profile is for this device");
           return false;
         }
       }
@@ -264,8 +264,8 @@ class KernelPricer {
           : kernel.kind == KernelKind::kMemoryBound || kernel.kind == KernelKind::kOptimizer
               ? std::string("add kernels.memory_efficiency or kernels.memory_curve")
               : fmt::format(
-                    "set training.attention to one that it has (kernels.attention), or add "
-                    "kernels.attention.{} or curves of attention",
+                    "set training.attention to a kernel that the profile has (kernels.attention), "
+                    "or add kernels.attention.{} or curves of attention",
                     calibration::kFusedNames[static_cast<std::size_t>(kernel.flash - 1)]);
       pricing_.Report("cost.no-efficiency", pricing_.profile,
                       fmt::format("profile '{}' has no figures for {}",
@@ -277,8 +277,8 @@ class KernelPricer {
   void RefuseKernel(const Kernel& kernel) {
     if (!pricing_.scenario.gpu) {
       pricing_.Report("cost.no-gpu", pricing_.scenario.cluster_location,
-                      fmt::format("only layer lists can be simulated without a GPU, because the "
-                                  "time of this kernel is unknown: {}",
+                      fmt::format("without a GPU, only layer lists can be simulated; the time of "
+                                  "this kernel is unknown: {}",
                                   kernel.name),
                       "name a GPU type in the cluster ('gpu: h100-sxm'), or describe the model as "
                       "a list of layers with times");
@@ -288,7 +288,7 @@ class KernelPricer {
           fmt::format(
               "the calibration has no 'kernels' section, so the time of this kernel is unknown: {}",
               kernel.name),
-          fmt::format("add the section, or remove 'calibration' to use the profile of {}",
+          fmt::format("add the section, or remove 'calibration' to use the default profile of {}",
                       pricing_.scenario.gpu->name));
     }
   }

@@ -80,7 +80,7 @@ class CommunicationPricer {
     const auto busy = machine_.shared_links.Of(uses);
     if (!busy) {
       pricing_.Report("cost.no-network", pricing_.scenario.cluster_location,
-                      fmt::format("collectives have no links to go over: {}", busy.error().message),
+                      fmt::format("there are no links for collectives: {}", busy.error().message),
                       busy.error().hint);
       return;
     }
@@ -273,6 +273,7 @@ class CommunicationPricer {
       }
       if (const auto price = PriceAllToAllByMessages(collective, group)) return *price;
       if (path.ring_bandwidth == Bandwidth()) {
+        if (const auto price = PriceByOtherRanks(collective, path)) return *price;
         pricing_.Report("cost.no-link", pricing_.scenario.cluster_location,
                         fmt::format("the cluster has no link, and the calibration has no table for "
                                     "{} over {} ranks on {} nodes",
@@ -290,6 +291,21 @@ class CommunicationPricer {
     }
     return PriceModelledCollective(collective.kind, collective.bytes, path, pricing_.links,
                                    pricing_.scenario.algorithm);
+  }
+
+  // On a flat cluster, from a table for another number of ranks.
+  std::optional<CollectivePrice> PriceByOtherRanks(const program::Collective& collective,
+                                                   const CommunicationPath& path) {
+    if (pricing_.scenario.calibration == nullptr || !pricing_.scenario.cluster->flat()) {
+      return std::nullopt;
+    }
+    const auto table = calibration::TableFromOtherRanks(pricing_.scenario.calibration->collectives,
+                                                        collective.kind, path.ranks);
+    if (!table) return std::nullopt;
+    CollectivePrice price =
+        PriceTabulatedCollective(collective.bytes, path, pricing_.links, *table);
+    price.demand.provenance = std::max(price.demand.provenance, Provenance::kTransferred);
+    return price;
   }
 
   // Messages measured on these ranks, or between two ranks of a flat cluster, whose ranks are all
@@ -383,14 +399,15 @@ class CommunicationPricer {
       if (time >= bound) continue;
       pricing_.Report(
           "cost.faster-than-wire", table.location,
-          fmt::format("{} over {} ranks on {} nodes: the cluster's links need {} for {}, but the "
-                      "table has {}",
+          fmt::format("{} over {} ranks on {} nodes: the cluster's links need at least {} for {}, "
+                      "but the table states {}",
                       Name(table.collective), path.ranks, path.nodes, FormatTime(bound),
                       FormatBytes(size), FormatTime(time)),
           pricing_.scenario.cluster->flat()
-              ? "sizes must be those of nccl-tests; if the profile was measured on this cluster, "
-                "leave out the flat cluster's link (--set cluster.topology.link=null)"
-              : "sizes must be those of nccl-tests, and the profile may belong to another cluster");
+              ? "use sizes as nccl-tests counts them; if the profile was measured on this "
+                "cluster, remove the flat cluster's link: --set cluster.topology.link=null"
+              : "use sizes as nccl-tests counts them, and check that the profile belongs to this "
+                "cluster");
       return false;
     }
     return true;

@@ -35,7 +35,7 @@ void Pricing::Report(std::string code, Location location, std::string message, s
 void Pricing::ReportEndless(const std::string& what) {
   Report("cost.too-long", scenario.cluster_location,
          fmt::format("a single operation takes a day or more: {}", what),
-         "check the units of its bandwidths and latencies");
+         "check the units of the bandwidths and latencies that it uses");
 }
 
 void Pricing::ReportNoLinkCosts(const std::string& what) {
@@ -124,7 +124,7 @@ Demand CopyPricer::PriceOneCopy(const program::Copy& copy) {
     if (!host_link_) host_link_ = FindHostLink(pricing_.scenario.cluster->node_type());
     if (!host_link_) {
       pricing_.Report("cost.no-host-link", pricing_.scenario.cluster_location,
-                      "the plan copies between device and host, but no link joins them",
+                      "the plan copies between device and host, but no link connects them",
                       "use a topology with PCIe, or keep all data on the device");
       return {};
     }

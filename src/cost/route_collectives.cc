@@ -80,10 +80,10 @@ class Router {
     return tl::unexpected(Diagnostics{
         {.code = "cost.too-many-messages",
          .location = scenario_.cluster_location,
-         .message = fmt::format("collectives of the simulated steps send {:.1f} billion messages, "
-                                "more than {} billion",
+         .message = fmt::format("the collectives of the simulated steps send {:.1f} billion "
+                                "messages; the maximum is {} billion",
                                 messages / 1e9, kMostMessages / 1'000'000'000),
-         .hint = "use --network flow, in which collectives share links without messages"}});
+         .hint = "use --network flow, which simulates shared links without single messages"}});
   }
 
   // The number of messages that collectives send, before any is routed. The collectives of a

@@ -63,11 +63,10 @@ Result<program::ProcessGroup> GroupByName(const Scenario& scenario, const std::s
                     "choose data, shard or replica; or give --ranks and --nodes");
   }
   if (layout->size() < 2) {
-    return BadGroup(option,
-                    fmt::format("the plan's group has a single rank, which has no peer to "
-                                "communicate with: {}",
-                                Quoted(name)),
-                    "name a group of several ranks, or give --ranks and --nodes");
+    return BadGroup(
+        option,
+        fmt::format("the plan's group has only one rank, which has no peer: {}", Quoted(name)),
+        "name a group of several ranks, or give --ranks and --nodes");
   }
   return program::ProcessGroup{.name = name, .ranks = layout->Ranks(0), .layout = *layout};
 }
@@ -83,32 +82,32 @@ Result<program::ProcessGroup> GroupByNumber(const Scenario& scenario,
   if (nodes < 1 || nodes > cluster.nodes()) {
     return BadGroup(
         group.nodes ? of_nodes : fmt::format("--ranks {}", *group.ranks),
-        fmt::format("the cluster has {} of {} GPUs: {} are asked for",
+        fmt::format("the cluster has {} of {} GPUs, but {} are requested",
                     cluster.nodes() == 1 ? "1 node" : fmt::format("{} nodes", cluster.nodes()),
                     per_node, nodes),
-        "give less, or a larger cluster with --set cluster.nodes=N");
+        "request fewer, or set a larger cluster: --set cluster.nodes=N");
   }
   const int ranks = group.ranks ? *group.ranks : nodes * per_node;
   const std::string of_ranks = fmt::format("--ranks {}", ranks);
   if (ranks < 2) {
     return BadGroup(group.ranks || !group.nodes ? of_ranks : of_nodes,
                     fmt::format("a collective needs at least two ranks: {}", ranks),
-                    "give more ranks, or a larger cluster with --set cluster.nodes=N");
+                    "give more ranks, or set a larger cluster: --set cluster.nodes=N");
   }
   if (ranks % nodes != 0 || ranks / nodes > per_node) {
     return BadGroup(of_ranks,
                     fmt::format("{} ranks cannot be divided evenly among {} nodes of {} GPUs: {}",
                                 ranks, nodes, per_node, ranks),
-                    "give a multiple of --nodes, at most all their GPUs");
+                    "set --ranks to a multiple of --nodes, at most the number of their GPUs");
   }
   const int local = ranks / nodes;
   if (group.siblings && (per_node % local != 0 || cluster.nodes() % nodes != 0)) {
     return BadGroup("--siblings",
-                    fmt::format("the cluster's {} nodes of {} GPUs are not divided evenly into "
+                    fmt::format("the cluster's {} nodes of {} GPUs do not divide evenly into "
                                 "groups of {} ranks on {}: {}",
                                 cluster.nodes(), per_node, ranks,
                                 nodes == 1 ? "1 node" : fmt::format("{} nodes", nodes), ranks),
-                    "give --ranks and --nodes so that the groups hold all GPUs");
+                    "choose --ranks and --nodes so that the groups contain all GPUs");
   }
   program::ProcessGroup own{.name = ranks == cluster.devices() ? "all" : "part"};
   for (int node = 0; node < nodes; ++node) {

@@ -53,7 +53,7 @@ TEST(WarnOfCommunicationSettings, NamesWhatLeavesCollectivesAsTheyAre) {
 TEST(WarnOfCommunicationSettings, NamesANetworkThatHindersNothing) {
   EXPECT_EQ(WarningsOf("fsdp2", 3, "cluster.network=flow"),
             std::vector<std::string>{"cluster.network flow has no effect here: no link is ever "
-                                     "saturated, as analytic assumes"});
+                                     "saturated, and analytic assumes the same"});
 }
 
 TEST(WarnOfCommunicationSettings, IsSilentOfDefaults) {

@@ -37,7 +37,7 @@ const ClassRun& Run::class_of(int rank) const {
   const auto found = std::find_if(classes.begin(), classes.end(), [&](const ClassRun& own) {
     return own.members.empty() || std::binary_search(own.members.begin(), own.members.end(), rank);
   });
-  STEPCAST_CHECK(found != classes.end(), "every rank is of a class");
+  STEPCAST_CHECK(found != classes.end(), "every rank belongs to a class");
   return *found;
 }
 
@@ -45,8 +45,8 @@ Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string messa
   return {{.code = "forecast.several-lengths",
            .location = {"training.lengths", 0, 0},
            .message = std::move(message),
-           .hint = fmt::format("forecast steps of one length: --set training.lengths=null, which "
-                               "keeps sequence_length {}, the longest",
+           .hint = fmt::format("forecast steps of one length with --set training.lengths=null; "
+                               "sequence_length then stays {}, the longest",
                                scenario.plan.training.sequence_length)}};
 }
 

@@ -94,9 +94,9 @@ class RankKinds {
 
   const scenario::Scenario& scenario_;
   const plan::RankLabels labels_;
-  std::vector<cost::RankClass> kinds_;   // of the priced classes, then of slow devices
-  std::vector<RankClass> classes_;       // [kind] their facts
-  std::map<int, std::size_t> slow_;      // by rank: the kind of a slow device
+  std::vector<cost::RankClass> kinds_;  // of the priced classes, then of slow devices
+  std::vector<RankClass> classes_;      // [kind] their facts
+  std::map<int, std::size_t> slow_;     // by rank: the kind of a slow device
 };
 
 // The distinct layouts of all programs.
@@ -211,7 +211,7 @@ void RecordReported(SimulatedRanks& ranks) {
     const auto simulated = std::ranges::lower_bound(ranks.classes, own.first_rank, {},
                                                     &simulate::RankClass::representative);
     STEPCAST_CHECK(simulated != ranks.classes.end() && simulated->representative == own.first_rank,
-                   "the first rank of a reported class stands for a simulated one");
+                   "the first rank of a reported class represents a simulated class");
     simulated->records = true;
     own.simulated = static_cast<std::size_t>(simulated - ranks.classes.begin());
   }

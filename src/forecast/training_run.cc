@@ -123,9 +123,14 @@ TrainedStep TrainedStepOf(const Forecast& forecast) {
   return step;
 }
 
+double AvailabilityOf(const TrainingTarget& target, const TrainedStep& step) {
+  if (target.availability) return *target.availability;
+  return target.effective && step.gpus > 0 ? target.effective(step.gpus) : 1;
+}
+
 double TrainingSeconds(const TrainingTarget& target, const TrainedStep& step) {
   const double steps = std::ceil(target.tokens / TokensOf(step));
-  return steps * step.time.seconds() / target.availability.value_or(1);
+  return steps * step.time.seconds() / AvailabilityOf(target, step);
 }
 
 double GpuHours(const TrainingTarget& target, const TrainedStep& step) {
@@ -140,7 +145,7 @@ double MoneyOfMillionTokens(const TrainingTarget& target, const TrainedStep& ste
   constexpr double kMillion = 1e6;
   const double gpu_seconds = step.time.seconds() * static_cast<double>(step.gpus) / TokensOf(step);
   return gpu_seconds / kSecondsPerHour * target.gpu_hour_price * kMillion /
-         target.availability.value_or(1);
+         AvailabilityOf(target, step);
 }
 
 bool MeetsDeadline(const TrainingTarget& target, const TrainedStep& step) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ struct TrainingTarget {
   std::string currency;                // currency of the price, such as "$"; empty: not named
   std::optional<double> availability;  // fraction of the time in which GPUs train, above 0 and at
                                        // most 1; not given: 1
+  // The same fraction by the number of GPUs, if failures are counted (long_run.h); null: they are
+  // not.
+  std::function<double(std::int64_t gpus)> effective{};
 
   bool said() const { return tokens > 0 || gpu_hour_price > 0; }
 };
@@ -35,6 +39,9 @@ struct TrainedStep {
 
 // `gpus` is the number of GPUs behind the forecast's rates.
 TrainedStep TrainedStepOf(const Forecast& forecast);
+
+// The fraction of the time in which the GPUs of `step` train.
+double AvailabilityOf(const TrainingTarget& target, const TrainedStep& step);
 
 // Seconds that the training takes in whole steps, including time in which GPUs do not train.
 // Requires target.tokens.

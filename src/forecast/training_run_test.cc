@@ -39,5 +39,17 @@ TEST(TrainingRunTest, ADeadlineIsMetToTheSecond) {
   EXPECT_FALSE(MeetsDeadline(target, step));
 }
 
+TEST(TrainingRunTest, EffectiveTimeDependsOnGpusUnlessAvailabilityIsGiven) {
+  TrainingTarget target;
+  target.tokens = 1000;
+  target.effective = [](std::int64_t gpus) { return gpus > 8 ? 0.5 : 1.0; };
+  const TrainedStep few{.time = Seconds(1), .tokens = 10, .gpus = 8};
+  const TrainedStep many{.time = Seconds(1), .tokens = 10, .gpus = 16};
+  EXPECT_DOUBLE_EQ(TrainingSeconds(target, few), 100);
+  EXPECT_DOUBLE_EQ(TrainingSeconds(target, many), 200);
+  target.availability = 0.8;
+  EXPECT_DOUBLE_EQ(TrainingSeconds(target, many), 125);
+}
+
 }  // namespace
 }  // namespace stepcast::forecast

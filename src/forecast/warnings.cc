@@ -120,10 +120,10 @@ void WarnOfNetwork(const Scenario& step, Scenario& scenario) {
   if (scenario.network == scenario::Fidelity::kAnalytic || LinksAreShared(step)) return;
   scenario.warnings.push_back(
       scenario.network == scenario::Fidelity::kFlow
-          ? "cluster.network flow has no effect here: no link is ever saturated, as analytic "
-            "assumes"
-          : "cluster.network message has little or no effect here: no link is ever saturated; "
-            "analytic is faster");
+          ? "cluster.network flow has no effect here: no link is ever saturated, and analytic "
+            "assumes the same"
+          : "cluster.network message has little or no effect here, because no link is ever "
+            "saturated; analytic is faster");
 }
 
 }  // namespace
@@ -221,8 +221,9 @@ void WarnOfOptimizerStates(const MemoryForecast& memory, scenario::Scenario& sce
                          (!memory.offloads() || memory.fits_host());
   if (own == Bytes() || would_fit == memory.fits) return;
   scenario.warnings.push_back(fmt::format(
-      "training.master_weights is left out: with {}, {}'s default, optimizer states are {} on a "
-      "rank, and the plan {}; with {}, {}, they would be {}, and it {}: say which",
+      "training.master_weights is not set: with {}, {}'s default, optimizer states take {} per "
+      "rank, and the plan {}; with {}, {}, they would take {}, and the plan {}: set the value of "
+      "your job",
       Text(training), plan::Name(scenario.plan.data_parallel.framework), FormatBytes(own),
       memory.fits ? "fits" : "does not fit", Text(other->training), other->whose,
       FormatBytes(others), would_fit ? "would fit" : "would not"));

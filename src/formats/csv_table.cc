@@ -45,13 +45,13 @@ class Parser {
                            {file_, line, 1},
                            fmt::format("the headings have {} fields, this line has {}",
                                        table.headings.size(), cells.size()),
-                           "put a value with commas into double quotes"});
+                           "put values that contain commas in double quotes"});
       }
     }
     if (!headed && !too_large_) {
       faults_.push_back({"csv.heading",
                          {file_, 0, 0},
-                         "the table has no headings",
+                         "the first line of the table has no headings",
                          "write for example 'scenario,training.micro_batch_size,step_time'"});
     }
     if (!faults_.empty()) return tl::make_unexpected(std::move(faults_));
@@ -142,10 +142,9 @@ class Parser {
     const std::size_t end = std::min(text_.find_first_of(",\n", at_), text_.size());
     const std::string rest = Trimmed(text_.substr(at_, end - at_));
     if (!rest.empty()) {
-      faults_.push_back(
-          {"csv.quote", Here(),
-           fmt::format("text stands behind a closing quote: {}", stepcast::Quoted(rest)),
-           "put the whole field into quotes"});
+      faults_.push_back({"csv.quote", Here(),
+                         fmt::format("text follows a closing quote: {}", stepcast::Quoted(rest)),
+                         "put the whole field in quotes"});
     }
     at_ = end;
     return cell;
@@ -167,7 +166,7 @@ class Parser {
       const CsvCell& heading = headings[i];
       if (heading.text.empty()) {
         faults_.push_back({"csv.heading", heading.location, "a heading is empty",
-                           "name the column, or take it out"});
+                           "name the column, or remove it"});
       }
       const bool twice = std::any_of(headings.begin(), headings.begin() + static_cast<int>(i),
                                      [&](const CsvCell& one) { return one.text == heading.text; });
@@ -175,7 +174,7 @@ class Parser {
         faults_.push_back(
             {"csv.heading", heading.location,
              fmt::format("two columns have this heading: {}", stepcast::Quoted(heading.text)),
-             "take one of them out"});
+             "remove one of the two"});
       }
     }
   }

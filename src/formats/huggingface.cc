@@ -47,16 +47,17 @@ std::optional<LayerTypes> ReadLayerTypes(HuggingFaceReader& reader, std::int64_t
     return std::nullopt;
   }
   if (std::ssize(full) != layers && !reader.failed()) {
-    reader.Refuse("layer_types",
-                  fmt::format("{} layers cannot be of {} types", layers, full.size()),
-                  "name the type of every layer, or leave layer_types out");
+    reader.Refuse(
+        "layer_types",
+        fmt::format("the model has {} layers, but the list has {} types", layers, full.size()),
+        "list one type for each layer, or remove layer_types");
     return std::nullopt;
   }
   return TypesOf(full);
 }
 
 constexpr std::string_view kMixedWindows =
-    "layers without a window of attention are modelled only at a regular interval";
+    "layers without an attention window must occur at a regular interval";
 
 // The object with the rotary parameters: `rope_scaling` or, since transformers 5,
 // `rope_parameters`. The latter includes the base and, if layers differ, has an object for each of
@@ -66,7 +67,7 @@ std::string RotarySection(Reader& reader, const Architecture& architecture) {
     const JsonValue* value = reader.Find(section);
     if (value == nullptr) continue;
     if (value->kind != Kind::kObject) {
-      reader.Warn(section, "it is not an object; the forecast leaves positions unscaled");
+      reader.Warn(section, "the value is not an object; the forecast does not scale positions");
       continue;
     }
     const std::string full = section + ".full_attention", sliding = section + ".sliding_attention";
@@ -80,10 +81,10 @@ std::string RotarySection(Reader& reader, const Architecture& architecture) {
       reader.Accept(other);
     } else if (reader.Find(other) != nullptr) {
       reader.Warn(other,
-                  "no layer of this model is of that type; its rotary positions are left out");
+                  "this model has no layer of that type, so these rotary positions are ignored");
     }
     if (section == "rope_parameters" && reader.Find("rope_scaling") != nullptr) {
-      reader.Warn("rope_scaling", "rope_parameters holds in its place");
+      reader.Warn("rope_scaling", "rope_parameters is used instead");
     }
     return reader.Find(own) != nullptr ? own : section;
   }
@@ -109,7 +110,7 @@ std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader, const std:
     return scaling;
   }
   if (type != "default") {
-    reader.Warn(key, "this rule is unknown; the forecast leaves positions unscaled");
+    reader.Warn(key, "this rule is unknown; the forecast does not scale positions");
   }
   return std::nullopt;
 }
@@ -129,8 +130,8 @@ void RefuseWindow(Reader& reader, std::int64_t layers) {
   const std::optional<LayerTypes> types = ReadLayerTypes(reader, layers);
   if (reader.Boolean("use_sliding_window", false) || (types && types->sliding > 0)) {
     reader.Refuse(types ? "layer_types" : "use_sliding_window",
-                  "models of this type have no window of attention",
-                  "write model_type: mistral, whose layers are the same and have a window");
+                  "models of this type have no attention window",
+                  "write model_type: mistral, which has the same layers with a window");
   }
 }
 

@@ -74,23 +74,23 @@ struct Effect {
 constexpr std::string_view kExperts = "models of this type have no such experts";
 constexpr std::string_view kLatent = "models of this type have no latent attention";
 constexpr std::string_view kFurtherTokens =
-    "layers that predict further tokens are not modelled in models of this type";
+    "multi-token prediction is not modelled for models of this type";
 constexpr std::string_view kHeadNorms =
-    "norms of queries and keys are not modelled in models of this type";
-constexpr std::string_view kChunks = "models of this type do not attend within chunks";
+    "models of this type are not modelled with norms of queries and keys";
+constexpr std::string_view kChunks = "models of this type have no chunked attention";
 constexpr std::string_view kCaps = "models of this type have no capped scores and logits";
-constexpr std::string_view kWindow = "models of this type have no window of attention";
+constexpr std::string_view kWindow = "models of this type have no attention window";
 constexpr std::string_view kKindsOfAttention =
-    "layers of several kinds of attention are not modelled together";
+    "models that mix several types of attention are not modelled";
 constexpr std::string_view kOtherMixers =
-    "layers that mix tokens without attention are not modelled";
-constexpr std::string_view kEncoder = "only decoders without cross attention are modelled";
-constexpr std::string_view kSideBySide = "attention and feed-forward side by side are not modelled";
-constexpr std::string_view kNorms = "norms behind attention and feed-forward are not modelled";
-constexpr std::string_view kQuantised = "weights that are kept quantised are not modelled";
+    "layers that mix tokens by other means than attention are not modelled";
+constexpr std::string_view kEncoder = "decoders with cross attention are not modelled";
+constexpr std::string_view kSideBySide = "attention and feed-forward in parallel are not modelled";
+constexpr std::string_view kNorms = "norms after attention and feed-forward are not modelled";
+constexpr std::string_view kQuantised = "quantized weights are not modelled";
 constexpr std::string_view kBiases = "models of this type have no such biases";
 constexpr std::string_view kDropout = "models of this type have no such dropout";
-constexpr std::string_view kUnequal = "layers that differ in shape are not modelled";
+constexpr std::string_view kUnequal = "layers of different shapes are not modelled";
 constexpr std::string_view kShared = "layers that share keys and values are not modelled";
 
 constexpr Effect kNotModelled[] = {
@@ -132,10 +132,10 @@ constexpr Effect kNotModelled[] = {
     {"block_configs", kUnequal},
     {"block_overrides", kUnequal},
     {"hidden_size_per_layer_input", kUnequal},
-    {"ffn_hidden_size", "the width of feed-forward layers has another key in this model_type"},
+    {"ffn_hidden_size", "this model_type has another key for the width of feed-forward layers"},
     {"num_kv_shared_layers", kShared},
     {"cla_share_factor", kShared, 1},
-    {"chunk_size_feed_forward", "feed-forward layers that run in pieces are not modelled"}};
+    {"chunk_size_feed_forward", "chunked feed-forward layers are not modelled"}};
 // Keys of variants that model files support, but this class in transformers does not.
 constexpr Effect kNotOfThisType[] = {{"sliding_window", kWindow},
                                      {"attn_logit_softcapping", kCaps},
@@ -183,8 +183,10 @@ constexpr Effect kNotOfThisType[] = {{"sliding_window", kWindow},
 // whole.
 constexpr std::string_view kWholeHeads = "the forecast rotates all dimensions of each head";
 constexpr std::string_view kEveryLayer = "the forecast rotates queries and keys in every layer";
-constexpr std::string_view kNoProducts = "the forecast leaves out products by it";
-constexpr std::string_view kTextAlone = "it is left out; the forecast covers only the text model";
+constexpr std::string_view kNoProducts = "the forecast omits the multiplications by this value";
+constexpr std::string_view kTextAlone =
+    "this part is ignored; the forecast covers only the text "
+    "model";
 
 constexpr Effect kWarnedOf[] = {
     {"partial_rotary_factor", kWholeHeads, 1},
@@ -194,21 +196,20 @@ constexpr Effect kWarnedOf[] = {
     {"rotary_dim", kWholeHeads},
     {"no_rope_layers", kEveryLayer},
     {"no_rope_layer_interval", kEveryLayer},
-    {"clip_qkv", "the forecast leaves out that queries, keys and values are clipped"},
+    {"clip_qkv", "the forecast does not clip queries, keys and values"},
     {"embedding_multiplier", kNoProducts, 1},
     {"residual_multiplier", kNoProducts, 1},
     {"logits_scaling", kNoProducts, 1},
     {"logit_scale", kNoProducts, 1},
     {"scale_emb", kNoProducts, 1},
     {"scale_depth", kNoProducts},
-    {"scale_attn_by_inverse_layer_idx",
-     "the forecast leaves out the division by the layer's number"},
+    {"scale_attn_by_inverse_layer_idx", "the forecast omits the division by the layer number"},
     {"reorder_and_upcast_attn",
-     "the forecast computes scores in the precision of training.attention"},
+     "in the forecast, training.attention sets the precision of the scores"},
     {"attn_uses_sequence_id",
-     "the forecast attends across documents, unless training.document_length says how long they "
-     "are"},
-    {"pretraining_tp", "the forecast computes each product as a whole", 1},
+     "in the forecast, tokens attend to other documents unless training.document_length sets the "
+     "length of documents"},
+    {"pretraining_tp", "the forecast computes each matrix product in one piece", 1},
     {"vision_config", kTextAlone},
     {"audio_config", kTextAlone},
     {"speech_config", kTextAlone},
@@ -247,7 +248,7 @@ bool IsSwitchedOff(const JsonValue& value) {
 }
 
 void WarnOfUnknown(HuggingFaceReader& reader, const std::string& path) {
-  std::string said = "the key is unknown; the forecast ignores it";
+  std::string said = "unknown key; the forecast ignores it";
   const std::string_view nearest = NearestWord(path, reader.KeysAskedFor());
   if (!nearest.empty()) said += fmt::format("; was {} meant?", Quoted(nearest));
   reader.Warn(path, said);

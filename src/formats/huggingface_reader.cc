@@ -51,7 +51,7 @@ std::int64_t HuggingFaceReader::Dimension(const std::string& path) {
   if (Find(path) == nullptr) {
     mistakes_.push_back({"input.missing-key", location(),
                          fmt::format("missing key: {}", Quoted(PathOf(path))),
-                         "a config.json of this model_type states it"});
+                         "add the key: a config.json of this model_type has it"});
     return 1;
   }
   return OptionalDimension(path).value_or(1);
@@ -72,7 +72,7 @@ double HuggingFaceReader::Number(const std::string& path, double absent) {
   if (value == nullptr) return absent;
   const bool number = value->kind == Kind::kNumber || value->kind == Kind::kInteger;
   if (!number || !std::isfinite(value->number) || value->number < 0) {
-    Report(path, "input.not-a-number", "needs a number, not below zero", *value);
+    Report(path, "input.not-a-number", "needs a number of at least zero", *value);
     return absent;
   }
   return value->number;
@@ -98,7 +98,7 @@ std::optional<std::vector<std::string>> HuggingFaceReader::Texts(const std::stri
     texts.push_back(text->text);
   }
   if (value->kind != Kind::kArray || std::ssize(texts) != value->elements) {
-    Report(path, "input.wrong-kind", "needs an array of texts", *value);
+    Report(path, "input.wrong-kind", "needs an array of strings", *value);
     return std::nullopt;
   }
   return texts;

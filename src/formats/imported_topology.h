@@ -51,8 +51,8 @@ inline constexpr const char* kLatencyNote =
     "the input has no latencies: NVLink 250 ns, PCIe 150 ns, between CPUs 200 ns, a NIC's port "
     "600 ns are general knowledge";
 inline constexpr const char* kFabricNote =
-    "the input says nothing of what joins nodes: one non-blocking switch at the speed of the NICs' "
-    "ports";
+    "the input does not describe the network between nodes: assumed is one non-blocking switch at "
+    "the speed of the NICs' ports";
 
 // Bandwidth in one direction between two CPUs of a host: links x rate x bits per transfer, with the
 // number of links of two-socket GPU servers. (NCCL's figure in src/graph/topo.h is only for its
@@ -83,8 +83,8 @@ inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
   return {};
 }
 inline const char* BetweenUnknownCpusNote() {
-  return "the input does not tell the type of the CPUs: two UPI links of 10.4 GT/s between them, "
-         "41.6 GB/s";
+  return "the input does not state the type of the CPUs: assumed are two UPI links of 10.4 GT/s "
+         "between them, 41.6 GB/s";
 }
 
 // The default network if the input does not describe one.

@@ -158,7 +158,7 @@ class Collector {
     }
     if (!frame.keys.insert(frame.key).second) {
       mistakes.push_back({"input.duplicate-key", lines_.At(frame.key_at),
-                          fmt::format("the key stands here a second time: {}", Quoted(frame.key)),
+                          fmt::format("the key is given twice: {}", Quoted(frame.key)),
                           "remove one of the two"});
     }
     return Goes();
@@ -266,7 +266,8 @@ class Collector {
         mistakes.push_back(
             {"file.not-text", value.location,
              fmt::format(
-                 "the text contains a character that changes how other characters are shown: {}",
+                 "the text contains a control character that changes how other characters are "
+                 "displayed: {}",
                  Quoted(value.text)),
              "leave it out"});
       }
@@ -320,7 +321,8 @@ Result<JsonObject> JsonObject::Parse(std::string_view text, const std::string& f
   if (!collector.is_object) {
     return tl::make_unexpected(Diagnostics{{"input.wrong-kind",
                                             {file, 1, 1},
-                                            "this is JSON, but not an object: no '{' at its start",
+                                            "this JSON is not an object: it does not begin with "
+                                            "'{'",
                                             ""}});
   }
   JsonObject object;

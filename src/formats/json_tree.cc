@@ -37,7 +37,7 @@ class Counter final : public nlohmann::json_sax<Json> {
 
  private:
   bool Value() {
-    return ++values_ <= most_ || Fail(fmt::format("it has more than {} values", most_));
+    return ++values_ <= most_ || Fail(fmt::format("the file has more than {} values", most_));
   }
   bool Open() {
     if (++depth_ > kDeepest) {

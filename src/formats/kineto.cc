@@ -98,18 +98,18 @@ class StepReader {
           nodes_.begin(), nodes_.end(), [](const Node& node) { return node.accumulates(); }));
       if (gradients != sizes_.size()) {
         return Fail("kineto.other-model",
-                    fmt::format("the traced step has the gradients of {} parameters, the model has "
-                                "{} parameters",
+                    fmt::format("the traced step has gradients of {} parameters, but the model "
+                                "has {} parameters",
                                 gradients, sizes_.size()),
-                    "name the model that was traced");
+                    "name the traced model with --model");
       }
       groups = GroupsOfModel();
     }
     if (groups.empty()) groups = GroupsOfBuckets();
     if (groups.empty()) {
       return Fail("kineto.no-sizes",
-                  "the trace tells neither the parameters' sizes nor those of NCCL's collectives",
-                  "name the model that was traced, --model NAME, or trace with record_shapes=True");
+                  "the trace has neither the sizes of parameters nor those of NCCL's collectives",
+                  "name the traced model with --model NAME, or trace with record_shapes=True");
     }
     if (groups.size() > kMostKinetoLayers) return TooManyKinetoEvents(file_);
     Fill(groups);
@@ -161,7 +161,8 @@ class StepReader {
     bool unsized = false;
     for (const Kernel& kernel : trace_.kernels) {
       if (!kernel.nccl() || kernel.launch < begin_ || kernel.launch >= end_) continue;
-      const KinetoCollective& traced = trace_.collectives[static_cast<std::size_t>(kernel.collective)];
+      const KinetoCollective& traced =
+          trace_.collectives[static_cast<std::size_t>(kernel.collective)];
       TracedCollective collective{.collective = traced.collective,
                                   .elements = traced.elements,
                                   .data_type = traced.data_type,
@@ -179,10 +180,12 @@ class StepReader {
     }
     if (bucket_launches_.empty()) {
       step_.notes.emplace_back(
-          "no all-reduce was launched during the backward: the trace is not one of DDP on several "
-          "GPUs, or was taken without CUDA activities");
+          "no all-reduce was launched during backward: either the trace is not of DDP on several "
+          "GPUs, or it has no CUDA activities");
     } else if (unsized) {
-      step_.notes.emplace_back("NCCL's sizes were not recorded (torch 2.1 and later do)");
+      step_.notes.emplace_back(
+          "the trace has no sizes of NCCL's collectives (torch 2.1 and later "
+          "record them)");
     }
   }
 
@@ -213,8 +216,8 @@ class StepReader {
     std::size_t left = sizes_.size();
     std::vector<Group> groups = GroupedBy([&](const Operator&) { return sizes_[--left]; });
     step_.notes.emplace_back(
-        "the parameters' shapes were not recorded (record_shapes=True): sizes are the model's, "
-        "gradients in the reverse order of its parameters");
+        "the trace has no shapes of parameters (record_shapes=True): sizes are taken from the "
+        "model, and gradients from the reverse order of its parameters");
     return groups;
   }
 
@@ -261,7 +264,7 @@ class StepReader {
     }
     if (!groups.empty()) {
       step_.notes.emplace_back(
-          "the parameters' shapes were not recorded (record_shapes=True): each bucket is one "
+          "the trace has no shapes of parameters (record_shapes=True): each bucket becomes one "
           "tensor, so other bucket sizes cannot be forecast");
     }
     return groups;
@@ -324,7 +327,7 @@ class StepReader {
     step_.layers.layers.assign(std::make_move_iterator(ready.rbegin()),
                                std::make_move_iterator(ready.rend()));
     step_.notes.emplace_back(
-        "the trace does not tell what is kept from forward to backward: activation is 0 B");
+        "the trace does not show which activations are kept for backward: 'activation' is 0 B");
   }
 
   // Divides the forward pass at the operators that made the layers' nodes. Time before the first
@@ -341,8 +344,8 @@ class StepReader {
     if (starts.empty()) {
       // In proportion to the backward times.
       step_.notes.emplace_back(
-          "forward and backward are not tied by sequence numbers: the forward is divided as the "
-          "backward is");
+          "no sequence numbers connect forward and backward: forward time is divided among layers "
+          "in the same proportions as backward time");
       const std::int64_t total = std::accumulate(
           ready.begin(), ready.end(), std::int64_t{0},
           [](std::int64_t sum, const auto& layer) { return sum + layer.backward.picoseconds(); });
@@ -413,8 +416,9 @@ Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file
     if (traced && trace.steps.empty()) {
       traced->notes.emplace_back(
           trace.updates.empty()
-              ? "the trace has no annotation ProfilerStep#N: all of it is taken as one step"
-              : "the trace has no annotation ProfilerStep#N: steps end with the optimizer's");
+              ? "the trace has no annotation ProfilerStep#N: the whole trace counts as one step"
+              : "the trace has no annotation ProfilerStep#N: each step ends with the optimizer's "
+                "step");
     }
     return traced;
   };
@@ -422,9 +426,9 @@ Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file
     for (const Candidate& candidate : candidates) {
       if (candidate.number == *step) return read(candidate);
     }
-    return fail(
-        "kineto.no-such-step", fmt::format("the trace has no ProfilerStep#{}", *step),
-        fmt::format("it has {} to {}", candidates.front().number, candidates.back().number));
+    return fail("kineto.no-such-step", fmt::format("the trace has no ProfilerStep#{}", *step),
+                fmt::format("the trace has steps {} to {}", candidates.front().number,
+                            candidates.back().number));
   }
   std::vector<Candidate> trained;
   std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(trained),

@@ -37,7 +37,7 @@ struct Event {
   std::optional<double> start, duration;  // us
   std::optional<std::int64_t> thread, process;
   // From its "args".
-  std::optional<std::int64_t> sequence, correlation, message_elements, group_size, step;
+  std::optional<std::int64_t> sequence, correlation, message_elements, group_size, step, waited_ns;
   std::string collective, data_type, group, ranks, work_phase;
   std::int64_t elements = 0;  // of the first of "Input Dims", [[64, 3, 7, 7], []]; 0: none
 };
@@ -78,8 +78,8 @@ class TraceBuilder {
     return trace_.steps.size() + trace_.updates.size() + trace_.operators.size() +
                    trace_.kernels.size() + trace_.host.size() + launches_.size() <=
                kMostKinetoEvents &&
-           trace_.collectives.size() <= kMostKinetoCollectives && trace_.nodes.size() <= kMostNames &&
-           trace_.names.size() <= kMostNames;
+           trace_.collectives.size() <= kMostKinetoCollectives &&
+           trace_.nodes.size() <= kMostNames && trace_.names.size() <= kMostNames;
   }
 
   KinetoTrace Finish() {
@@ -95,8 +95,9 @@ class TraceBuilder {
     std::stable_sort(trace_.updates.begin(), trace_.updates.end(), by_start);
     std::stable_sort(trace_.operators.begin(), trace_.operators.end(), by_start);
     std::stable_sort(trace_.host.begin(), trace_.host.end(), by_start);
-    std::stable_sort(trace_.kernels.begin(), trace_.kernels.end(),
-                     [](const KinetoKernel& a, const KinetoKernel& b) { return a.launch < b.launch; });
+    std::stable_sort(
+        trace_.kernels.begin(), trace_.kernels.end(),
+        [](const KinetoKernel& a, const KinetoKernel& b) { return a.launch < b.launch; });
     return std::move(trace_);
   }
 
@@ -137,6 +138,8 @@ class TraceBuilder {
     if (added) trace_.names.push_back(known->first);
     kernel.name = known->second;
     kernel.step = static_cast<std::int32_t>(event.step.value_or(-1));
+    constexpr std::int64_t kMostWaited = 10'000'000'000'000;  // ns, three hours
+    kernel.waited = 1000 * std::clamp<std::int64_t>(event.waited_ns.value_or(0), 0, kMostWaited);
     kernel.process = static_cast<std::int32_t>(event.process.value_or(0));
     kernel.optimizer = event.work_phase == "optimizer";
     if (category != "kernel") {
@@ -171,9 +174,9 @@ class TraceBuilder {
 
   KinetoTrace trace_;
   std::optional<double> base_;
-  std::unordered_map<std::string, std::size_t> names_;           // in KinetoTrace::nodes
-  std::unordered_map<std::string, std::int32_t> kernel_names_;   // in KinetoTrace::names
-  std::unordered_map<std::int64_t, Call> launches_;              // by correlation
+  std::unordered_map<std::string, std::size_t> names_;          // in KinetoTrace::nodes
+  std::unordered_map<std::string, std::int32_t> kernel_names_;  // in KinetoTrace::names
+  std::unordered_map<std::int64_t, Call> launches_;             // by correlation
 };
 
 // Receives the values that the JSON parser finds, so that no tree of the document is in memory. A
@@ -347,6 +350,8 @@ class Collector {
       event_.group_size = value;
     else if (key == "step")
       event_.step = value;
+    else if (key == "waited_ns")
+      event_.waited_ns = value;
   }
   void SetArgument(std::string& value) {
     const std::string& key = levels_[kArguments].key;
@@ -405,7 +410,7 @@ tl::unexpected<Diagnostics> NoKinetoStep(const std::string& file) {
       {"kineto.no-step",
        {file, 0, 0},
        "the trace has no annotation ProfilerStep#N, and no operators",
-       "trace CPU activities; with a schedule, call step() of the profiler after each step"}});
+       "trace CPU activities; if you use a schedule, call profiler.step() after each step"}});
 }
 
 tl::unexpected<Diagnostics> TooManyKinetoEvents(const std::string& file) {
@@ -439,11 +444,11 @@ Result<KinetoTrace> ReadKinetoTrace(const TextBlocks& blocks, const std::string&
     case Collector::End::kWhole:
       break;
     case Collector::End::kNotJson:
-      return fail("file.not-json", "this is not a trace in JSON, or it was cut off",
-                  "name what torch.profiler's export_chrome_trace wrote");
+      return fail("file.not-json", "the file is not a trace in JSON, or it is incomplete",
+                  "name a file that export_chrome_trace of torch.profiler wrote");
     case Collector::End::kTooDeep:
-      return fail("json.too-deep", "brackets are nested deeper than those of a trace",
-                  "name what torch.profiler's export_chrome_trace wrote");
+      return fail("json.too-deep", "brackets are nested deeper than in any trace",
+                  "name a file that export_chrome_trace of torch.profiler wrote");
     case Collector::End::kTooMany:
       return TooManyKinetoEvents(file);
   }

@@ -41,6 +41,7 @@ struct KinetoKernel {
   std::int32_t name = 0;         // index in KinetoTrace::names
   std::int32_t collective = -1;  // NCCL kernel: index in KinetoTrace::collectives
   std::int32_t step = -1;        // of traces that stepcast writes: the step; otherwise -1
+  Moment waited = 0;             // of those: how long its stream waited for other ranks before
   std::int32_t process = 0;
   KinetoWork work = KinetoWork::kKernel;
   bool optimizer = false;  // of traces that stepcast writes: its phase

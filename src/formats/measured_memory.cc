@@ -130,8 +130,9 @@ Result<MeasuredMemory> FromSnapshot(std::string_view bytes, const std::string& f
         return a.second.peak_allocated < b.second.peak_allocated;
       });
   if (fullest == devices.end() || fullest->second.peak_allocated == 0) {
-    return Fail(file, "snapshot.no-peak", "nothing was allocated on any device of the snapshot",
-                "dump it while the job runs: after a step, before tensors are released");
+    return Fail(file, "snapshot.no-peak", "the snapshot shows no allocation on any device",
+                "write the snapshot while the job runs, after a step and before tensors are "
+                "released");
   }
   const DeviceMemory& memory = fullest->second;
   MeasuredMemory measured{.form = "snapshot",
@@ -141,11 +142,12 @@ Result<MeasuredMemory> FromSnapshot(std::string_view bytes, const std::string& f
                           .notes = {}};
   if (memory.events == 0) {
     measured.notes.emplace_back(
-        "the snapshot has no events: its figures are those of the moment of the dump, not of the "
-        "peak (torch.cuda.memory._record_memory_history() before the step)");
+        "the snapshot has no events, so its figures are from the time of the dump, not from the "
+        "peak; to record events, call torch.cuda.memory._record_memory_history() before the step");
   } else {
     measured.notes.push_back(
-        fmt::format("the peak within the last {} events of device {}; older ones were not kept",
+        fmt::format("this is the peak of the last {} events of device {}; the snapshot has no "
+                    "older events",
                     memory.events, fullest->first));
   }
   return measured;
@@ -185,8 +187,8 @@ std::optional<Bytes> PeakOf(std::string_view text, std::string_view metric) {
 Result<MeasuredMemory> FromSummary(std::string_view text, const std::string& file) {
   const std::optional<Bytes> allocated = PeakOf(text, "| Allocated memory");
   if (!allocated || *allocated == Bytes()) {
-    return Fail(file, "snapshot.no-peak", "the summary has no peak of the allocated memory",
-                "name the text of torch.cuda.memory_summary()");
+    return Fail(file, "snapshot.no-peak", "the summary has no peak of allocated memory",
+                "name a file with the text of torch.cuda.memory_summary()");
   }
   MeasuredMemory measured{.form = "summary",
                           .allocated = *allocated,
@@ -194,7 +196,8 @@ Result<MeasuredMemory> FromSummary(std::string_view text, const std::string& fil
                           .at_peak = {},
                           .notes = {}};
   measured.notes.emplace_back(
-      "the peak is since the start, or since torch.cuda.reset_peak_memory_stats()");
+      "the peak covers the time since the start of the process, or since "
+      "torch.cuda.reset_peak_memory_stats()");
   return measured;
 }
 
@@ -227,7 +230,7 @@ Result<MeasuredMemory> FromTimeline(std::string_view text, const std::string& fi
   const auto read = ParseJsonTree(text, kMostValues);
   if (!read) {
     return Fail(file, "file.not-json", "this JSON cannot be read: " + read.error().what,
-                "name what torch.profiler's export_memory_timeline wrote as .json");
+                "name a .json file that export_memory_timeline of torch.profiler wrote");
   }
   const Json& document = *read;
   const bool known = document.is_array() && document.size() == 2 && document[0].is_array() &&
@@ -252,7 +255,8 @@ Result<MeasuredMemory> FromTimeline(std::string_view text, const std::string& fi
   if (measured.allocated == Bytes()) {
     return Fail(
         file, "snapshot.no-peak",
-        "this JSON is no timeline of torch.profiler: two lists, times and sizes by category",
+        "this JSON is not a memory timeline of torch.profiler, which has two lists: times, and "
+        "sizes by category",
         "name what export_memory_timeline(\"timeline.json\") wrote");
   }
   return measured;
@@ -269,7 +273,9 @@ Result<MeasuredMemory> ParseMeasuredMemory(std::string_view text, const std::str
   if (first != std::string_view::npos && (text[first] == '[' || text[first] == '{')) {
     return FromTimeline(text, file);
   }
-  return Fail(file, "snapshot.unknown-form", "this is not a known record of PyTorch's memory",
+  return Fail(file, "snapshot.unknown-form",
+              "the file is not a record of PyTorch's memory that "
+              "stepcast can read",
               "name a snapshot (torch.cuda.memory._dump_snapshot), the text of "
               "torch.cuda.memory_summary(), or a timeline (export_memory_timeline)");
 }

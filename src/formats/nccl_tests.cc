@@ -89,17 +89,17 @@ class Checker {
         static_cast<double>(size.count()) / static_cast<double>(time->picoseconds()) * kGigabytes;
     if (std::abs(expected - *algbw) <= kRounding + kTolerance * std::max(expected, *algbw)) return;
     Report("nccl-tests.bad-row", location,
-           fmt::format("size over time is {:.4g} GB/s, and the row's algbw is {:.4g}", expected,
-                       *algbw),
-           "the row was changed, or its columns are not those of the heading");
+           fmt::format("size divided by time is {:.4g} GB/s, but algbw in this row is {:.4g}",
+                       expected, *algbw),
+           "check the row: it was changed, or its columns do not match the heading");
   }
 
   void CheckWrong(double wrong, Bytes size, const Location& location) {
     if (!(wrong > 0)) return;
     Report("nccl-tests.wrong-results", location,
            fmt::format("wrong results at size {}: {}", size.count(), wrong),
-           "find the cause first: times of a machine that computes wrong results cannot be used "
-           "for calibration");
+           "find the cause first: a calibration cannot use times of a machine that computes wrong "
+           "results");
   }
 
   void Failed(const Location& location, std::string_view line) {
@@ -126,7 +126,7 @@ class TextReader {
       return tl::unexpected(
           Diagnostics{{"nccl-tests.no-table",
                        {file_, 0, 0},
-                       "there is no table of nccl-tests in the file",
+                       "the file has no table of nccl-tests",
                        "name a file with the output of all_reduce_perf or another test of "
                        "nccl-tests, printed or written with -J"}});
     }
@@ -251,8 +251,8 @@ class TextReader {
         check_.Report(
             "nccl-tests.wrong-results", At(words[0]),
             "nccl-tests found values out of bounds: " + Quoted(line.substr(line.find("Out")), ""),
-            "find the cause first: times of a machine that computes wrong results cannot be used "
-            "for calibration");
+            "find the cause first: a calibration cannot use times of a machine that computes "
+            "wrong results");
       }
     } else if (is(0, "error:")) {
       check_.Failed(At(words[0]), line.substr(line.find("error:")));
@@ -275,7 +275,7 @@ class TextReader {
   void Close() {
     if (open_ && run_.rows.empty() && !columns_.empty() && !dropped_) {
       check_.Report("nccl-tests.cut-off", run_.location,
-                    "the table has a heading and no rows: the run ended early",
+                    "the table has a heading but no rows: the run ended early",
                     "repeat the measurement");
     }
     run_.cut = std::exchange(cut_row_, std::nullopt).has_value();
@@ -316,7 +316,7 @@ class TextReader {
   // Reports the last mistake, after which nothing is read.
   bool TooLarge(const Word& word, std::string what) {
     check_.Report("nccl-tests.too-large", At(word), std::move(what),
-                  "name a file with what one measurement printed");
+                  "name a file with the output of one measurement");
     done_ = true;
     return false;
   }
@@ -354,7 +354,7 @@ class TextReader {
     });
     if (time != columns_.end() && *time == "cputime") {
       check_.Report("nccl-tests.cpu-time", At(words[0]),
-                    "the times are those of the CPU (-C), not of the collective",
+                    "the times are CPU times (option -C), not times of the collective",
                     "measure again without -C");
     }
     first_time_ = static_cast<std::size_t>(time - columns_.begin());
@@ -373,15 +373,16 @@ class TextReader {
       dropped_ = dropped_ || !run_.rows.empty();
       cut_row_ =
           Diagnostic{"nccl-tests.cut-off", At(words[0]),
-                     fmt::format("the row has {} columns, its heading {}: size {}", words.size(),
-                                 columns_.size(), Quoted(words[0].text)),
-                     "the log was cut, or the run ended early: repeat it, or remove the row"};
+                     fmt::format("the row has {} columns, but the heading has {}: size {}",
+                                 words.size(), columns_.size(), Quoted(words[0].text)),
+                     "the log is incomplete, or the run ended early: repeat the run, or remove "
+                     "the row"};
       return;
     }
     const auto size = Integer(words[0].text);
     if (!size || *size < 0 || *size > kLargestSize) {
       check_.Report("nccl-tests.bad-row", At(words[0]),
-                    fmt::format("no size in bytes: {}", Quoted(words[0].text)), "");
+                    fmt::format("this is not a size in bytes: {}", Quoted(words[0].text)), "");
       return;
     }
     NcclTestsRow row;
@@ -404,7 +405,8 @@ class TextReader {
           check_.CheckWrong(*wrong, row.size, At(word));
         } else {
           check_.Report("nccl-tests.bad-row", At(word),
-                        fmt::format("no number of wrong results: {}", Quoted(word.text)), "");
+                        fmt::format("this is not a number of wrong results: {}", Quoted(word.text)),
+                        "");
         }
       }
     }
@@ -469,14 +471,14 @@ class JsonReader {
     if (!parsed) {
       check_.Report("file.not-json", At(parsed.error().offset),
                     "this is not JSON: " + parsed.error().what,
-                    "the run may have ended early: repeat it");
+                    "repeat the run; it may have ended early");
       return tl::unexpected(std::move(check_.mistakes));
     }
     const Json& document = *parsed;
     if (!document.is_object() || !document.contains("results") ||
         !document.at("results").is_array()) {
       check_.Report("nccl-tests.no-table", {file_, 1, 1},
-                    "this JSON has no 'results' as nccl-tests writes them",
+                    "this JSON has no 'results' in the format of nccl-tests",
                     "name the file that nccl-tests wrote with -J");
       return tl::unexpected(std::move(check_.mistakes));
     }
@@ -488,7 +490,7 @@ class JsonReader {
     if (document.at("results").size() > kMostRows) {
       check_.Report("nccl-tests.too-large", run.location,
                     fmt::format("more than {} rows", kMostRows),
-                    "name a file with what one measurement wrote");
+                    "name a file with the results of one measurement");
       return tl::unexpected(std::move(check_.mistakes));
     }
     for (const Json& row : document.at("results")) {
@@ -566,7 +568,7 @@ class JsonReader {
     }
     if (found->contains("cpu_time")) {
       check_.Report("nccl-tests.cpu-time", location,
-                    "the times are those of the CPU (-C), not of the collective",
+                    "the times are CPU times (option -C), not times of the collective",
                     "measure again without -C");
       return std::nullopt;
     }
@@ -606,8 +608,8 @@ class JsonReader {
       check_.Report(
           "nccl-tests.wrong-results", At(text_.find("\"out_of_bounds\"")),
           fmt::format("nccl-tests found values out of bounds: {}", NumberOf(*bounds, "count", 0)),
-          "find the cause first: times of a machine that computes wrong results cannot be used for "
-          "calibration");
+          "find the cause first: a calibration cannot use times of a machine that computes wrong "
+          "results");
     }
     if (const auto errors = document.find("errors");
         errors != document.end() && errors->is_array()) {

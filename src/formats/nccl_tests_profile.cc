@@ -152,7 +152,7 @@ class Merger {
     if (!run.program.empty()) {
       Report("nccl-tests.no-collective", run.location,
              fmt::format("a profile has no tables for this collective: {}", Quoted(run.program)),
-             fmt::format("name it with --op: {}", NamesOf(kCollectiveKinds)));
+             fmt::format("name the collective with --op: {}", NamesOf(kCollectiveKinds)));
       return std::nullopt;
     }
     if (deduced.kinds.size() == 1) {
@@ -164,10 +164,10 @@ class Merger {
     }
     const bool some = !deduced.kinds.empty();
     Report("nccl-tests.no-collective", run.location,
-           some ? fmt::format("the log does not tell which collective this is: it may be {}",
+           some ? fmt::format("the log does not say which collective was measured; it may be {}",
                               NamesOf(deduced.kinds))
-                : "the log does not tell which collective this is",
-           fmt::format("name it with --op: {}",
+                : "the log does not say which collective was measured",
+           fmt::format("name the collective with --op: {}",
                        some ? NamesOf(deduced.kinds) : NamesOf(kCollectiveKinds)));
     return std::nullopt;
   }
@@ -186,8 +186,8 @@ class Merger {
     }
     if (ranks < 2) {
       Report("nccl-tests.no-ranks", run.location,
-             ranks == 0 ? "the log does not tell how many ranks took part"
-                        : "a single rank does not communicate",
+             ranks == 0 ? "the log does not say how many ranks took part"
+                        : "one rank alone does not communicate",
              ranks == 0 ? "give --ranks" : "measure with several ranks");
       return std::nullopt;
     }
@@ -196,7 +196,7 @@ class Merger {
       const int per_node = *options_.ranks_per_node;
       if (per_node < 1 || ranks % per_node != 0) {
         Report("nccl-tests.bad-group", run.location,
-               fmt::format("{} ranks are not dealt out evenly with {} on a node", ranks, per_node),
+               fmt::format("{} ranks cannot form nodes of {} ranks each", ranks, per_node),
                "give another --ranks-per-node");
         return std::nullopt;
       }
@@ -206,12 +206,12 @@ class Merger {
       }
       nodes = ranks / per_node;
     } else if (run.hosts.empty()) {
-      Report("nccl-tests.no-ranks", run.location, "the log does not tell on how many nodes it ran",
+      Report("nccl-tests.no-ranks", run.location, "the log does not say how many nodes were used",
              "give --ranks-per-node");
       return std::nullopt;
     } else if (ranks % nodes != 0) {
       Report("nccl-tests.bad-group", run.location,
-             fmt::format("{} ranks are not dealt out evenly to {} hosts", ranks, nodes),
+             fmt::format("{} ranks do not divide evenly among {} hosts", ranks, nodes),
              "give --ranks-per-node");
       return std::nullopt;
     }
@@ -238,18 +238,20 @@ class Merger {
       ++added;
     }
     if (run.cut) {
-      Note(fmt::format("{}: the last row of the table of line {} is cut off, and left out",
+      Note(fmt::format("{}: the last row of the table at line {} is incomplete and was ignored",
                        run.location.file, run.location.line));
     }
     if (!run.concluded) {
       Note(
-          fmt::format("{}: the table of line {} ends without the summary of nccl-tests: sizes may "
-                      "be missing",
+          fmt::format("{}: the table at line {} ends without the summary of nccl-tests, so sizes "
+                      "may be missing",
                       run.location.file, run.location.line));
     }
     if (empty > 0) {
-      Note(fmt::format("{}: {} rows of size 0 left out: too small to be dealt out to the ranks",
-                       run.location.file, empty));
+      Note(
+          fmt::format("{}: {} rows of size 0 were ignored: they are too small to divide among "
+                      "the ranks",
+                      run.location.file, empty));
     }
     if (added > 0) return;
     Report("nccl-tests.no-times", run.location,
@@ -274,8 +276,8 @@ class Merger {
         const std::size_t moved = Pool(table.points);
         if (moved > 0) {
           Note(
-              fmt::format("{} over {} ranks: {} of {} times are means with larger sizes that took "
-                          "less",
+              fmt::format("{} over {} ranks: {} of {} times were averaged with those of larger "
+                          "sizes that took less time",
                           Name(table.collective), table.ranks, moved, table.points.size()));
         }
       }

@@ -102,8 +102,8 @@ class Reader {
     ReadSystem();
     if (Of(DeviceKind::kGpu).empty()) {
       if (!mistakes_.empty()) return Mistakes();
-      Report("topology.impossible", LocationOf(root_), "the file lists no GPU",
-             "dump the topology in a job that uses all GPUs of a node");
+      Report("topology.impossible", LocationOf(root_), "the file has no GPU",
+             "write the topology from a job that uses all GPUs of a node");
       return Mistakes();
     }
     RemoveWires();
@@ -210,7 +210,7 @@ class Reader {
       for (Xml next = root_.next_sibling(); next; next = next.next_sibling()) {
         if (next.type() != pugi::node_element) continue;
         Report("xml.syntax", LocationOf(next),
-               fmt::format("a second document begins here: <{}>", Quoted(next.name(), "")),
+               fmt::format("the file has a second root element: <{}>", Quoted(next.name(), "")),
                "a file describes one machine");
         return false;
       }
@@ -224,14 +224,14 @@ class Reader {
              "name the file from NCCL_TOPO_DUMP_FILE");
     } else if (const auto open = LastOpen(); open && (offset + 1 >= end || EndsInsideATag())) {
       Report("xml.syntax", location,
-             fmt::format("the XML is cut off: <{}> of line {} is not closed",
+             fmt::format("the XML is incomplete: <{}> of line {} has no end tag",
                          Quoted(open->name, ""), open->line),
-             "copy the file again; NCCL writes it at once, so it was cut afterwards");
+             "copy the file again; NCCL writes complete files, so it was cut afterwards");
     } else {
       std::string what = result.description();
       if (!what.empty()) what[0] = Lower(what.substr(0, 1))[0];
       Report("xml.syntax", location, fmt::format("not well-formed XML: {}", Quoted(what, "")),
-             "the mistake is at the position or before it");
+             "the mistake is at this position or before it");
     }
     return false;
   }
@@ -240,8 +240,8 @@ class Reader {
     for (const pugi::xml_attribute attribute : element.attributes()) {
       if (Known(element.name(), attribute.name())) continue;
       const Location at = LocationOf(element);
-      Note(fmt::format("line {}: attribute {} of <{}> is not one of NCCL's and was passed over",
-                       at.line, Quoted(attribute.name()), element.name()));
+      Note(fmt::format("line {}: attribute {} of <{}> is unknown and was ignored", at.line,
+                       Quoted(attribute.name()), element.name()));
     }
   }
   void NoteElement(const Xml& element) {
@@ -263,7 +263,7 @@ class Reader {
     Report("topology.bad-attribute", LocationOf(element),
            fmt::format("{} of <{}> must be an integer: {}", Quoted(name), element.name(),
                        Quoted(value)),
-           "NCCL writes plain decimal digits");
+           "write decimal digits, as NCCL does");
     return std::nullopt;
   }
 
@@ -318,7 +318,7 @@ class Reader {
     const auto numa = Integer(element, "numaid");
     if (!element.attribute("numaid")) {
       Report("topology.bad-attribute", LocationOf(element), "<cpu> has no 'numaid'",
-             "NCCL numbers CPUs by it");
+             "add it: NCCL numbers CPUs by this attribute");
     }
     cpu.numa = static_cast<int>(numa.value_or(0));
     cpu.processor = ProcessorOf(element);
@@ -378,7 +378,7 @@ class Reader {
     place.element = element;
     if (place.bus.empty()) {
       Report("topology.bad-attribute", place.location, "<pci> has no 'busid'",
-             "NCCL tells devices apart by it");
+             "add it: NCCL identifies devices by this attribute");
       return;
     }
     place.up = Connection(element);
@@ -391,7 +391,7 @@ class Reader {
       if (by_bus_.emplace(std::pair(host, place.bus), places_.size()).second) return true;
       Report("topology.impossible", place.location,
              fmt::format("a second device has this bus id: {}", Quoted(place.bus)),
-             "every PCIe device has its own");
+             "give each PCIe device its own bus id");
       return false;
     };
     if (gpu || (kind.starts_with("0x03") && !element.child("pci"))) {
@@ -468,12 +468,12 @@ class Reader {
             place.speed = *options_.nic_speed;
           } else {
             Report("topology.impossible", place.location,
-                   fmt::format("'speed' of <net> {} in Mbit/s: {}",
-                               *speed <= 0 ? "must be above zero, or its link has no bandwidth"
-                                           : "is faster than any link",
-                               *speed),
+                   fmt::format(
+                       "'speed' of <net> {} in Mbit/s: {}",
+                       *speed <= 0 ? "must be above zero" : "is higher than the speed of any link",
+                       *speed),
                    "write the port's speed (400000 is 400 Gbps), or give --nic-speed; the driver "
-                   "did not tell it");
+                   "did not report the speed");
           }
         } else {
           place.speed = Bandwidth::BytesPerSecond(*speed * kBytesPerMegabit);
@@ -485,7 +485,7 @@ class Reader {
                                            (up ? static_cast<std::int64_t>(ports.size()) : 1));
       if (!up && place.up == Bandwidth()) place.up = PcieBandwidth(8, 16);
       if (up && ports.size() > 1) {
-        Note(fmt::format("the {} ports of the card at {} share its PCIe connection evenly",
+        Note(fmt::format("the {} ports of the card at {} share one PCIe connection equally",
                          ports.size(), bus));
       }
       places_.push_back(std::move(place));
@@ -542,8 +542,8 @@ class Reader {
       if (place.speed == Bandwidth() && options_.nic_speed) place.speed = *options_.nic_speed;
       if (place.speed == Bandwidth() && !place.element.attribute("speed")) {
         Report("topology.no-speed", place.location,
-               fmt::format("the file does not tell the speed of a NIC: {}", Quoted(place.name)),
-               "give --nic-speed 400Gbps, or dump the topology in a job over several nodes");
+               fmt::format("the file does not state the speed of a NIC: {}", Quoted(place.name)),
+               "give --nic-speed 400Gbps, or write the topology from a job on several nodes");
       }
       fastest = std::max(fastest, place.speed);
     }
@@ -551,14 +551,14 @@ class Reader {
       Place& place = At(nic);
       if (place.speed == fastest || options_.AllNics()) continue;
       place.gone = true;
-      Note(fmt::format("NIC {} of {} is left out: nodes communicate over those of {}",
+      Note(fmt::format("NIC {} of {} is ignored: nodes communicate over the NICs of {}",
                        Quoted(place.name), FormatBandwidth(place.speed), FormatBandwidth(fastest)));
     }
     if (fastest > Bandwidth()) {
       fabric_ = OneSwitch(fastest);
       Note(kFabricNote);
     } else {
-      Note("the input lists no NIC: a single node");
+      Note("the input has no NIC, so the topology has a single node");
     }
   }
 
@@ -579,10 +579,10 @@ class Reader {
     for (const std::string& name : unknown) {
       Report("topology.unknown-nic", {"--nics " + name, 0, 0},
              fmt::format("the file has no NIC of this name: {}", Quoted(name)),
-             "name them as <net> does, or write --nics all");
+             "use the names of the <net> elements, or write --nics all");
     }
     if (!left_out.empty()) {
-      Note(fmt::format("NICs that --nics does not name are left out: {}", left_out));
+      Note(fmt::format("NICs that --nics does not name are ignored: {}", left_out));
     }
   }
 
@@ -626,8 +626,8 @@ class Reader {
       const auto kind = static_cast<DeviceKind>(i);
       if (node_type_.Count(kind) <= topology::kMostNodeDevices) continue;
       Report("topology.impossible", LocationOf(root_),
-             fmt::format("a node has at most {} of a kind: {} {}", topology::kMostNodeDevices,
-                         node_type_.Count(kind), Name(kind)),
+             fmt::format("a node can have at most {} devices of a kind, but has {} {}",
+                         topology::kMostNodeDevices, node_type_.Count(kind), Name(kind)),
              "");
     }
   }
@@ -652,7 +652,7 @@ class Reader {
                               Quoted(pci.attribute("vendor").value()),
                               Quoted(pci.attribute("device").value()))
                 : fmt::format("GPUs of two types in one node: {} and {}", model->name, here->name),
-            "name it with --gpu (topologies/gpus/NAME.yaml)");
+            "name the GPU type with --gpu (topologies/gpus/NAME.yaml)");
         return nullptr;
       }
       model = here;
@@ -767,9 +767,8 @@ class Reader {
       const std::string_view name = link.name();
       Report("topology.impossible", LocationOf(link),
              target.empty() ? fmt::format("<{}> has no 'target'", name)
-                            : fmt::format("'count' of <{}> must be from 1 to {}, or it has no "
-                                          "bandwidth: {}",
-                                          name, topology::kMostParallelLinks,
+                            : fmt::format("'count' of <{}> must be from 1 to {}: {}", name,
+                                          topology::kMostParallelLinks,
                                           Quoted(link.attribute("count").value())),
              "remove the link if it does not exist");
     }
@@ -784,7 +783,7 @@ class Reader {
     if (other != by_bus_.end() && places_[other->second].kind == DeviceKind::kGpu) {
       ReadDirectNvLink(places_[other->second].index, link, links, listed);
     } else if (kind.starts_with("0x03")) {
-      Note(fmt::format("line {}: the links to {} are left out: the input does not list that GPU",
+      Note(fmt::format("line {}: the links to {} are ignored: the input does not list that GPU",
                        LocationOf(link).line, links.target));
     } else if (kind == "0x068001") {  // an IBM bridge: the CPU
       if (gpu.cpu < 0) return;
@@ -808,9 +807,9 @@ class Reader {
     direct.rate = links.rate;
     if (is_new || direct.count == links.count) return;
     Report("topology.impossible", LocationOf(link),
-           fmt::format("{} links lead here, {} the other way (line {})", links.count, direct.count,
-                       direct.location.line),
-           "links run both ways: write one count at both ends");
+           fmt::format("{} links lead to this GPU, but {} lead back (line {})", links.count,
+                       direct.count, direct.location.line),
+           "write the same count at both ends of a link");
   }
 
   void AddNvLinks(const ListedNvLinks& listed) {
@@ -843,14 +842,14 @@ class Reader {
     if (options_.missing_nvlinks == MissingNvLinks::kRefuse) {
       Report(
           "topology.no-nvlinks", LocationOf(root_),
-          fmt::format("the input lists no NVLinks, and a {} has {}: NCCL finds them when it runs",
+          fmt::format("the input lists no NVLinks, but a {} has {}; NCCL detects them at run time",
                       model->name, model->nvlinks),
-          "dump it with NCCL_TOPO_DUMP_FILE; or write --nvlink assume, if they are those of a "
-          "usual server, or --nvlink none");
+          "write the file with NCCL_TOPO_DUMP_FILE. Or use --nvlink assume if the links are those "
+          "of a usual server, or --nvlink none");
       return;
     }
     if (options_.missing_nvlinks == MissingNvLinks::kNone) {
-      Note(fmt::format("the input lists no NVLinks, and none are taken to be there; a {} has {}",
+      Note(fmt::format("the input lists no NVLinks, so the topology has none; a {} has {}",
                        model->name, model->nvlinks));
       return;
     }
@@ -867,9 +866,9 @@ class Reader {
       }
     }
     node_type_.devices[static_cast<std::size_t>(DeviceKind::kNvSwitch)] = direct ? 0 : 1;
-    Note(fmt::format("the input lists no NVLinks: assumed are the {} of a {}, {}", model->nvlinks,
-                     model->name,
-                     direct ? "as many to each other GPU" : "to one switch that carries all"));
+    Note(fmt::format("the input lists no NVLinks; assumed: the {} links of a {}, {}",
+                     model->nvlinks, model->name,
+                     direct ? "equally many to each other GPU" : "all to one switch"));
   }
 
   // NVLink-C2C of Grace: `bw` in MB/s for each of `count` links.
@@ -954,8 +953,8 @@ class Reader {
                            "(line {}) to this {}: {}",
                            At(gpus[0]).bus, At(gpus[0]).location.line, is_gpu ? "GPU" : "NIC",
                            Quoted(is_gpu ? At(i).bus : At(i).name)),
-               "put its <pci> below the <cpu> that it hangs on; hosts of one NVLink domain meet in "
-               "NVSwitches");
+               "put its <pci> inside the <cpu> that it is attached to; NVSwitches connect hosts "
+               "of one NVLink domain");
         return;
       }
     }
@@ -981,9 +980,9 @@ class Reader {
         continue;
       }
       Report("topology.impossible", At(gpu).location,
-             fmt::format("no route leads from this GPU to a NIC without another GPU between: {}",
+             fmt::format("all routes from this GPU to a NIC pass through another GPU: {}",
                          Quoted(At(gpu).bus)),
-             "put its <pci> below the <cpu> that it hangs on");
+             "put its <pci> inside the <cpu> that it is attached to");
     }
   }
 
@@ -998,14 +997,15 @@ class Reader {
     }
     if (node_type_.links.size() > kMostRules) {
       Report("topology.impossible", LocationOf(root_),
-             fmt::format("a topology file has at most {} entries of links, this machine needs: {}",
+             fmt::format("a topology file can have at most {} entries of links, but this machine "
+                         "needs {}",
                          kMostRules, node_type_.links.size()),
              "describe it by hand");
     }
     if (!mistakes_.empty()) return Mistakes();
     Note(kLatencyNote);
     if (notes_left_out_ > 0) {
-      notes_.push_back(fmt::format("{} further notes are left out", notes_left_out_));
+      notes_.push_back(fmt::format("{} more notes are not shown", notes_left_out_));
     }
     return ImportedTopology{std::move(node_type_), fabric_, std::move(notes_)};
   }

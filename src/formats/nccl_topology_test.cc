@@ -203,7 +203,7 @@ TEST(NcclTopology, NvLinksThatAreNotListedAreAskedFor) {
   const auto four = read(4, MissingNvLinks::kAssume);
   ASSERT_TRUE(four.has_value()) << Format(four.error());
   EXPECT_EQ(four->node_type.Count(DeviceKind::kNvSwitch), 0);
-  EXPECT_TRUE(Noted(*four, "assumed are the 18 of a h100-sxm, as many to each other GPU"));
+  EXPECT_TRUE(Noted(*four, "assumed are the 18 of a h100-sxm, equally many to each other GPU"));
   const auto eight = read(8, MissingNvLinks::kAssume);
   ASSERT_TRUE(eight.has_value()) << Format(eight.error());
   EXPECT_EQ(eight->node_type.Count(DeviceKind::kNvSwitch), 1);

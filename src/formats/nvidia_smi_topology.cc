@@ -132,17 +132,17 @@ class Reader {
     const GpuModel* model = FindGpuModel(options_.gpu);
     if (options_.gpu.empty()) {
       Report("topology.unknown-gpu", {file_, 0, 0},
-             "nvidia-smi topo -m does not tell the type of the GPUs",
-             "name it with --gpu (topologies/gpus/NAME.yaml)");
+             "the output of nvidia-smi topo -m does not include the GPU type",
+             "name the GPU type with --gpu (topologies/gpus/NAME.yaml)");
     } else if (model == nullptr) {
       Report("topology.unknown-gpu", {"--gpu " + options_.gpu, 0, 0},
              fmt::format("the links of this GPU type are not known: {}", Quoted(options_.gpu)),
-             "import the XML of NCCL_TOPO_DUMP_FILE instead, which tells more");
+             "import the XML of NCCL_TOPO_DUMP_FILE instead; it has more information");
     }
     if (nics_ > 0 && !options_.nic_speed) {
       Report("topology.no-speed", {file_, 0, 0},
-             "nvidia-smi topo -m does not tell the speed of the NICs",
-             "give it, as --nic-speed 400Gbps");
+             "the output of nvidia-smi topo -m does not include the speed of the NICs",
+             "give the speed: --nic-speed 400Gbps");
     }
     if (!mistakes_.empty()) return Mistakes();
     Build(*model);
@@ -175,8 +175,8 @@ class Reader {
       break;
     }
     if (heading_.empty()) {
-      Report("topology.not-smi", {file_, 1, 1}, "there is no matrix that begins with GPU0",
-             "name a file with what 'nvidia-smi topo -m' printed");
+      Report("topology.not-smi", {file_, 1, 1}, "the file has no matrix that begins with GPU0",
+             "name a file with the output of 'nvidia-smi topo -m'");
       return false;
     }
     for (const Word& word : heading_) {
@@ -188,7 +188,7 @@ class Reader {
     }
     if (gpus_ <= topology::kMostNodeDevices && nics_ <= topology::kMostNodeDevices) return true;
     Report("topology.bad-matrix", At(heading_.front()),
-           fmt::format("a node has at most {} of a kind: {} GPUs, {} NICs",
+           fmt::format("a node can have at most {} devices of a kind, but has {} GPUs and {} NICs",
                        topology::kMostNodeDevices, gpus_, nics_),
            "");
     return false;
@@ -220,24 +220,25 @@ class Reader {
       const auto at = static_cast<std::size_t>(named - heading_.begin());
       if (seen[at]) {
         Report("topology.bad-matrix", At(row[0]),
-               fmt::format("a second row for: {}", Quoted(row[0].text)), "keep one of them");
+               fmt::format("the matrix has two rows for {}", Quoted(row[0].text)),
+               "keep one of them");
         return false;
       }
       seen[at] = true;
       if (row.size() < devices() + 1) {
         Report("topology.bad-matrix", At(row[0]),
-               fmt::format("the row has {} of {} columns: {}", row.size() - 1, devices(),
+               fmt::format("the row has only {} of {} columns: {}", row.size() - 1, devices(),
                            Quoted(row[0].text)),
-               "copy the output as a whole; lines may have been cut");
+               "copy the complete output; lines may be incomplete");
         continue;
       }
       for (std::size_t j = 0; j < devices(); ++j) {
         const Word& word = row[j + 1];
         if (!IsClass(word.text) || (word.text == "X") != (at == j)) {
           Report("topology.bad-matrix", At(word),
-                 fmt::format("no class of a connection from {} to {}: {}", row[0].text,
+                 fmt::format("unknown connection type from {} to {}: {}", row[0].text,
                              heading_[j].text, Quoted(word.text)),
-                 "the classes are X (itself), NV#, PIX, PXB, PHB, NODE and SYS");
+                 "the connection types are X (itself), NV#, PIX, PXB, PHB, NODE and SYS");
         }
         matrix_[at].push_back(word);
       }
@@ -250,17 +251,19 @@ class Reader {
       if (!seen[i]) {
         Report("topology.bad-matrix", At(heading_[i]),
                fmt::format("the matrix has no row for: {}", Quoted(heading_[i].text)),
-               "copy the output as a whole");
+               "copy the complete output");
       }
     }
     if (!mistakes_.empty()) return false;
     for (std::size_t i = 0; i < devices(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         if (matrix_[i][j].text == matrix_[j][i].text) continue;
-        Report("topology.bad-matrix", At(matrix_[i][j]),
-               fmt::format("{} to {} is {}, the other way it is {}", heading_[i].text,
-                           heading_[j].text, matrix_[i][j].text, matrix_[j][i].text),
-               "connections run both ways; one of the two was changed");
+        Report(
+            "topology.bad-matrix", At(matrix_[i][j]),
+            fmt::format("the connection from {} to {} is {}, but in the other direction it is "
+                        "{}",
+                        heading_[i].text, heading_[j].text, matrix_[i][j].text, matrix_[j][i].text),
+            "copy the output again: connections have one type in both directions");
       }
     }
     return mistakes_.empty();
@@ -303,17 +306,18 @@ class Reader {
       for (const std::string& name : unknown) {
         Report("topology.unknown-nic", {"--nics " + name, 0, 0},
                fmt::format("the matrix has no NIC of this name: {}", Quoted(name)),
-               "name them as the matrix or its legend does, or write --nics all");
+               "use the names in the matrix or its legend, or write --nics all");
       }
     }
     if (!mistakes_.empty()) return false;
     if (left_out.empty()) return true;
     notes_.push_back(
         options_.nics.empty()
-            ? fmt::format("NICs that share no PCIe switch with a GPU are left out, as "
-                          "those for storage and management: {} (--nics all has them)",
+            ? fmt::format("NICs without a PCIe switch in common with a GPU are ignored, because "
+                          "they usually serve storage and management: {} (--nics all includes "
+                          "them)",
                           left_out)
-            : fmt::format("NICs that --nics does not name are left out: {}", left_out));
+            : fmt::format("NICs that --nics does not name are ignored: {}", left_out));
     for (std::size_t i = devices(); i-- > gpus;) {
       if (kept[i]) continue;
       const auto at = static_cast<std::ptrdiff_t>(i);
@@ -421,7 +425,7 @@ class Reader {
       notes_.emplace_back(kFabricNote);
       notes_.emplace_back("the NICs are taken to join nodes, at the speed given");
     } else {
-      notes_.emplace_back("the input lists no NIC: a single node");
+      notes_.emplace_back("the input has no NIC, so the topology has a single node");
     }
     notes_.emplace_back(kLatencyNote);
   }

@@ -58,13 +58,14 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
   if (!counts) return;
   if (latent.rotary_head % 2 != 0) {
     faults.Add("qk_rope_head_dim",
-               fmt::format("rotary positions turn pairs: qk_rope_head_dim must be even: {}",
+               fmt::format("qk_rope_head_dim must be even, because rotary positions rotate pairs: "
+                           "{}",
                            latent.rotary_head));
   }
   if (a.kv_heads != a.heads) {
     faults.Add("num_key_value_heads",
-               fmt::format("latent attention makes keys and values for every head, so the two "
-                           "numbers of heads must be equal: {} and {}",
+               fmt::format("with latent attention, num_attention_heads and num_key_value_heads "
+                           "must be equal: {} and {}",
                            a.kv_heads, a.heads),
                "leave num_key_value_heads out");
   }
@@ -78,7 +79,7 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
     faults.Add(a.qk_norm          ? "use_qk_norm"
                : a.attention_bias ? "attention_bias"
                                   : "projection_bias",
-               "latent attention is modelled without biases and without norms of heads",
+               "latent attention with biases or with norms of heads is not modelled",
                "leave it out");
   }
   if (latent.plain_head + latent.value_head > kMostWidth / a.heads) {
@@ -108,12 +109,13 @@ void CheckAttention(const Architecture& a, Faults& faults) {
   if (a.qk_norm && NamesOf(a).query_norm.empty()) {
     faults.Add("use_qk_norm",
                fmt::format("the family {} has no norms of queries and keys", FamilyName(a)),
-               "leave use_qk_norm out, or choose the family whose layers look like this");
+               "remove use_qk_norm, or choose a family that has these norms");
   }
   // Rotary positions turn a part of a latent head.
   if (a.position == Position::kRotary && a.head_size % 2 != 0 && !a.latent.exists()) {
     faults.Add("head_dim",
-               fmt::format("rotary positions turn pairs: head_dim must be even: {}", a.head_size));
+               fmt::format("head_dim must be even, because rotary positions rotate pairs: {}",
+                           a.head_size));
   }
 }
 
@@ -123,22 +125,23 @@ void CheckEncoder(const Architecture& a, Faults& faults) {
     faults.Add(
         "head_dim",
         fmt::format(
-            "in the family {} num_attention_heads x head_dim must be hidden_size: {} x {} and {}",
+            "in the family {}, num_attention_heads x head_dim must equal hidden_size: {} x {} and "
+            "{}",
             FamilyName(a), a.heads, a.head_size, a.hidden),
         "leave head_dim out");
   }
   if (a.kv_heads != a.heads) {
     faults.Add("num_key_value_heads",
-               fmt::format("in the family {} each head needs its own key-value head: {} and {}",
+               fmt::format("in the family {}, num_key_value_heads must equal num_attention_heads: "
+                           "{} and {}",
                            FamilyName(a), a.kv_heads, a.heads),
                "leave num_key_value_heads out");
   }
   if (a.attention_window > 0) {
-    faults.Add(
-        "sliding_window",
-        fmt::format("in the family {} every token attends to all others, but sliding_window is {}",
-                    FamilyName(a), a.attention_window),
-        "leave sliding_window out");
+    faults.Add("sliding_window",
+               fmt::format("the family {} has no attention window, but sliding_window is {}",
+                           FamilyName(a), a.attention_window),
+               "leave sliding_window out");
   }
 }
 
@@ -164,7 +167,8 @@ void CheckFamily(const Architecture& a, Faults& faults) {
     faults.Add(
         "head_dim",
         fmt::format(
-            "in the family {} num_attention_heads x head_dim must be hidden_size: {} x {} and {}",
+            "in the family {}, num_attention_heads x head_dim must equal hidden_size: {} x {} and "
+            "{}",
             FamilyName(a), a.heads, a.head_size, a.hidden),
         "leave head_dim out");
   }
@@ -172,7 +176,7 @@ void CheckFamily(const Architecture& a, Faults& faults) {
   if (a.experts.shared_gate && (no_gate || a.experts.shared_feed_forward == 0)) {
     faults.Add("shared_expert_gate",
                no_gate ? fmt::format("shared experts of the family {} have no gate", FamilyName(a))
-                       : "there are no shared experts, so there is nothing to gate",
+                       : "the model has no shared experts to gate",
                no_gate ? "leave it out, or write 'family: qwen2'"
                        : "write shared_expert_intermediate_size");
   }
@@ -227,7 +231,8 @@ void CheckExperts(const Architecture& a, Faults& faults) {
     faults.Add(
         "num_experts",
         fmt::format(
-            "only experts with gates in decoders are modelled: the family is {}, its activation {}",
+            "experts are modelled only with gates and in decoders: the family is {}, and the "
+            "activation is {}",
             FamilyName(a), Name(a.activator)),
         "leave num_experts out");
     return;
@@ -261,7 +266,7 @@ void CheckExperts(const Architecture& a, Faults& faults) {
   }
   faults.Add("num_experts",
              fmt::format("no block has experts: the first {} of {} blocks are dense, and after "
-                         "them only every {}. block has experts",
+                         "that only every {}th block has experts",
                          experts.leading_dense, a.layers, experts.every),
              "lower first_k_dense_replace or decoder_sparse_step, or leave num_experts out");
 }
@@ -270,12 +275,12 @@ void CheckFurtherTokens(const Architecture& a, Faults& faults) {
   constexpr const char* kField = "num_nextn_predict_layers";
   if (a.further_tokens == 0) return;
   if (a.further_tokens != 1) {
-    faults.Add(kField, fmt::format("only one module that predicts a further token is modelled: {}",
+    faults.Add(kField, fmt::format("multi-token prediction is modelled with one module only: {}",
                                    a.further_tokens));
   } else if (a.position != Position::kRotary || TraitsOf(a).encoder || a.tie_embeddings) {
     faults.Add(kField,
-               "a module that predicts a further token is modelled only in decoders with rotary "
-               "positions and without tied word embeddings",
+               "multi-token prediction is modelled only in decoders with rotary positions and "
+               "without tied word embeddings",
                "leave num_nextn_predict_layers out");
   }
 }
@@ -287,8 +292,10 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
   if (norms < 0 || norms > 2 || (norms > 0 && !side_by_side)) {
     faults.Add("parallel_residual_norms",
                side_by_side
-                   ? fmt::format("attention and feed-forward must have one norm or two: {}", norms)
-                   : fmt::format("in the family {} feed-forward runs after attention, but "
+                   ? fmt::format("parallel attention and feed-forward must share one norm or have "
+                                 "two: {}",
+                                 norms)
+                   : fmt::format("in the family {}, feed-forward runs after attention, but "
                                  "parallel_residual_norms is {}",
                                  FamilyName(a), norms),
                side_by_side ? "write 1 or 2; 0 means that feed-forward runs after attention"
@@ -296,12 +303,12 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
   } else if (norms != 1 && TraitsOf(a).shares_norm) {
     faults.Add(
         "parallel_residual_norms",
-        fmt::format("blocks of the family {} have one norm, but parallel_residual_norms is {}",
+        fmt::format("a block of the family {} has one norm, but parallel_residual_norms is {}",
                     FamilyName(a), norms),
         "leave it out, or write 'family: gpt_neox'");
   }
   if (a.head_bias && a.tie_embeddings) {
-    faults.Add("lm_head_bias", "a head with tied word embeddings has no bias of its own",
+    faults.Add("lm_head_bias", "a head with tied word embeddings has no bias",
                "leave lm_head_bias out, or write 'tie_word_embeddings: false'");
   }
   if (a.head_bias && TraitsOf(a).encoder) {
@@ -330,7 +337,7 @@ void CheckDescribedAttention(const Architecture& a, Faults& faults) {
                fmt::format("attention can be within chunks or within a window, but not both: chunk "
                            "is {}, window {}",
                            a.attention_chunk, a.attention_window),
-               "leave one of them out");
+               "remove one of the two");
   }
   if (a.indexer.exists() && a.indexer.from_query_rank && a.latent.query_rank == 0) {
     faults.Add("mixers", "an indexer needs the vector of queries: q_rank is 0", "write q_rank");
@@ -426,8 +433,7 @@ void CheckEnds(const Architecture& a, Faults& faults) {
                "leave them out");
   }
   if (a.further_tokens > 0 && (!words || a.encoder.exists())) {
-    faults.Add("mtp",
-               "a module that predicts a further token is modelled only in decoders of words",
+    faults.Add("mtp", "multi-token prediction is modelled only in decoders of words",
                "leave mtp out");
   }
   if (!a.towers.empty() && (!words || a.encoder.exists())) {
@@ -528,18 +534,16 @@ std::vector<ArchitectureFault> CheckDescribed(const Architecture& a) {
     CheckDescribedFeedForward(kind, faults);
   }
   if (a.further_tokens > 0 && (a.streams > 0 || a.residual_bank > 0 || a.layer_input > 0)) {
-    faults.Add("mtp",
-               "a module that predicts a further token is modelled only with a plain residual",
+    faults.Add("mtp", "multi-token prediction is modelled only with a plain residual",
                "leave mtp out");
   }
   if (a.further_tokens > 0 && a.tie_embeddings) {
     faults.Add("mtp",
-               "a module that predicts a further token is modelled only in decoders without tied "
-               "word embeddings",
+               "multi-token prediction is modelled only in decoders without tied word embeddings",
                "leave mtp out");
   }
   if (a.head_bias && a.tie_embeddings) {
-    faults.Add("lm_head_bias", "a head with tied word embeddings has no bias of its own",
+    faults.Add("lm_head_bias", "a head with tied word embeddings has no bias",
                "leave lm_head_bias out, or write 'tie_word_embeddings: false'");
   }
   if (a.vocabulary > 0) faults.Matrix("vocab_size", a.vocabulary, a.hidden);
@@ -587,15 +591,15 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
                fmt::format("attention can be within chunks or within a window, but not both: "
                            "attention_chunk_size is {}, sliding_window {}",
                            a.attention_chunk, a.attention_window),
-               "leave one of them out");
+               "remove one of the two");
   }
   if ((a.attention_chunk > 0 || a.score_cap > 0 || a.logit_cap > 0) && TraitsOf(a).encoder) {
-    faults.Add(a.attention_chunk > 0 ? "attention_chunk_size"
-               : a.score_cap > 0     ? "attn_logit_softcapping"
-                                     : "final_logit_softcapping",
-               fmt::format("in the family {} attention covers all tokens, and no values are capped",
-                           FamilyName(a)),
-               "leave it out");
+    faults.Add(
+        a.attention_chunk > 0 ? "attention_chunk_size"
+        : a.score_cap > 0     ? "attn_logit_softcapping"
+                              : "final_logit_softcapping",
+        fmt::format("the family {} has neither attention windows nor capped values", FamilyName(a)),
+        "leave it out");
   }
   if (!TraitsOf(a).encoder && a.token_types != 0) {
     faults.Add("type_vocab_size",
@@ -658,9 +662,9 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
            "write linear_qkv, or q_proj, k_proj and v_proj");
   }
   if (targets.gate && !IsGated(a.activator)) {
-    refuse(fmt::format("the feed-forward of this model has no gate: activation is {}",
-                       Name(a.activator)),
-           "write linear_fc1");
+    refuse(
+        fmt::format("this model's feed-forward has no gate: activation is {}", Name(a.activator)),
+        "write linear_fc1");
   } else if ((targets.gate || targets.up) && HasFusedGate(a)) {
     refuse(fmt::format("in the family {}, gate and up are one linear layer", FamilyName(a)),
            "write linear_fc1");

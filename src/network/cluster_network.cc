@@ -18,7 +18,7 @@ std::vector<Fault> Apply(std::span<const LinkChange> changes, Network::Descripti
     const LinkChange& change = changes[i];
     if (description.Change(change.from, change.to, change.bandwidth)) continue;
     faults.push_back(
-        {fmt::format("no link joins '{}' and '{}'", change.from, change.to),
+        {fmt::format("there is no link between '{}' and '{}'", change.from, change.to),
          "name the devices at both ends of one link, for example 'node0/nic0' and 'leaf0'",
          static_cast<int>(i)});
   }
@@ -46,7 +46,7 @@ tl::expected<ClusterNetwork, std::vector<Fault>> FlatNetwork(const topology::Fla
                                                              std::span<const LinkChange> changes) {
   if (!flat.link) {
     return tl::unexpected(std::vector<Fault>{
-        {"a flat cluster has no link to send over", "give it one: link: {latency: 5 us, ...}"}});
+        {"the flat cluster has no link", "add a link: 'link: {latency: 5 us, ...}'"}});
   }
   Network::Description description;
   const int hub = description.AddDevice("switch", /*forwards=*/true);

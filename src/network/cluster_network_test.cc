@@ -68,7 +68,7 @@ TEST(ClusterNetworkTest, AFlatClusterNeedsALink) {
   flat.devices = 2;
   const auto built = NetworkOf(Cluster(flat));
   ASSERT_FALSE(built.has_value());
-  EXPECT_EQ(built.error()[0].message, "a flat cluster has no link to send over");
+  EXPECT_EQ(built.error()[0].message, "the flat cluster has no link");
 }
 
 // NVLS inside the switches: every GPU sends 9/8 of the buffer into 450 GB/s.

@@ -621,7 +621,7 @@ tl::expected<MessageRun, Deadlock> RunMessages(const Network& network,
 MessageRun RunMessages(const Traffic& traffic) {
   const MessageJob job{.calls = {&traffic}};
   auto run = RunMessages(traffic.network(), std::span(&job, 1));
-  STEPCAST_CHECK(run.has_value(), "ranks that agree do not wait for ever");
+  STEPCAST_CHECK(run.has_value(), "ranks that agree do not wait forever");
   STEPCAST_CHECK(run->ends[0] >= traffic.bandwidth_bound(),
                  "no collective is faster than its links");
   return *std::move(run);

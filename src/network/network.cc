@@ -90,14 +90,14 @@ tl::expected<Network, std::vector<Fault>> Network::Make(Description description)
   for (int id = 0; id < network.links(); ++id) {
     const Link& link = network.link(id);
     if (link.bandwidth <= Bandwidth()) {
-      faults.push_back({fmt::format("a link cannot carry anything: {}: {} B/s",
-                                    network.LinkName(id), link.bandwidth.bytes_per_second()),
-                        "give it a bandwidth, or leave the link out if it has failed"});
+      faults.push_back({fmt::format("a link has no bandwidth: {}: {} B/s", network.LinkName(id),
+                                    link.bandwidth.bytes_per_second()),
+                        "give the link a bandwidth, or remove it if it has failed"});
     }
     if (link.latency < Time()) {
       faults.push_back({fmt::format("a link has a negative latency: {}: {} ps",
                                     network.LinkName(id), link.latency.picoseconds()),
-                        "latencies are zero or more"});
+                        "give a latency of zero or more"});
     }
   }
   if (faults.empty()) faults = network.FaultsOfParts();
@@ -167,8 +167,8 @@ std::vector<Fault> Network::FaultsOfParts() const {
     }
     if (place == 0 || Forwards(place)) joined = true;
     if (!linked) {
-      faults.push_back({fmt::format("no link leads to a participant: {}", PlaceName(place)),
-                        "link it to a switch, or to the others"});
+      faults.push_back({fmt::format("no link connects a participant: {}", PlaceName(place)),
+                        "connect it to a switch or to the other participants"});
     } else if (!joined) {
       cut_off.push_back(place);
     }
@@ -179,10 +179,10 @@ std::vector<Fault> Network::FaultsOfParts() const {
       names += (i == 0 ? "" : ", ") + PlaceName(cut_off[i]);
     }
     if (cut_off.size() > 4) names += fmt::format(" and {} more", cut_off.size() - 4);
-    faults.push_back({fmt::format("the topology is in several parts: nothing leads from {} to and "
-                                  "from {}",
+    faults.push_back({fmt::format("the topology has unconnected parts: there is no route in both "
+                                  "directions between {} and {}",
                                   PlaceName(0), names),
-                      "join the parts with a link or a switch"});
+                      "connect the parts with a link or a switch"});
   }
   return faults;
 }
@@ -320,9 +320,9 @@ tl::expected<Network::Router::Known, Fault> Network::Router::Look(int from, int 
   }
   if (!routes) routes = Search(from, to, /*nvlink_only=*/false);
   if (routes) return *std::move(routes);
-  return tl::unexpected(Fault{
-      fmt::format("no route leads from {} to {}", network_.PlaceName(from), network_.PlaceName(to)),
-      "join them with a link or a switch, or take another algorithm"});
+  return tl::unexpected(Fault{fmt::format("there is no route from {} to {}",
+                                          network_.PlaceName(from), network_.PlaceName(to)),
+                              "connect them with a link or a switch, or use another algorithm"});
 }
 
 std::optional<Network::Router::Known> Network::Router::Relay(int from, int to) const {

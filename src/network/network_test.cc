@@ -34,7 +34,7 @@ TEST(NetworkTest, RefusesLinksThatCarryNothing) {
   description.AddPlace({a});
   description.AddPlace({b});
   EXPECT_EQ(MessagesOf(description),
-            std::vector<std::string>({"a link cannot carry anything: b to a: 0 B/s",
+            std::vector<std::string>({"a link has no bandwidth: b to a: 0 B/s",
                                       "a link has a negative latency: b to a: -1 ps"}));
 }
 
@@ -47,7 +47,7 @@ TEST(NetworkTest, RefusesRanksWithoutALink) {
   description.AddPlace({a});
   description.AddPlace({alone});
   EXPECT_EQ(MessagesOf(description),
-            std::vector<std::string>({"no link leads to a participant: alone"}));
+            std::vector<std::string>({"no link connects a participant: alone"}));
 }
 
 // a and b on one switch, c and d on another; then a and b joined only through c, which does not
@@ -64,8 +64,8 @@ TEST(NetworkTest, RefusesATopologyInParts) {
     description.AddPlace({rank});
   }
   EXPECT_EQ(MessagesOf(description),
-            std::vector<std::string>({"the topology is in several parts: nothing leads from a to "
-                                      "and from c, d"}));
+            std::vector<std::string>({"the topology has unconnected parts: there is no route in "
+                                      "both directions between a and c, d"}));
   description.AddLink({.from = left, .to = right, .bandwidth = kWide});
   EXPECT_EQ(MessagesOf(description).size(), 1U) << "one way alone does not join them";
   description.AddLink({.from = right, .to = left, .bandwidth = kWide});
@@ -189,7 +189,7 @@ TEST(RouterTest, SaysWhereNothingLeads) {
   EXPECT_TRUE(router.Find(0, 4).has_value());
   const auto nothing = router.Find(0, 5);
   ASSERT_FALSE(nothing.has_value());
-  EXPECT_EQ(nothing.error().message, "no route leads from node0/gpu0 to node1/switch");
+  EXPECT_EQ(nothing.error().message, "there is no route from node0/gpu0 to node1/switch");
 }
 
 // A random cluster: nodes of GPUs behind an inner switch and of cards, the cards' leaves, and

@@ -77,7 +77,7 @@ TEST(TrafficTest, NamesTheTwoWithoutAWay) {
   const std::vector<int> places = {0, 1, 2, 3, 4};  // node 0's switch for all
   const auto traffic = Traffic::Make(*nvls, sample.network, places);
   ASSERT_FALSE(traffic.has_value());
-  EXPECT_EQ(traffic.error().message, "no route leads from node1/gpu0 to node0/switch");
+  EXPECT_EQ(traffic.error().message, "there is no route from node1/gpu0 to node0/switch");
 }
 
 }  // namespace

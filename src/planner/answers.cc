@@ -230,7 +230,7 @@ void Read(ByteReader& reader, Outcome& outcome) {
 
 tl::unexpected<std::string> Unreadable() {
   return tl::unexpected(std::string(
-      "a result cannot be read because the store is damaged: remove the store to start over"));
+      "the store is damaged, and a result cannot be read: remove the store to start over"));
 }
 
 }  // namespace

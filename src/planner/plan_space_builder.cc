@@ -201,7 +201,7 @@ class Builder {
       const std::string option = fmt::format("--vary {}", axis.key);
       if (axis.key == kFramework && !options_.frameworks.empty()) {
         faults_.push_back(Refusal("planner.framework", option,
-                                  "both --framework and --vary give frameworks",
+                                  "frameworks are given by both --framework and --vary",
                                   "remove one of the two options"));
       }
       if (!seen.insert(axis.key).second) {
@@ -238,7 +238,8 @@ class Builder {
       const auto has = [&](Framework framework) { return IsFor(framework, axis.key); };
       const std::string option = fmt::format("--vary {}", axis.key);
       CheckSomeHave(frameworks, has, option, fmt::format("this setting: {}", Quoted(axis.key)));
-      NoteWhoLacks(frameworks, has, option, "this setting: {} plans are searched without it");
+      NoteWhoLacks(frameworks, has, option,
+                   "this setting: the search includes {} plans without it");
     }
     CheckStages(frameworks);
   }
@@ -263,7 +264,7 @@ class Builder {
     }
     NoteWhoLacks(
         frameworks, [&](Framework framework) { return !Stages(framework).empty(); }, option,
-        "this stage: {} plans are left out");
+        "this stage: the search omits {} plans");
   }
 
   template <typename Has>
@@ -275,10 +276,12 @@ class Builder {
       if (has(framework)) others.push_back(plan::Name(framework));
     }
     faults_.push_back(Refusal(
-        "planner.vary", std::move(option), fmt::format("no framework in the search has {}", what),
+        "planner.vary", std::move(option),
+        fmt::format("no framework in the search supports {}", what),
         others.empty()
             ? "leave it out"
-            : fmt::format("remove the option, or search a framework that has it: --framework {}",
+            : fmt::format("remove the option, or search a framework that supports it: --framework "
+                          "{}",
                           fmt::join(others, ","))));
   }
 
@@ -607,9 +610,8 @@ class Builder {
     const std::vector<std::string>& refused = RefusedBy(framework, stage);
     for (const std::string& key : GivenSettings(scenario_, options_.value_of, /*idle=*/true)) {
       if (key.starts_with(kSection) || FindLayoutKey(key) != nullptr) continue;
-      const bool left_out =
-          std::any_of(choices.first.begin(), choices.first.end(),
-                      [&](const auto& setting) { return setting.first == key; });
+      const bool left_out = std::any_of(choices.first.begin(), choices.first.end(),
+                                        [&](const auto& setting) { return setting.first == key; });
       if (left_out || Given(key) != nullptr || Fixed(key)) continue;
       const bool has = IsFor(framework, key);
       if (has && std::find(refused.begin(), refused.end(), key) == refused.end()) continue;
@@ -629,7 +631,7 @@ class Builder {
   void NoteSettings() {
     for (const auto& [key, frameworks] : without_setting_) {
       const bool one = frameworks.size() == 1;
-      notes_.push_back(fmt::format("{} {} not support {}: {} plans are searched without it",
+      notes_.push_back(fmt::format("{} {} not support {}: the search includes {} plans without it",
                                    fmt::join(frameworks, ", "), one ? "does" : "do", key,
                                    one ? "its" : "their"));
     }

@@ -36,7 +36,8 @@ class PlanSpaceTest : public testing::Test {
   // Data parallelism alone, unless a test says more.
   PlanSpaceTest() {
     options_.kinds = {};
-    Give({{"training.gradient_accumulation", "4"}, {"data_parallel.reshard_after_forward", "true"}});
+    Give(
+        {{"training.gradient_accumulation", "4"}, {"data_parallel.reshard_after_forward", "true"}});
   }
   // Sets the values that the scenario states.
   void Give(std::map<std::string, std::string> given) {
@@ -355,9 +356,9 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
   options_.vary = {{"data_parallel.zero_stage", {"0", "3"}}};
   space = Space();
   ASSERT_FALSE(space.has_value());
-  EXPECT_EQ(space.error()[0].message, "no framework in the search has ZeRO stage 0");
+  EXPECT_EQ(space.error()[0].message, "no framework in the search supports ZeRO stage 0");
   EXPECT_EQ(space.error()[0].hint,
-            "remove the option, or search a framework that has it: --framework "
+            "remove the option, or search a framework that supports it: --framework "
             "reference,ddp,deepspeed,megatron,nanotron");
 
   options_.vary = {{"training.micro_batch_size", {}}};
@@ -397,16 +398,18 @@ TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
   options_.frameworks = {plan::Framework::kDdp, plan::Framework::kFsdp2};
   auto space = Space();
   ASSERT_TRUE(space.has_value());
-  EXPECT_THAT(space->notes(), ElementsAre("--vary data_parallel.prefetch: ddp does not support "
-                                          "this setting: its plans are searched without it"));
+  EXPECT_THAT(space->notes(),
+              ElementsAre("--vary data_parallel.prefetch: ddp does not support "
+                          "this setting: the search includes its plans without it"));
 
   options_.frameworks = {plan::Framework::kDdp, plan::Framework::kMegatron};
   space = Space();
   ASSERT_FALSE(space.has_value());
   EXPECT_EQ(space.error()[0].message,
-            "no framework in the search has this setting: 'data_parallel.prefetch'");
-  EXPECT_EQ(space.error()[0].hint,
-            "remove the option, or search a framework that has it: --framework reference,fsdp2");
+            "no framework in the search supports this setting: 'data_parallel.prefetch'");
+  EXPECT_EQ(
+      space.error()[0].hint,
+      "remove the option, or search a framework that supports it: --framework reference,fsdp2");
 
   // Stage 3 is the scenario's.
   options_.vary = {};
@@ -416,7 +419,7 @@ TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
   space = Space();
   ASSERT_TRUE(space.has_value());
   EXPECT_THAT(space->notes(), ElementsAre("--fix data_parallel.zero_stage: ddp, megatron do not "
-                                          "support this stage: their plans are left out"));
+                                          "support this stage: the search omits their plans"));
 
   options_.frameworks = {plan::Framework::kFsdp2, plan::Framework::kFsdp2};
   space = Space();
@@ -479,7 +482,7 @@ TEST_F(PlanSpaceTest, SettingsOfOneValueGoWithIt) {
   space = PlanSpace::Around(base, options_);
   ASSERT_TRUE(space.has_value());
   EXPECT_THAT(space->notes(), ElementsAre("fsdp2 does not support training.blocks_per_checkpoint: "
-                                          "its plans are searched without it"));
+                                          "the search includes its plans without it"));
   EXPECT_TRUE(load(*space, 0).has_value());
 }
 

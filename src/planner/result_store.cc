@@ -63,7 +63,7 @@ const std::string& OwnSchema() {
       made = SchemaOf(connection);
     }
     sqlite3_close_v2(connection);
-    STEPCAST_CHECK(made.has_value(), "SQLite makes two tables in memory");
+    STEPCAST_CHECK(made.has_value(), "SQLite can create two tables in memory");
     return *made;
   }();
   return schema;
@@ -131,7 +131,7 @@ tl::expected<std::unique_ptr<ResultStore>, StoreFault> ResultStore::Open(
   const auto destination = FollowTrustedLinks(path);
   if (!destination) {
     return tl::unexpected(WrongInput("store.cannot-write", path, destination.error(),
-                                     "name a file that stepcast may make"));
+                                     "name a file that stepcast can create"));
   }
   if (destination->descriptor || (destination->status && !S_ISREG(destination->status->st_mode))) {
     return tl::unexpected(
@@ -139,7 +139,7 @@ tl::expected<std::unique_ptr<ResultStore>, StoreFault> ResultStore::Open(
                    !destination->descriptor && S_ISDIR(destination->status->st_mode)
                        ? "the store cannot be written: this is a directory"
                        : "the store cannot be written: this is not a file",
-                   "name a file that stepcast may make"));
+                   "name a file that stepcast can create"));
   }
   std::unique_ptr<ResultStore> store(new ResultStore(path, destination->path));
   if (std::optional<StoreFault> fault = store->Begin(facts)) return tl::unexpected(*fault);
@@ -218,11 +218,12 @@ std::optional<StoreFault> ResultStore::Begin(const std::vector<StoreFact>& facts
         WrongInput("store.other-format", path_,
                    fmt::format("this program reads version {} of the store's format, not {}",
                                kFormatVersion, version),
-                   "continue with the program that wrote it, or name another file to start over");
+                   "continue with the program that wrote the store, or name another file to start "
+                   "over");
   } else if (SchemaOf(connection_.get()) != OwnSchema()) {
     fault = WrongInput("store.not-a-store", path_,
                        "this store was changed: its tables differ from those that stepcast writes",
-                       "remove it to start over");
+                       "remove the store to start over");
   } else {
     fault = Check(facts);
   }
@@ -246,7 +247,7 @@ std::optional<StoreFault> ResultStore::CheckResults() {
     return WrongInput(
         "store.damaged", path_,
         fmt::format("this store is damaged: a stored result does not belong to {}", Quoted(key)),
-        "remove it to start over");
+        "remove the store to start over");
   }
   if (code != SQLITE_DONE) return Fault(code);
   kept_ = kept;
@@ -286,7 +287,7 @@ std::optional<StoreFault> ResultStore::Check(const std::vector<StoreFact>& facts
     if (then.size() == kMostFacts) {
       return WrongInput("store.not-a-store", path_,
                         "this store was changed: it has more facts than stepcast writes",
-                        "remove it to start over");
+                        "remove the store to start over");
     }
     then.push_back(
         {Text(query.get(), 0), Text(query.get(), 1), sqlite3_column_int(query.get(), 2) != 0});
@@ -296,7 +297,7 @@ std::optional<StoreFault> ResultStore::Check(const std::vector<StoreFact>& facts
   if (differences.empty()) return std::nullopt;
   return WrongInput("store.other-run", path_,
                     fmt::format("this store was made by another run: {}", differences),
-                    "name another file, or remove this one to start over");
+                    "name another file, or remove this store to start over");
 }
 
 StoreFault ResultStore::Fault(int code) const {
@@ -313,7 +314,7 @@ StoreFault ResultStore::Fault(int code) const {
     case SQLITE_CORRUPT:
     case SQLITE_TOOBIG:
       return WrongInput("store.not-a-store", path_, "this store is damaged",
-                        "remove it to start over");
+                        "remove the store to start over");
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
     case SQLITE_PERM:

@@ -32,8 +32,15 @@ Score ScoreOf(const Goal& goal, const PlanFacts& facts, std::int64_t plan, Time 
     case Target::kStepTime:
       break;
     case Target::kThroughput:
-    case Target::kCost:  // the price is the same for all
       score.first = GpuSecondsPerToken(facts, step_time);
+      break;
+    case Target::kCost:  // the price is the same for all
+      score.first = GpuSecondsPerToken(facts, step_time) /
+                    AvailabilityOf(goal.training, StepOf(facts, step_time));
+      break;
+    case Target::kDays:
+      score.first = score.time_per_token.picoseconds() /
+                    AvailabilityOf(goal.training, StepOf(facts, step_time));
       break;
     case Target::kGpus:
       score.first = static_cast<double>(facts.gpus);
@@ -69,7 +76,7 @@ bool FitsWith(const Goal& goal, const PlanFacts& facts, bool fits, bool fits_hos
 }
 
 const char* Name(Target target) {
-  constexpr const char* kNames[] = {"step_time", "throughput", "gpus", "cost", "memory"};
+  constexpr const char* kNames[] = {"step_time", "throughput", "gpus", "cost", "memory", "days"};
   return kNames[static_cast<std::size_t>(target)];
 }
 

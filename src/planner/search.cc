@@ -60,7 +60,7 @@ Finding Searcher::Begin() {
   if (options_.own < 0) return {};
   const auto at = static_cast<std::int64_t>(result_.states.IndexOf(options_.own));
   PlanStates::Family& family = result_.states.At(static_cast<std::size_t>(at));
-  STEPCAST_CHECK(family.plans == 1, "the own plan is a family by itself");
+  STEPCAST_CHECK(family.plans == 1, "the scenario's own plan is a family by itself");
   const auto screened = answers_.ScreenMembers({at});
   if (!screened) return tl::unexpected(screened.error());
   if (answers_.stopped()) return {};
@@ -338,7 +338,7 @@ SearchResult Search(const SearchProblem& problem, const Goal& goal, const Search
   const auto pool = MakeThreadPool(WorkOf(problem), options.threads);
   Answers answers(problem, *pool);
   auto result = Search(answers, goal, options, known);
-  STEPCAST_CHECK(result.has_value(), "threads and no store have nothing to fail at");
+  STEPCAST_CHECK(result.has_value(), "a search with threads and without a store cannot fail");
   return *std::move(result);
 }
 

@@ -25,10 +25,11 @@ enum class Target : std::uint8_t {
   kGpus,        // the fewest GPUs, then as kStepTime
   kCost,        // the lowest cost per token
   kMemory,      // the lowest peak
+  kDays,        // the shortest training, with its failures
 };
 inline constexpr Target kTargets[] = {Target::kStepTime, Target::kThroughput, Target::kGpus,
-                                      Target::kCost, Target::kMemory};
-const char* Name(Target target);  // "step_time", "throughput", "gpus", "cost", "memory"
+                                      Target::kCost, Target::kMemory, Target::kDays};
+const char* Name(Target target);  // "step_time", "throughput", "gpus", "cost", "memory", "days"
 
 struct Goal {
   Target target = Target::kStepTime;

@@ -10,6 +10,16 @@
 #include "src/planner/searcher.h"
 
 namespace stepcast::planner {
+namespace {
+
+// Plans with at most this many passes have quick forecasts.
+constexpr std::int64_t kFewPasses = 128;
+
+// The fractions of the device that bounds of memory leave free, for plans that are tried first.
+// Bounds of memory may be far below what a plan needs.
+constexpr double kRooms[] = {0.5, 0.7, 0.85};
+
+}  // namespace
 
 Finding Searcher::FindGoodOnes() {
   constexpr int kRounds = 64;
@@ -20,6 +30,7 @@ Finding Searcher::FindGoodOnes() {
     return found;
   }
   if (ranked_.empty()) found = FindFirst();
+  if (found) found = FindFirstOfGroups();
   if (found) found = FindBestOfKinds(kRounds);
   if (found && ranked_.empty()) found = FindSomeOfGroups(1);
   if (found && !ranked_.empty()) found = FindBestOfFamily(ranked_.begin()->plan, kRounds);
@@ -27,7 +38,6 @@ Finding Searcher::FindGoodOnes() {
 }
 
 Finding Searcher::FindFirst() {
-  constexpr std::int64_t kFewPasses = 128;
   for (const std::int64_t most : {kFewPasses, std::numeric_limits<std::int64_t>::max()}) {
     if (auto found = FindFirstAmong(most); !found) return found;
     if (!ranked_.empty()) break;
@@ -36,40 +46,62 @@ Finding Searcher::FindFirst() {
 }
 
 Finding Searcher::FindFirstAmong(std::int64_t most_passes) {
-  constexpr std::size_t kAtOnce = 2;
+  constexpr int kAtOnce = 2;
   constexpr int kRounds = 3;
-  for (const double room : {0.5, 0.7, 0.85}) {
-    if (Enough()) break;
+  for (const double room : kRooms) {
     Queue queue;
     result_.states.ForEach(
-        [&](std::int64_t plan, std::int64_t, const PlanState& state, const PlanFacts& facts) {
-          if (!state.pending || facts.passes > most_passes) return;
-          const Score score = InGroup(plan, room);
-          if (!score.behind) queue.push(score);
+        [&](std::int64_t plan, std::int64_t, const PlanState& state, const PlanFacts&) {
+          if (state.pending) queue.push(InGroup(plan, room));
         });
-    for (int round = 0; round < kRounds && ranked_.empty() && !Enough(); ++round) {
-      std::vector<std::int64_t> plans;
-      while (!queue.empty() && plans.size() < kAtOnce) {
-        const std::int64_t first = queue.top().plan;
-        queue.pop();
-        if (result_.states.Together(first)) {
-          if (auto expanded = Expand({first}); !expanded) return expanded;
-          if (answers_.stopped()) return {};
-        }
-        const PlanStates::Family& family = result_.states.FamilyOf(first);
-        for (std::int64_t plan = first; plan < family.first + family.plans; ++plan) {
-          if (!StateOf(plan).pending) continue;
-          StateOf(plan).sharp = true;  // its forecast, without a sharper bound before
-          plans.push_back(plan);
-          break;
-        }
-      }
-      if (plans.empty()) break;
-      if (auto advanced = Advance(plans); !advanced) return advanced;
+    for (int round = 0; round < kRounds; ++round) {
+      if (!ranked_.empty() || Enough()) return {};
+      const auto some = Forecast(queue, kAtOnce, most_passes);
+      if (!some) return tl::unexpected(some.error());
+      if (!*some) break;
     }
-    if (!ranked_.empty()) break;
   }
   return {};
+}
+
+Finding Searcher::FindFirstOfGroups() {
+  constexpr int kRounds = 2;
+  for (const double room : kRooms) {
+    std::vector<Queue> queues = PendingOfGroups(room);
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      for (int round = 0; round < kRounds && groups_[group].ranked.empty(); ++round) {
+        if (Enough()) return {};
+        const auto some = Forecast(queues[group], 1, kFewPasses);
+        if (!some) return tl::unexpected(some.error());
+        if (!*some) break;
+      }
+    }
+  }
+  return {};
+}
+
+tl::expected<bool, std::string> Searcher::Forecast(Queue& queue, int most,
+                                                   std::int64_t most_passes) {
+  std::vector<std::int64_t> plans;
+  while (!queue.empty() && !queue.top().behind && static_cast<int>(plans.size()) < most) {
+    const std::int64_t first = queue.top().plan;
+    queue.pop();
+    if (FactsOf(first).passes > most_passes) continue;
+    if (result_.states.Together(first)) {
+      if (auto expanded = Expand({first}); !expanded) return tl::unexpected(expanded.error());
+      if (answers_.stopped()) return false;
+    }
+    const PlanStates::Family& family = result_.states.FamilyOf(first);
+    for (std::int64_t plan = first; plan < family.first + family.plans; ++plan) {
+      if (!StateOf(plan).pending) continue;
+      StateOf(plan).sharp = true;  // its forecast, without a sharper bound before
+      plans.push_back(plan);
+      break;
+    }
+  }
+  if (plans.empty()) return false;
+  if (auto advanced = Advance(plans); !advanced) return tl::unexpected(advanced.error());
+  return true;
 }
 
 Finding Searcher::FindBestOfKinds(int rounds) {

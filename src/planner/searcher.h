@@ -197,6 +197,14 @@ class Searcher {
   // part of the device free, more in each round, because plans need more memory than their bounds.
   Finding FindFirstAmong(std::int64_t most_passes);
 
+  // Does the same for each group, with a few plans whose forecasts take little time. A search that
+  // ends early can then compare most kinds of plans.
+  Finding FindFirstOfGroups();
+
+  // Forecasts the first `most` plans of the queue that may fit and have at most `most_passes`
+  // passes. Returns false if the queue has no such plan, or if the search was stopped.
+  tl::expected<bool, std::string> Forecast(Queue& queue, int most, std::int64_t most_passes);
+
   // Looks at one plan of each kind until it has its forecast, and only then at another of the kind,
   // since plans of one kind take about as long. The bounds of some groups are further below their
   // forecasts than those of others. So the next plan is the one that would be the best if its bound

@@ -166,7 +166,7 @@ class Range {
   std::optional<RangeFault> CheckWords() {
     if (last_.empty()) return Bad("a range has two ends", EndHint(first_, kForms));
     if (step_.empty() && ReadAmount(last_)) {
-      return Bad("a range needs its step", StepHint(first_, last_));
+      return Bad("the range has no step", StepHint(first_, last_));
     }
     if (operation_ == std::string_view::npos) {
       return Bad(fmt::format("this is not the end of a range: {}", Quoted(last_)), kForms);
@@ -220,7 +220,7 @@ class Range {
           "sweep.too-many",
           fmt::format("the range has {} values, but a sweep can have at most {} combinations",
                       (to_.count - from_.count) / by_.count + 1, SweepGrid::kMostRows),
-          "take a larger step, or multiply: x2");
+          "use a larger step, or multiply: x2");
     }
     return std::nullopt;
   }
@@ -247,9 +247,9 @@ std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std:
   const std::string_view first = Trimmed(text.substr(0, dots));
   const std::string_view rest = text.substr(dots + 2);
   if (first.empty() && !rest.empty() && kDigits.find(rest[0]) != std::string_view::npos) {
-    return tl::unexpected(RangeFault{"sweep.bad-range",
-                                     fmt::format("a range has two ends: {}", Quoted(text)),
-                                     fmt::format("write the start too, for example '1{}'", text)});
+    return tl::unexpected(
+        RangeFault{"sweep.bad-range", fmt::format("a range has two ends: {}", Quoted(text)),
+                   fmt::format("write the start of the range, for example '1{}'", text)});
   }
   if (!LooksLikeAQuantity(first)) return std::nullopt;
   return Range(text, first, rest).Values();
@@ -341,7 +341,7 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
           fmt::format(
               "'all' means every value of '{}' and cannot be combined with other values: {}", key,
               Quoted(list)),
-          "leave the other values out; if a value is called all, put it in quotes");
+          "remove the other values; if a value is called all, put it in quotes");
     }
     auto range = ReadRange(value);
     if (!range) {
@@ -358,7 +358,7 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
   for (const std::string& value : axis.values) {
     if (!seen.insert(value).second) {
       return Fault(text, fmt::format("'{}' has a value twice: {}", key, Quoted(value)),
-                   "leave one of them out");
+                   "remove one of the two");
     }
   }
   return axis;
@@ -395,8 +395,8 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
           "sweep.too-many", axis.key,
           fmt::format("the sweep has {} combinations, but one sweep can have at most {}: {}",
                       Combinations(axes), kMostRows, product),
-          fmt::format("'{}' has the most values, {}: give it fewer (x2 instead of +1), "
-                      "or vary fewer keys at a time and set the others with --set",
+          fmt::format("'{}' has the most values, {}: give it fewer values (x2 instead of +1), or "
+                      "vary fewer keys and set the others with --set",
                       longest.key, longest.values.size()));
     }
     grid.rows_ *= values;
@@ -416,13 +416,13 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
 }
 
 const std::string& SweepGrid::Value(std::int64_t row, std::size_t axis) const {
-  STEPCAST_CHECK(row >= 0 && row < rows_, "the row is one of the grid");
+  STEPCAST_CHECK(row >= 0 && row < rows_, "the row is in the grid");
   const std::vector<std::string>& values = axes_[axis].values;
   return values[static_cast<std::size_t>(row / strides_[axis]) % values.size()];
 }
 
 std::int64_t SweepGrid::RowAt(std::int64_t place) const {
-  STEPCAST_CHECK(place >= 0 && place < rows_, "there are as many places as rows");
+  STEPCAST_CHECK(place >= 0 && place < rows_, "a position is below the number of rows");
   std::int64_t row = 0;
   for (auto axis = places_.rbegin(); axis != places_.rend(); ++axis) {
     const auto values = static_cast<std::int64_t>(axes_[*axis].values.size());

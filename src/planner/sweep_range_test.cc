@@ -55,7 +55,7 @@ TEST(SweepRangeTest, MistakesAreNamed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"64..1 x2", "the range is empty"},
       {"2 MiB..1 MiB +1 MiB", "the range is empty"},
-      {"1..64", "a range needs its step: '1..64'"},
+      {"1..64", "the range has no step: '1..64'"},
       {"1..", "a range has two ends"},
       {"..8 x2", "a range has two ends"},
       {"1.. x2", "a range has two ends"},
@@ -68,9 +68,9 @@ TEST(SweepRangeTest, MistakesAreNamed) {
       {"1 MiB..8 MiB +2", "the ends and the step of a range have different units"},
       {"1 MiB..8 us x2", "the two ends of a range have different units"},
       {"1 XiB..8 XiB +1 XiB", "with its unit: '1 XiB'"},
-      {"1..8 +", "a range needs its step"},
-      {"1..8x", "a range needs its step"},
-      {"8..1", "a range needs its step"},
+      {"1..8 +", "the range has no step"},
+      {"1..8x", "the range has no step"},
+      {"8..1", "the range has no step"},
       {"1..64 *2", "not the end of a range: '64 *2'"},
       {"1..64 -2", "not the end of a range: '64 -2'"},
       {"01..8 x2", "with its unit: '01'"},
@@ -101,7 +101,7 @@ TEST(SweepRangeTest, HintsSayWhatToWrite) {
             "add");
   EXPECT_EQ(hint("64..1 x2"), "write the smaller end first: '1..64 x2'");
   EXPECT_EQ(hint("2.."), "write the end and the step, for example '2..16 x2'");
-  EXPECT_EQ(hint("..64 x2"), "write the start too, for example '1..64 x2'");
+  EXPECT_EQ(hint("..64 x2"), "write the start of the range, for example '1..64 x2'");
 }
 
 // From the first end, each value is the previous one plus the step; the next would exceed the last

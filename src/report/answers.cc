@@ -109,7 +109,7 @@ std::string MemorySentence(const forecast::MemoryForecast& memory) {
       return fmt::format(
           "may not fit: {} of {} are left{}{}; it fits with a probability of {}",
           FormatBytes(memory.left()), FormatBytes(memory.capacity),
-          memory.allocator_flushes > 0 ? " once the allocator has given cached memory back" : "",
+          memory.allocator_flushes > 0 ? " after the allocator has returned cached memory" : "",
           memory.allocator_may_hang ? ", for which it waits for the device while stages wait for "
                                       "each other: the step may hang"
                                     : "",
@@ -127,8 +127,8 @@ namespace {
 std::string NetworkLine(const scenario::Scenario& scenario) {
   if (scenario.network == scenario::Fidelity::kAnalytic) return "";
   std::string line = scenario.network == scenario::Fidelity::kFlow
-                         ? "network    flow: the collectives of all ranks share links"
-                         : "network    message: the messages of all ranks queue on links";
+                         ? "network    flow: collectives of all ranks share the links"
+                         : "network    message: messages of all ranks queue at the links";
   if (!scenario.slow_links.empty()) {
     line += fmt::format("; {} {} worse than described", scenario.slow_links.size(),
                         scenario.slow_links.size() == 1 ? "link is" : "links are");

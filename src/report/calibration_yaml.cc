@@ -186,8 +186,12 @@ void WriteGemm(const KernelCosts& kernels, int depth, Writer& writer) {
           tiling.last_wave < 1 ? fmt::format("last_wave: {}, ", tiling.last_wave) : "";
       const std::string grouped =
           tiling.grouped < 1 ? fmt::format("grouped: {}, ", tiling.grouped) : "";
-      writer.Entry(depth + 1, "{}: {{tiles: [{}], fill: {}, {}{}{}start: {}}}", Name(type), tiles,
-                   tiling.fill, add_fill, last_wave, grouped, ExactTime(tiling.start));
+      const std::string overlap =
+          tiling.overlap > 0 ? fmt::format("overlap: {}, ", tiling.overlap) : "";
+      const std::string split = tiling.split != 1 ? fmt::format("split: {}, ", tiling.split) : "";
+      writer.Entry(depth + 1, "{}: {{tiles: [{}], fill: {}, {}{}{}{}{}start: {}}}", Name(type),
+                   tiles, tiling.fill, add_fill, last_wave, grouped, overlap, split,
+                   ExactTime(tiling.start));
     }
     const calibration::GemmEfficiency& gemm = kernels.gemm[static_cast<std::size_t>(type)];
     if (gemm.max_efficiency == 0) continue;

@@ -84,7 +84,7 @@ std::string Choices(const CollectiveAccuracy& accuracy) {
 
 std::string Targets(const CollectiveAccuracy& accuracy) {
   return fmt::format(
-      "Aimed at on held-back points: median at most {:.0f} %, nine of ten within {:.0f} %, every "
+      "Targets for held-back points: median at most {:.0f} %, nine of ten within {:.0f} %, every "
       "documented choice: {}.\n",
       100 * CollectiveAccuracy::kMedianTarget, 100 * CollectiveAccuracy::kP90Target,
       accuracy.MeetsTargets() ? "met" : "not met");
@@ -124,8 +124,9 @@ Table ErrorTable(const CollectiveAccuracy& accuracy, bool fit) {
 
 std::string CollectiveAccuracyText(const CollectiveAccuracy& accuracy) {
   return fmt::format(
-      "Errors are forecast minus measured, per cent of measured; median and p90 of their sizes,\n"
-      "mean with its sign. law: what is forecast without any curve.\n\n{}\n{}{}{}{}",
+      "Errors are forecast minus measured, in percent of measured. median and p90: of "
+      "absolute\nerrors; mean: of signed errors. law: the forecast without measured "
+      "curves.\n\n{}\n{}{}{}{}",
       ErrorTable(accuracy, true).ToString(), TotalSentence(accuracy, Role::kFit),
       TotalSentence(accuracy, Role::kHeldBack), Choices(accuracy), Targets(accuracy));
 }

@@ -39,9 +39,9 @@ std::string FasterChoicesText(const CollectiveForecast& forecast) {
                   fmt::format("{:.2f}", InMicroseconds(row.faster->time))});
   }
   if (!any) return "";
-  return "\nNCCL chooses by its own constants; by the formula of prices, without what was "
-         "measured, "
-         "another\nalgorithm or protocol is faster (communication.nccl_algo, nccl_proto):\n" +
+  return "\nNCCL chooses an algorithm and a protocol from its own constants. By the cost formula, "
+         "without\nmeasured curves, another choice is faster (communication.nccl_algo, "
+         "nccl_proto):\n" +
          table.ToString();
 }
 

@@ -68,12 +68,14 @@ std::string ExposedText(const forecast::Explanation& explanation) {
   const std::string hidden = fmt::format("{:.0f} %", 100 * forecast::kHiddenPart);
   if (!speed) {
     out += fmt::format(
-        "faster links cannot reduce it to {} of the step: it comes from latencies, or from "
-        "collectives with no computation to hide them\n",
+        "faster links cannot reduce exposed communication to {} of the step: the rest is latency, "
+        "or collectives without computation that could hide them\n",
         hidden);
   } else if (*speed > 1) {
-    out += fmt::format("it falls to {} of the step if links are {:.3g} times as fast\n", hidden,
-                       *speed);
+    out += fmt::format(
+        "exposed communication falls to {} of the step if links are {:.3g} times "
+        "as fast\n",
+        hidden, *speed);
   }
   return out;
 }
@@ -175,8 +177,8 @@ using validate::Cause;
 using validate::CauseKind;
 
 // Where to look.
-const char* NextOf(CauseKind kind) {
-  switch (kind) {
+const char* NextOf(const Cause& cause) {
+  switch (cause.kind) {
     case CauseKind::kProducts:
       return "sizes that are no multiple of 8; TF32; the clock; software.torch";
     case CauseKind::kAttention:
@@ -188,7 +190,9 @@ const char* NextOf(CauseKind kind) {
     case CauseKind::kOtherKernels:
       return "the layers' times in the model file";
     case CauseKind::kCommunication:
-      return "stepcast collective beside nccl-tests; NCCL_DEBUG=INFO; bucket sizes";
+      return cause.measured_calls > cause.forecast_calls
+                 ? "data_parallel.bucket_size: more collectives than forecast"
+                 : "stepcast collective beside nccl-tests; NCCL_DEBUG=INFO; links";
     case CauseKind::kCopies:
       return "offloading; pinned memory";
     case CauseKind::kImbalance:
@@ -251,7 +255,7 @@ std::string CausesText(const MeasuredStep& step) {
     if (IsSmall(cause, causes)) {
       small += cause.difference();
     } else if (cause.difference() > Time()) {
-      next += fmt::format("{}: look at {}\n", NameOf(cause), NextOf(cause.kind));
+      next += fmt::format("{}: look at {}\n", NameOf(cause), NextOf(cause));
     }
   }
   const auto plain = [&](const char* name, Time time) {
@@ -263,7 +267,7 @@ std::string CausesText(const MeasuredStep& step) {
   plain("difference", causes.difference());
   out += table.ToString() + "\n" + next;
   if (causes.slowest_rank) {
-    out += fmt::format("rank {} waits least in collectives: the others wait for it\n",
+    out += fmt::format("rank {} waits least in collectives, so the other ranks wait for it\n",
                        *causes.slowest_rank);
   }
   for (const validate::KernelSum& kernel : causes.kernels) {
@@ -320,8 +324,8 @@ AnswerTable Resources(const MeasuredStep& step) {
 std::string MeasuredStepText(const forecast::Forecast& forecast, const MeasuredStep& step) {
   std::string out = MeasuredLine(forecast, step);
   out += step.causes ? CausesText(step) : "\n";
-  out += step.settings.empty() ? "no setting that was tried explains a tenth of the difference, "
-                                 "and at most twice as much\n"
+  out += step.settings.empty() ? "no setting that was tried explains between a tenth and twice "
+                                 "the difference\n"
                                : Settings(step).Text();
   return step.resources.empty() ? out : out + "\n" + Resources(step).Text();
 }

@@ -1,9 +1,8 @@
-#include "src/report/answers.h"
-
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
 #include "src/report/answer.h"
+#include "src/report/answers.h"
 
 namespace stepcast::report {
 namespace {
@@ -35,19 +34,19 @@ std::string SettingsOf(const FittingSettings& one) {
 
 std::string NothingFits(const Fitting& fitting) {
   std::string text = fmt::format(
-      "Settings that save memory do not make it fit, nor do two or three of them together ({} "
-      "forecasts{}).\n",
-      fitting.forecasts, fitting.stopped ? "; the time for more is over" : "");
+      "The step does not fit with any setting that saves memory, or with two or three of them "
+      "together ({} forecasts{}).\n",
+      fitting.forecasts, fitting.stopped ? "; the time limit was reached" : "");
   if (fitting.nearest) {
     const FittingSettings& nearest = *fitting.nearest;
     text += nearest.left < Bytes()
-                ? fmt::format("The nearest, {}, lacks {}.\n", SettingsOf(nearest),
+                ? fmt::format("The closest, {}, lacks {}.\n", SettingsOf(nearest),
                               FormatBytes(Bytes(-nearest.left.count())))
-                : fmt::format("The nearest, {}, fits with a probability of {} %.\n",
+                : fmt::format("The closest, {}, fits with a probability of {} %.\n",
                               SettingsOf(nearest), Decimal(kHundred * nearest.fit_probability, 0));
     text += CommandOrNothing(fitting, nearest);
   }
-  return Wrapped(text + "More GPUs, or a GPU with more memory, divide the rest.\n");
+  return Wrapped(text + "Use more GPUs, or GPUs with more memory.\n");
 }
 
 AnswerTable Settings(const Fitting& fitting) {
@@ -86,7 +85,7 @@ std::string FittingText(const Fitting& fitting) {
     if (!command.empty()) commands += fmt::format("command {}\n{}", i + 1, command);
   }
   return Settings(fitting).Text() +
-         (fitting.stopped ? "not all settings were tried: the time for it is over\n" : "") +
+         (fitting.stopped ? "the time limit was reached before all settings were tried\n" : "") +
          (commands.empty() ? "" : "\n" + commands);
 }
 

@@ -7,8 +7,8 @@
 #include "src/base/quantity.h"
 #include "src/report/answers.h"
 #include "src/report/categories.h"
-#include "src/report/step_figures.h"
 #include "src/report/json.h"
+#include "src/report/step_figures.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {
@@ -36,7 +36,7 @@ std::string StageTable(const StageMemory& stage, bool own, ByteUnit unit) {
   std::string out = table.ToString();
   if (!stage.simulated.has_value()) return out + "not simulated: " + stage.reason + "\n";
   if (stage.simulated->padding > Bytes(0)) {
-    out += fmt::format("{} of the peak only pad shards to equal length\n",
+    out += fmt::format("{} of the peak is padding of shards to equal length\n",
                        FormatBytes(stage.simulated->padding));
   }
   return out + MemorySentence(*stage.simulated) + "\n";

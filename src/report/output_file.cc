@@ -77,7 +77,7 @@ tl::expected<int, std::string> OpenInPlace(const std::string& path,
   if (::fstat(descriptor, &opened) != 0 || opened.st_dev != expected.st_dev ||
       opened.st_ino != expected.st_ino) {
     ::close(descriptor);
-    return tl::unexpected(Refusal(path, "it was replaced just now"));
+    return tl::unexpected(Refusal(path, "another process has just replaced the file"));
   }
   return descriptor;
 }

@@ -142,8 +142,9 @@ PageSection StagesSection(const std::vector<StageRows>& plans) {
       TimelineChart(std::move(lanes), longest, "The computation of each plan's stages in one step");
   PageSection section{.heading = "Stages"};
   section.paragraphs = {
-      "A row for each stage of each plan that fits, all along one axis: what its compute stream "
-      "does when. Gaps are waits for other stages, for communication and for the host."};
+      "One row for each stage of each plan that fits, on one time axis, with the operations of "
+      "its compute stream. In gaps, the stream waits for other stages, for communication or for "
+      "the host."};
   Draw(figure, section);
   return section;
 }

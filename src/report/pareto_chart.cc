@@ -295,7 +295,8 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
     const std::size_t all = points.size();
     points = Thinned(points, kMostPoints);
     note = fmt::format(
-        "{} of {} points are drawn: all that nothing beats, and of the others an even choice.",
+        "The chart shows {} of {} points: all points on the front, and an even sample of the "
+        "others.",
         Grouped(static_cast<std::int64_t>(points.size())), Grouped(static_cast<std::int64_t>(all)));
   }
   const ParetoDrawing drawing(std::move(points), given, unfit, memory, limit);

@@ -209,7 +209,7 @@ std::string LayoutAnswerText(const PlanReport& report) {
   if (!answer.best) {
     if (!answer.nearest) return out + "  no plan with this layout is legal\n\n";
     if (LackedBy(report.goal, *answer.nearest) <= Bytes(0)) {
-      return out + "  no plan with this layout that fits was found in this time\n\n";
+      return out + "  no plan with this layout that fits was found in the given time\n\n";
     }
     return out + fmt::format("  no plan with this layout fits: {} {} lacks {}{}\n\n",
                              LayoutText(answer.nearest->values), SettingsInShort(*answer.nearest),

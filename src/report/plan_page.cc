@@ -188,15 +188,16 @@ PageSection FrontSection(const PlanReport& report, const PlanNames& name) {
          .gpus = facts.gpus,
          .on_front = searched ? std::optional(on_front) : std::nullopt});
   }
-  ParetoFigure figure = ParetoChart(
-      std::move(points), "Step time against the memory that every simulated plan needs",
-      "too large (including memory that must stay free) or too slow", "memory needed", capacity);
+  ParetoFigure figure =
+      ParetoChart(std::move(points), "Step time against the memory that every simulated plan needs",
+                  "does not fit (including memory that must stay free), or too slow",
+                  "memory needed", capacity);
   PageSection section{.heading = "Step time against memory"};
   section.paragraphs = {
       searched ? "Each point is a plan that was simulated. No plan beats a plan on the front in "
                  "step time, memory and GPUs together."
-               : "Each point is a plan that was simulated. The front was not searched for: plans "
-                 "that were not simulated may lie on it."};
+               : "Each point is a plan that was simulated. The search did not look for the front, "
+                 "so other plans may lie on it."};
   section.chart = std::move(figure.chart);
   if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
   section.tables.push_back({.caption = "The front", .table = std::move(figure.front)});
@@ -212,7 +213,8 @@ PageSection SensitivitySection(const PlanReport& report) {
                   now == Time() ? "-" : Signed(kHundred * ((then - now) / now), 1)});
   };
   for (const forecast::WhatIf& faster : report.sensitivity->faster) {
-    add(fmt::format("{} {:.0f} % faster", Name(faster.resource), kHundred * planner::kResourceIncrease),
+    add(fmt::format("{} {:.0f} % faster", Name(faster.resource),
+                    kHundred * planner::kResourceIncrease),
         faster.step_time);
   }
   for (const planner::NeighbouringSetting& neighbour : report.sensitivity->neighbours) {
@@ -241,7 +243,7 @@ std::string PlanPage(const PlanReport& report,
   page.asked = std::move(about);
   page.asked.emplace_back("wanted", TargetText(report.goal, result.UnequalTokens()));
   if (!report.held.empty()) {
-    page.asked.emplace_back("held by the scenario, other values not tried", HeldText(report));
+    page.asked.emplace_back("set by the scenario; other values were not tried", HeldText(report));
   }
   if (report.best.empty()) {
     page.answer.push_back({.label = "Best plan",

@@ -129,8 +129,8 @@ std::string NotesOn(const std::vector<PlanRow>& rows) {
     ++rank;
     if (row.outcome.flushes > 0) {
       out += fmt::format(
-          "plan {} may not fit: the allocator gives cached memory back ({} {} in the steps that "
-          "were simulated)\n",
+          "plan {} may not fit: the allocator returns cached memory ({} {} in the simulated "
+          "steps)\n",
           rank, row.outcome.flushes, row.outcome.flushes == 1 ? "time" : "times");
     }
     if (row.ties == 0) continue;
@@ -377,7 +377,7 @@ std::string ProofText(const PlanReport& report) {
   const planner::SearchResult& result = *report.result;
   const auto simulated = static_cast<std::int64_t>(result.outcomes.size()) - result.shared;
   std::string out = fmt::format(
-      "of {} {}, {} were looked at closely and {} simulated: ", Grouped(report.space),
+      "of {} {}, {} were examined closely and {} simulated: ", Grouped(report.space),
       report.space == 1 ? "plan" : "plans", Grouped(result.sharpened), Grouped(simulated));
   if (!result.proved) {
     return out + fmt::format(
@@ -401,7 +401,7 @@ std::string CountsText(const PlanReport& report) {
   const auto further =
       static_cast<std::int64_t>(result.outcomes.size()) - result.Count(Verdict::kSimulated);
   if (further > 0) {
-    out += fmt::format("{} of those that bounds left out {} simulated to find the nearest\n",
+    out += fmt::format("{} plans that bounds had excluded {} simulated to find the nearest\n",
                        Grouped(further), further == 1 ? "was" : "were");
   }
   if (result.shared > 0) {
@@ -461,6 +461,8 @@ std::string TargetText(const Goal& goal, bool unequal_tokens) {
       return "the lowest cost per token";
     case Target::kMemory:
       return "the lowest peak memory";
+    case Target::kDays:
+      return "the shortest training, with its failures";
   }
   return "";
 }
@@ -529,7 +531,9 @@ std::string PlanText(const PlanReport& report) {
   std::string out = fmt::format("{}\n\ngoal   {}\n", report.name,
                                 TargetText(goal, report.result->UnequalTokens()));
   if (report.result->UnequalTokens()) {
-    out += "       (steps of the plans differ in tokens, and so train differently)\n";
+    out +=
+        "       (the plans have different numbers of tokens per step, and so train "
+        "differently)\n";
   }
   if (goal.training.said()) out += fmt::format("       {}\n", TargetText(goal.training));
   if (goal.headroom_part > 0) {
@@ -554,7 +558,7 @@ std::string PlanText(const PlanReport& report) {
   if (report.best.empty()) {
     const bool legal = report.result->Count(Verdict::kIllegal) < report.space;
     out += !legal                   ? "no plan can exist\n"
-           : !report.result->proved ? "no plan that fits was found in this time\n"
+           : !report.result->proved ? "no plan that fits was found in the given time\n"
            : goal.training.deadline ? "no plan fits and meets the deadline; the nearest plans:\n\n"
            : HeadroomOf(goal, report.result->states.families().front().facts) > Bytes(0)
                ? "no plan leaves enough memory free; the nearest plans:\n\n"
@@ -562,7 +566,7 @@ std::string PlanText(const PlanReport& report) {
     if (!report.nearest.empty()) {
       out += PlansTable(report, report.nearest, true) + kNeedsText;
       if (HeadroomOf(goal, report.nearest.front().facts) > Bytes(0)) {
-        out += "lacks: missing memory, including the memory that must stay free\n";
+        out += "lacks: missing memory, including memory that must stay free\n";
       }
     }
     if (report.would_fit) out += "\nThe nearest plan:\n" + FittingText(*report.would_fit);

@@ -124,7 +124,7 @@ std::string LackText(const Goal& goal, const planner::PlanFacts& facts, Bytes ne
   const Bytes lacks = Lacks(goal, facts, over);
   if (lacks <= Bytes(0)) return "";
   if (over > needed - facts.capacity) {  // then host memory or drives lack more than the devices
-    return fmt::format("lacks{} {} of a node's own memory or drives", at_least, FormatBytes(over));
+    return fmt::format("lacks{} {} of a node's host memory or drives", at_least, FormatBytes(over));
   }
   return fmt::format("lacks{} {}{}", at_least, FormatBytes(lacks),
                      HeadroomOf(goal, facts) > Bytes(0) ? ", headroom included" : "");
@@ -200,7 +200,7 @@ std::string WhyText(const Goal& goal, const PlanRow& row) {
     const std::string lack = LackText(goal, row.facts, row.outcome);
     if (!lack.empty()) return lack;
     if (!MeetsDeadline(goal, row.facts, row.outcome.step_time)) return "too slow for the deadline";
-    return "simulated, and not among the best";
+    return "simulated, but not among the best";
   }
   if (row.verdict == Verdict::kDoesNotFit) {
     return LackText(goal, row.facts, row.bound.needed, row.bound.over, " at least");

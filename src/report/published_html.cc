@@ -54,11 +54,12 @@ class Points {
       return section;
     }
     section.paragraphs = {
-        "Each point is a published run. Circles check, crosses may be fitted. On the line forecast "
-        "and measurement are the same; the dashed lines are ten per cent off."};
+        "Each point is a published run. Circles are check rows; crosses are rows that may be "
+        "fitted. On the solid line, forecast and measurement are equal; the dashed lines are 10 "
+        "% off."};
     section.chart = PredictedAgainstMeasured(
         fmt::format(
-            "{}: forecast over measured; points: {}, sources: {}; the tables below have the "
+            "{}: forecast against measured; {} points from {} sources; the tables below list the "
             "errors by source",
             heading, count_, sources_.size()),
         unit, std::move(data_), sources_, {"check", "fit"}, least_, most_,
@@ -105,10 +106,10 @@ std::vector<PageFigure> Answer(const PublishedAccuracy& accuracy) {
            .more = fmt::format("of {} sources", accuracy.sources.size())},
           {.label = "Simulated",
            .value = Grouped(simulated),
-           .more = "the others are counted below, by reason"},
+           .more = "the table below counts the others by reason"},
           {.label = "Targets",
            .value = meets ? "met" : "missed",
-           .more = meets ? "" : "a table shows which and by how much",
+           .more = meets ? "" : "a table shows the targets and the differences",
            .tone = meets ? Tone::kGood : Tone::kBad}};
 }
 

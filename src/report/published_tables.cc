@@ -107,7 +107,9 @@ PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
 PublishedTable Memories(const PublishedAccuracy& accuracy) {
   PublishedTable table{.title = "Peak memory",
                        .columns = kFigureColumns,
-                       .note = "Allocated, reserved or all that the driver shows, as measured."};
+                       .note =
+                           "Peaks are compared as they were measured: allocated memory, "
+                           "reserved memory, or all memory that the driver reports."};
   table.columns.push_back({"in range"});
   for (const Group& group : GroupsOf(accuracy)) {
     const AccuracyFigures figures = accuracy.Memory(group.selection);
@@ -165,7 +167,9 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
                   {"median %"},
                   {"bias %"},
                   {"in range"}},
-      .note = "Errors of step time. Your runs are of a source that was never fitted."};
+      .note =
+          "Errors of step time. For your own runs, the row of sources that were never fitted "
+          "applies."};
   const auto add = [&](std::string name, Selection selection) {
     selection.split = Split::kCheck;
     const AccuracyFigures figures = accuracy.StepTime(selection);
@@ -200,7 +204,7 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
   }
   if (!predicted.empty()) {
     table.note +=
-        fmt::format(" Not counted, because another simulator made its times: {}.", predicted);
+        fmt::format(" Not counted, because its times come from another simulator: {}.", predicted);
   }
   // With one source the rows would repeat the total.
   if (accuracy.sources.size() == 1 || table.rows.size() < 2) table.rows.clear();
@@ -306,7 +310,7 @@ PublishedTable StandIns(const PublishedAccuracy& accuracy) {
 
 PublishedTable TooLarge(const PublishedAccuracy& accuracy) {
   PublishedTable table{
-      .title = "Ran, and are forecast not to fit",
+      .title = "Runs that fit, but are forecast not to fit",
       .columns = {
           {"source", Align::kLeft}, {"case", Align::kLeft}, {"GPU", Align::kLeft}, {"over"}}};
   for (const PublishedOutcome& outcome : accuracy.outcomes) {
@@ -350,9 +354,9 @@ PublishedTable Worst(const PublishedAccuracy& accuracy) {
 
 PublishedTable Residuals(const PublishedAccuracy& accuracy) {
   PublishedTable table{
-      .title = "What is left on fit rows",
+      .title = "Remaining errors of fit rows",
       .columns = {{"GPU", Align::kLeft}, {"residual", Align::kLeft}, {"cases"}, {"median %"}},
-      .note = "For the residuals of profiles."};
+      .note = "The residuals of profiles are taken from these errors."};
   for (const validate::FitResidual& residual : accuracy.FitResiduals()) {
     table.rows.push_back(
         {residual.gpu, residual.of, fmt::format("{}", residual.cases), PerCent(residual.median)});

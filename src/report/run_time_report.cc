@@ -130,7 +130,7 @@ std::string CheckpointLines(const WholeRun& run) {
                                                              TimeText(time.cost.background))
                                                : "");
   text += fmt::format("interval   {}", TimeText(time.interval));
-  text += run.run.interval ? fmt::format("; the best one is {}", TimeText(time.best_interval))
+  text += run.run.interval ? fmt::format("; the best interval is {}", TimeText(time.best_interval))
                            : ", the best one";
   if (time.young_and_daly) {
     text += fmt::format(" (Young {}, Daly {})", TimeText(time.young_and_daly->first),
@@ -220,8 +220,8 @@ namespace {
 PageSection TimeSection(const WholeRun& run) {
   PageSection section{.heading = "Where the time of the run goes"};
   section.paragraphs = {
-      "A failure costs the recovery and the work behind the last checkpoint, which is done again. "
-      "The parts are exact for failures at a constant rate, and add up to the run."};
+      "A failure costs the recovery and the repetition of all work since the last checkpoint. The "
+      "parts are exact for failures at a constant rate, and add up to the run."};
   const double days = TrainingSeconds(run.target, TrainedStepOf(run.step)) / forecast::kDay;
   ChartData data;
   std::vector<std::string> names;
@@ -242,8 +242,8 @@ PageSection TimeSection(const WholeRun& run) {
 PageSection InputSection(const WholeRun& run) {
   PageSection section{.heading = "What it depends on"};
   section.paragraphs = {
-      "The range of the effective time has the effect of each figure at its best and at its worst, "
-      "and the chance in the number of failures, added in quadrature."};
+      "The range of the effective time combines, in quadrature, the effect of the best and worst "
+      "value of each figure and the random number of failures."};
   section.tables.push_back({.caption = "Inputs", .table = InputTable(run.inputs).ToTable()});
   return section;
 }
@@ -266,7 +266,7 @@ std::string RunTimePage(const scenario::Scenario& scenario, const WholeRun& run)
       {"failures", FailuresText(run),
        fmt::format("each costs {} and work", TimeText(run.time.failures.recovery))},
       {"checkpoint interval", TimeText(run.time.interval),
-       run.run.interval ? fmt::format("the best one is {}", TimeText(run.time.best_interval))
+       run.run.interval ? fmt::format("the best interval is {}", TimeText(run.time.best_interval))
                         : "the best one"}};
   page.warnings = scenario.warnings;
   page.sections = {TimeSection(run), InputSection(run)};

@@ -202,8 +202,9 @@ std::optional<OneFactor> OneFactorOf(const RunsReport& report) {
 std::string RunsText(const RunsReport& report) {
   const std::size_t simulated = report.learned.size() + report.held_back.size();
   std::string out = fmt::format(
-      "{}: {} runs, {} of them simulated; {} are learned from, of {} configurations\n", report.path,
-      report.runs.size(), simulated, report.learned.size(), report.fit.configurations.size());
+      "{}: {} runs, {} of them simulated; the profile learns from {} runs of {} configurations\n",
+      report.path, report.runs.size(), simulated, report.learned.size(),
+      report.fit.configurations.size());
   for (const auto& [reason, names] : NotSimulated(report)) {
     out += fmt::format("  not simulated, {}: {}\n", reason, Named(names));
   }
@@ -227,14 +228,14 @@ std::string RunsText(const RunsReport& report) {
         Decimal(one->factor, kDigits), Decimal(one->low, kDigits), Decimal(one->high, kDigits));
   }
   if (const std::vector<std::string> far = FarRuns(report); !far.empty()) {
-    out += fmt::format("{} far from all others and {} nothing: {}\n",
+    out += fmt::format("{} not similar to any other run, and {} nothing: {}\n",
                        far.size() == 1 ? "a run is" : fmt::format("{} runs are", far.size()),
                        far.size() == 1 ? "changes" : "change", Named(far));
   }
   if (const std::vector<std::string> doubtful = DoubtfulRuns(report); !doubtful.empty()) {
     out += fmt::format(
-        "more than 1.5 times as long or as short as forecast, though learned from: {}; are their "
-        "settings all in the table?\n",
+        "these runs took over 1.5 times the forecast or under 1/1.5 of it, although the profile "
+        "learned from them: {}. Check that the table has all of their settings\n",
         Named(doubtful));
   }
   for (const calibrate::SettingResidual& setting : report.fit.settings) {

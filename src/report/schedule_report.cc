@@ -218,11 +218,11 @@ std::string ScheduleDrawing(const parallel::PipelineSchedule& schedule,
       fmt::format("{:<{}}  {}\n", "slot", name_width, Scale(window, columns_of_slot).Text(false));
   out += Legend(schedule, timing, numbers);
   if (!window.whole()) {
-    out += fmt::format("slots {} to {} are left out: all {} need {} columns\n", window.head,
+    out += fmt::format("slots {} to {} are not shown: all {} slots need {} columns\n", window.head,
                        window.tail - 1, timing.slots, timing.slots + beside);
   }
   if (!numbers) {
-    out += fmt::format("the numbers of micro-batches are left out: they need {} columns\n",
+    out += fmt::format("the numbers of micro-batches are not shown: they need {} columns\n",
                        timing.slots * with_numbers + beside);
   }
   return out;

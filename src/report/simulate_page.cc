@@ -260,8 +260,8 @@ PageSection ClassesSection(const forecast::Run& run) {
                     "What the compute stream of each class of ranks does in one step");
   PageSection section{.heading = "The same step in each class of ranks"};
   section.paragraphs = {
-      "A row for the first rank of each class: what its compute stream does when. Gaps are waits "
-      "for other ranks, for communication and for the host."};
+      "One row for the first rank of each class, with the operations of its compute stream. In "
+      "gaps, the stream waits for other ranks, for communication or for the host."};
   Draw(figure, section);
   return section;
 }
@@ -279,18 +279,18 @@ PageSection MemorySection(const forecast::Run& run) {
       MemoryOver(own.program, own.timeline, own.memory, step, start, end, kMostInstants);
   PageSection section{.heading = "Memory over the step"};
   section.paragraphs = {
-      "What the allocator has handed out at each point of the program, drawn where the compute "
-      "stream gets there. The host asks for it earlier, as far as it runs ahead of the device."};
+      "Memory that is allocated at each point of the program, at the time when the compute stream "
+      "reaches that point. The host allocates it earlier, because it runs ahead of the device."};
   section.chart = MemoryChart(instants, end - start, memory);
   if (step != run.first_step) {
     section.notes.push_back(
-        fmt::format("Step {} of the run is shown, which has the peak; the figures of time are "
-                    "those of step {}.",
+        fmt::format("The chart shows step {} of the run, which has the peak; times are those of "
+                    "step {}.",
                     step, run.first_step));
   }
   if (instants.size() >= kMostInstants / 2) {
     section.notes.push_back(
-        "If the chart cannot separate neighboring moments, it shows the one with the most memory.");
+        "If neighboring times share a pixel, the chart shows the largest memory among them.");
   }
   section.tables.push_back({.caption = fmt::format("At the peak, on rank {}", memory.rank),
                             .table = MemoryRows(memory)});

@@ -156,7 +156,8 @@ namespace {
 std::string LoadText(const plan::Mixture& mixture) {
   if (mixture.imbalance == 1) return "loads are perfectly balanced (experts.imbalance 1)";
   return fmt::format(
-      "in every layer the ranks wait for one with {} times the mean load, whose memory this is",
+      "in every layer, ranks wait for a rank with {} times the mean load; the memory is that "
+      "rank's",
       mixture.imbalance);
 }
 
@@ -213,7 +214,7 @@ std::string ParametersText(const model::Model& model) {
   }
   const auto* architecture = std::get_if<model::Architecture>(&model.source);
   if (architecture != nullptr && architecture->experts.exist()) {
-    text += fmt::format(", {} active for a token", Grouped(model::ActiveParametersOf(model).all));
+    text += fmt::format(", {} active per token", Grouped(model::ActiveParametersOf(model).all));
   }
   return text;
 }
@@ -271,14 +272,14 @@ std::string LengthsText(const forecast::LengthsForecast& lengths) {
   constexpr double kToken = 1;
   if (!lengths.wait_in_micro_batches) {
     text += kNext;
-    text += "ranks wait at the end of a step, for the one that takes longest";
+    text += "at the end of a step, ranks wait for the slowest rank";
   } else if (lengths.slowest_tokens > lengths.padded_tokens + kToken) {
     text += kNext;
-    text += fmt::format("ranks wait for the longest of all micro-batches, {} tokens on average",
+    text += fmt::format("ranks wait for the longest of their micro-batches, {} tokens on average",
                         Decimal(lengths.slowest_tokens, 0));
   }
   text += kNext;
-  text += fmt::format("memory and traces are of micro-batches of {} tokens, the longest\n",
+  text += fmt::format("memory and traces show the longest micro-batches, {} tokens\n",
                       Grouped(lengths.steps.back().tokens));
   return text;
 }
@@ -352,8 +353,8 @@ std::string Throughput(const forecast::Forecast& forecast) {
   }
   if (const auto& learned = forecast.learned) {
     out += learned->known < kLeastKnown
-               ? std::string("learned    nothing: no run of the calibration profile is near\n")
-               : fmt::format("learned    {} of the simulated {}, by runs like it ({} % known)\n",
+               ? std::string("learned    nothing: the calibration profile has no similar run\n")
+               : fmt::format("learned    {} of the simulated {}, from similar runs ({} % known)\n",
                              Decimal(learned->factor, 3),
                              FormatTime(forecast.step_time - forecast.time.learned),
                              Decimal(100 * learned->known, 0));
@@ -495,7 +496,7 @@ std::string MemoryTable(const forecast::MemoryForecast& memory) {
     out += "\n";
   }
   if (memory.padding > Bytes(0)) {
-    out += fmt::format("{} of the peak only pad shards to equal length\n",
+    out += fmt::format("{} of the peak is padding of shards to equal length\n",
                        FormatBytes(memory.padding));
   }
   return out;

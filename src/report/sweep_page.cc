@@ -411,11 +411,13 @@ PageSection ParetoSection(const SweepCharts& charts, bool unequal_tokens) {
   PageSection section{.heading = unequal_tokens ? "Time for a token against memory"
                                                 : "Step time against memory"};
   section.paragraphs = {
-      "Each point is a combination. Along the line none is both faster and smaller."};
+      "Each point is a combination. No other combination is both faster and smaller than one on "
+      "the line."};
   section.chart = std::move(pareto.chart);
   if (!pareto.note.empty()) section.notes.push_back(std::move(pareto.note));
   section.tables.push_back(
-      {.caption = "Combinations that no other beats in both", .table = std::move(pareto.front)});
+      {.caption = "Combinations on the front: no other is both faster and smaller",
+       .table = std::move(pareto.front)});
   return section;
 }
 
@@ -423,15 +425,15 @@ void AddChartSections(const SweepCharts& charts, const std::vector<SweepRow>& ro
   std::vector<std::string> left_out;
   if (charts.leaves_out()) {
     left_out.push_back(
-        "There are more combinations than can be drawn: the keys that lie along neither axis have "
-        "the values of the best combination.");
+        "The chart cannot show all combinations: keys that are on neither axis have the values of "
+        "the best combination.");
   }
   PageSection lines{.heading = "Along " + charts.Name(charts.along())};
   if (Count(rows, RowStatus::kDoesNotFit) > 0) {
     lines.paragraphs.emplace_back("Crosses are combinations that do not fit in memory.");
   }
   if (Count(rows, RowStatus::kIllegal) > 0) {
-    lines.paragraphs.emplace_back("Combinations that cannot exist are left out.");
+    lines.paragraphs.emplace_back("Illegal combinations are not shown.");
   }
   lines.chart = charts.Lines();
   lines.notes = left_out;
@@ -453,8 +455,8 @@ PageSection TableSection(const SweepGrid& grid, const std::vector<SweepRow>& row
   PageSection section{.heading = "All combinations"};
   if (rows.size() > kMostTableRows) {
     section.heading = "The fastest combinations";
-    section.paragraphs = {fmt::format("{} of {}; --csv prints every one.", Grouped(kMostTableRows),
-                                      Grouped(grid.rows()))};
+    section.paragraphs = {
+        fmt::format("{} of {}; --csv prints all.", Grouped(kMostTableRows), Grouped(grid.rows()))};
   }
   section.tables.push_back({.caption = "Combinations", .table = RowTable(grid, rows, target)});
   return section;

@@ -74,7 +74,9 @@ std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   };
   if (unequal) {
     out += Named("least time per token", TimeForAToken(row(*best)), grid, *best, row(*best));
-    out += "(steps of the combinations differ in tokens, and so train differently)\n";
+    out +=
+        "(the combinations have different numbers of tokens per step, and so train "
+        "differently)\n";
   } else {
     out += Named("shortest step", FormatTime(row(*best).step_time), grid, *best, row(*best));
   }
@@ -237,7 +239,7 @@ std::string Reason(const planner::SweepRow& row) {
   if (row.status == RowStatus::kDoesNotFit) {
     return fmt::format(
         "needs {} more than {}", FormatBytes(row.over),
-        LacksInItsNode(row) ? "a node's own memory or drives have" : "the device has");
+        LacksInItsNode(row) ? "a node's host memory or drives have" : "the device has");
   }
   std::string reason;
   for (const Diagnostic& fault : row.faults) {
@@ -329,8 +331,8 @@ std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
                                     [](const SweepRow& row) { return !row.added.empty(); });
   if (partly > 0) {
     out += fmt::format(
-        "{} {} a part of the topology's GPUs and {} the others idle: {} {}=plan. tokens/s/GPU "
-        "counts those that are used.\n",
+        "{} {} only a part of the topology's GPUs and {} the others idle: {} {}=plan. "
+        "tokens/s/GPU counts only GPUs that are used.\n",
         Grouped(partly), partly == 1 ? "combination uses" : "combinations use",
         partly == 1 ? "leaves" : "leave", partly == 1 ? "it has" : "they have", kDevices);
   }

@@ -248,7 +248,8 @@ class Layout {
     std::vector<std::string> headings;
     for (const std::size_t column : taken) headings.push_back(columns_[column].heading);
     return Wrapped(
-        fmt::format("no room for: {} (--columns shows all)\n", fmt::join(headings, ", ")), width_);
+        fmt::format("columns not shown: {} (--columns shows all)\n", fmt::join(headings, ", ")),
+        width_);
   }
 
   // Breaks what is left into the width.

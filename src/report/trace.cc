@@ -479,10 +479,15 @@ class TraceWriter {
     // Measured operations may start slightly before the previous one's end.
     Time& last = last_ends_[instruction.stream];
     const Time start = std::max(record.start, std::min(last, record.end));
+    const Time reached = std::max(record.ready, last);
     last = std::max(last, record.end);
     BeginSlice(slice.name, category, kFirstStreamTrack + instruction.stream, start, record.end);
     Append("\"stream\": {}, \"correlation\": {}{}, ", instruction.stream, Correlation(record),
            slice.args);
+    // The time for which the stream waited for other ranks.
+    constexpr std::int64_t kNanosecond = 1000;
+    const std::int64_t waited = (start - reached).picoseconds() / kNanosecond;
+    if (waited > 0) Append("\"waited_ns\": {}, ", waited);
     EndArgs(record, instruction);
   }
 

@@ -52,8 +52,11 @@ std::string TargetText(const TrainingTarget& target) {
     text += fmt::format("{}{}{:g} for a GPU hour", text.empty() ? "" : ", ", target.currency,
                         target.gpu_hour_price);
   }
+  if (!target.availability && target.effective) {
+    return text + "; availability as run-time forecasts it for the number of GPUs";
+  }
   if (!target.availability) {
-    return text + "; availability 100 % is assumed (--availability 0.9 says otherwise)";
+    return text + "; an availability of 100 % is assumed (change it with --availability 0.9)";
   }
   return text + fmt::format("; availability {:.4g} %", kHundred * *target.availability);
 }
@@ -110,12 +113,13 @@ void AddTraining(const TrainingTarget& target, const TrainedStep& step, Json& do
 Json TargetJson(const TrainingTarget& target) {
   if (!target.said()) return {};
   const bool priced = target.gpu_hour_price > 0;
+  const bool counted = !target.availability && target.effective;  // by the number of GPUs
   return Json{{"tokens", target.tokens > 0 ? Json(target.tokens) : Json()},
               {"deadline_s", target.deadline ? Json(*target.deadline) : Json()},
               {"gpu_hour_price", priced ? Json(target.gpu_hour_price) : Json()},
               {"currency", target.currency},
-              {"availability", target.availability.value_or(1)},
-              {"availability_is_assumed", !target.availability.has_value()}};
+              {"availability", counted ? Json() : Json(target.availability.value_or(1))},
+              {"availability_is_assumed", !target.availability.has_value() && !counted}};
 }
 
 std::string SizesText(const TrainingTarget& target, std::vector<SizeRow> rows) {

@@ -159,8 +159,8 @@ PageSection BreakdownSection(const forecast::Run& forecast, const validate::Exec
 PageSection KindSection(const validate::Comparison& comparison) {
   PageSection section{.heading = "Operations"};
   section.paragraphs = {
-      "Each point is a kind of operation: the sum over one step, forecast against measured. On the "
-      "line both are the same; the dashed lines are ten per cent off."};
+      "Each point is the sum of one kind of operation over one step, forecast against measured. "
+      "On the solid line both are equal; the dashed lines are 10 % off."};
   ChartData data;
   double least = std::numeric_limits<double>::infinity(), most = 0;
   for (const validate::TimePair& pair : comparison.kinds) {
@@ -210,8 +210,8 @@ PageSection TimelineSection(const forecast::Run& forecast, const validate::Execu
                                 execution.critical_rank));
   PageSection section{.heading = "Timelines of one step"};
   section.paragraphs = {fmt::format(
-      "The forecast's step above the measured step that took the median time, on rank {}, the last "
-      "of {} to finish it. Both begin at zero.",
+      "Above, the step of the forecast. Below, the measured step with the median time, on rank "
+      "{}, which finished last of {} ranks. Both begin at zero.",
       execution.critical_rank, execution.ranks.size())};
   Draw(figure, section);
   section.tables.push_back(

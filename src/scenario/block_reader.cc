@@ -232,12 +232,12 @@ void ReadActivation(PartReader& part, Architecture& a) {
   const bool gated = part.Boolean("gated", function == Function::kSilu);
   if (gated && (function == Function::kSquaredRelu || function == Function::kRelu)) {
     part.reader().Report("gated", "model.impossible",
-                         "feed-forward layers whose gate is a ReLU are not modelled",
+                         "feed-forward layers with a ReLU gate are not modelled",
                          "write 'gated: false'");
   }
   if (!gated && function == Function::kSilu) {
     part.reader().Report("activation", "model.impossible",
-                         "feed-forward layers with SiLU but without a gate are not modelled",
+                         "feed-forward layers with SiLU are modelled only with a gate",
                          "write 'gated: true', or another activation");
   }
   a.activator = gated ? (function == Function::kGelu ? Activator::kGeGlu : Activator::kSwiGlu)
@@ -322,7 +322,8 @@ Architecture ReadFeedForward(const Node& node, Architecture a, const Parts& befo
       TakeBoth(*dense, *experts, a);
     } else if (names) {
       reader.Report("of", "model.impossible",
-                    "'of' needs a dense feed-forward layer and one of experts, both defined above",
+                    "'of' must name a dense feed-forward layer and one with experts, both defined "
+                    "above",
                     "write 'of: [DENSE, EXPERTS]'");
     }
   }
@@ -391,9 +392,9 @@ Letters ReadBlockKinds(MappingReader& reader, const Architecture& base, const Pa
       } else if (of_feed_forward != feed_forwards.end() && feed_forward == nullptr) {
         feed_forward = &of_feed_forward->second;
       } else {
-        report(fmt::format("'{}' is not a part that this block can have here", name),
-               fmt::format("a block is a mixer, then cross-attention, then a feed-forward layer, "
-                           "or only some of them; mixers: {}; feed_forwards: {}",
+        report(fmt::format("this block cannot have the part '{}' at this position", name),
+               fmt::format("a block has a mixer, cross-attention and a feed-forward layer, in "
+                           "this order; each may be missing; mixers: {}; feed_forwards: {}",
                            KnownNames(mixers), KnownNames(feed_forwards)));
       }
     }
@@ -474,8 +475,8 @@ std::vector<int> ReadPattern(MappingReader& reader, const Letters& letters) {
   if (!parser.mistake.empty()) {
     reader.Report("pattern", "model.impossible",
                   fmt::format("'pattern' is not valid: {}", parser.mistake),
-                  "write the letters of 'blocks' from the first layer to the last; '(DDDF)*10' "
-                  "repeats");
+                  "write the letters of 'blocks' from the first layer to the last; repeat them "
+                  "with '(DDDF)*10'");
   }
   return pattern;
 }
@@ -498,10 +499,9 @@ void ReadFurtherTokens(MappingReader& reader, const Letters& letters, Architectu
     a.further_kind = static_cast<int>(a.kinds.size());
     a.kinds.push_back(BlockOf(a, &first, nullptr, &last));
   } else {
-    fields->Report(
-        "pattern", "model.impossible",
-        "a module that predicts a further token needs one mixer and one feed-forward layer",
-        "write the letter of one block");
+    fields->Report("pattern", "model.impossible",
+                   "a block for multi-token prediction needs one mixer and one feed-forward layer",
+                   "write the letter of one block");
   }
 }
 
@@ -571,7 +571,7 @@ Architecture ReadBlocks(MappingReader& reader, std::shared_ptr<const model::Fami
                               model::kMostVocabulary, words ? 1 : 0);
   if (!words && (base.vocabulary > 0 || prediction.target == model::Target::kWords)) {
     reader.Report(base.vocabulary > 0 ? "vocab_size" : "input", "model.impossible",
-                  "a model that reads numbers has no words to read or predict",
+                  "a model that reads numbers has no vocabulary",
                   "leave vocab_size out, and write 'output: {kind: classes, count: 1000}' or "
                   "'output: {kind: values}'");
   }

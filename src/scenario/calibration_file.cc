@@ -208,7 +208,7 @@ std::shared_ptr<const LearnedRuns> ReadLearnedRuns(MappingReader& section) {
       section.Report("cases", "calibration.runs",
                      fmt::format("a profile must have 1 to {} runs: {}", LearnedRuns::kMostRuns,
                                  cases->size()),
-                     "leave the section out, or keep only the runs that are most like yours");
+                     "remove the section, or keep only the runs that are most similar to yours");
     }
   }
   section.Finish();

@@ -76,7 +76,7 @@ class CrossChecks {
     if (scenario_.cluster->flat() || scenario_.cluster->nodes() == 1) return;
     if (scenario_.cluster->fabric() != nullptr && scenario_.cluster->fabric()->sharp) return;
     Report("nccl.no-sharp", LocationOf(root_, "communication.nccl_collnet"),
-           "the switches of the cluster's fabric cannot reduce: nccl_collnet is true",
+           "nccl_collnet is true, but the switches of this fabric cannot reduce",
            "leave nccl_collnet out, or write 'sharp: true' under 'fabric' in the topology");
   }
 
@@ -175,9 +175,9 @@ class CrossChecks {
         kernels->gemm_tiling[type].empty() && scenario_.gpu.has_value() &&
         scenario_.gpu->PeakOf(*file_.request.precision) > FlopRate()) {
       Report("scenario.precision-not-calibrated", LocationOf(root_, "training.precision"),
-             fmt::format("the calibration profile {} has no figures for matrix products in {}",
+             fmt::format("the calibration profile {} has no rates of matrix products in {}",
                          Quoted(scenario_.calibration->name), Name(*file_.request.precision)),
-             "choose another precision, or add figures to kernels.gemm");
+             "choose another precision, or add rates to kernels.gemm");
     }
   }
 

@@ -101,10 +101,10 @@ CollectiveCurve ReadCurve(const Node& node, Diagnostics& diagnostics) {
   curve.nodes =
       static_cast<int>(reader.ReadInteger("nodes", Need::kRequired, kRanksOfGroup).value_or(1));
   if (curve.ranks % curve.nodes != 0) {
-    reader.Report("nodes", "calibration.implausible",
-                  fmt::format("{} ranks do not divide equally among the nodes: {} nodes",
-                              curve.ranks, curve.nodes),
-                  "leave out groups whose nodes have different numbers of ranks");
+    reader.Report(
+        "nodes", "calibration.implausible",
+        fmt::format("{} ranks do not divide equally among {} nodes", curve.ranks, curve.nodes),
+        "remove groups whose nodes have different numbers of ranks");
   }
   curve.algorithm = ReadAlgorithm(reader, Need::kOptional);
   curve.documented = ReadDocumented(reader, diagnostics);

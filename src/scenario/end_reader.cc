@@ -102,8 +102,8 @@ void ReadEncoder(MappingReader& reader, const Letters& letters, Architecture& a)
   if (a.text.exists() && !fields) return;
   if (read_by_decoder != fields.has_value()) {
     reader.Report(fields ? "encoder" : "pattern", "model.impossible",
-                  fields ? "no block has cross-attention, so nothing reads the encoder"
-                         : "cross-attention needs an encoder to read",
+                  fields ? "the model has an encoder, but no block has cross-attention to read it"
+                         : "the model has cross-attention, but no encoder",
                   "write 'encoder: {block: E, layers: 24, tokens: 512}' and blocks with a mixer of "
                   "'kind: cross'");
   }
@@ -125,7 +125,8 @@ void ReadEncoder(MappingReader& reader, const Letters& letters, Architecture& a)
   Architecture kind = a.kinds[static_cast<std::size_t>(letter->second)];
   if (kind.cross.exists() || !kind.attends_both_ways) {
     fields->Report("block", "model.impossible",
-                   "a block of an encoder attends to its whole sequence and to nothing else",
+                   "a block of an encoder attends to the whole sequence, and cannot have "
+                   "cross-attention",
                    "write 'causal: false' in its mixer, and leave cross-attention out");
   }
   kind.own_length = a.encoder.tokens;
@@ -181,17 +182,16 @@ void ReadTowers(MappingReader& reader, Architecture& a) {
     if (tower.joined_norms > tower.mergers || tower.patches % tower.merged != 0) {
       fields.Report(
           "merge", "model.impossible",
-          fmt::format("{} patches do not divide into rows of {}, or joined_norms {} exceeds the "
-                      "number of mergers, {}",
+          fmt::format("{} patches do not divide into groups of {}, or joined_norms {} exceeds "
+                      "merge.count {}",
                       tower.patches, tower.merged, tower.joined_norms, tower.mergers),
           "make patches a multiple of merge.tokens, and joined_norms at most merge.count");
     }
     if (tower.full_layers > tower.layers || (tower.full_layers > 0 && tower.window == 0)) {
       fields.Report("full_layers", "model.impossible",
-                    fmt::format("{} of {} layers cannot attend to whole images beside windows of "
-                                "{} patches",
+                    fmt::format("full_layers is {} of {} layers, and window is {} patches",
                                 tower.full_layers, tower.layers, tower.window),
-                    "write window, and full_layers at most layers");
+                    "give window a value, and make full_layers at most the number of layers");
     }
     if (tower.layers > 0) a.towers.push_back(tower);
   }

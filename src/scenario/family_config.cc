@@ -127,8 +127,8 @@ class ConfigEvaluator {
       if (!has_blocks_ || (reader == &around_ && section_.empty())) break;
       if (reader->Find("quantization_config") == nullptr) continue;
       reader->Warn("quantization_config",
-                   "the forecast keeps weights in the type of training.precision, not in that of "
-                   "this checkpoint");
+                   "training.precision sets the data type of weights in the forecast, not this "
+                   "checkpoint");
     }
     formats::JudgeOtherKeys(reader_, formats::UnknownKeys::kWarnOf);
     if (section_.empty()) return;
@@ -217,8 +217,7 @@ class ConfigEvaluator {
         const std::optional<FamilyValue> stated = Stated(entry.key);
         if (!stated || stated->Text() == entry.value->scalar) continue;
         reader_.Refuse(entry.key,
-                       fmt::format("models of this type are modelled only with {}",
-                                   Quoted(entry.value->scalar)),
+                       fmt::format("models of this type must have {}", Quoted(entry.value->scalar)),
                        formats::kTakeTheKeyOut);
       }
     }
@@ -327,7 +326,7 @@ class ConfigEvaluator {
     } else if (value = DefaultOf(key, *absent); value.IsNull()) {
       diagnostics_.push_back({"input.missing-key", reader_.location(),
                               fmt::format("missing key: {}", Quoted(Whole(key))),
-                              "a config.json of this model_type states it"});
+                              "add the key: a config.json of this model_type has it"});
       value = Wrong(key);
     }
     values_[key] = value;
@@ -461,7 +460,7 @@ class ConfigEvaluator {
     const YamlNode* node = Child(model, "pattern");
     if (node == nullptr) {
       diagnostics_.push_back({"model.family", model.position.location(),
-                              "the family's model has no pattern",
+                              "the family has no pattern of blocks",
                               "write 'pattern: {layers: num_hidden_layers, block: ...}'"});
       return nullptr;
     }
@@ -616,7 +615,8 @@ Result<Node> FamilyOf(const formats::JsonObject& config) {
   if (type == nullptr || type->kind != JsonKind::kText) {
     return tl::make_unexpected(Diagnostics{
         {"input.missing-key", type == nullptr ? config.location() : type->location,
-         fmt::format("a Hugging Face config.json has a {} that is text", Quoted(key)), known}});
+         fmt::format("in a config.json of Hugging Face, {} must be a string", Quoted(key)),
+         known}});
   }
   // A program wrote the word, so a similar known word is not a typing mistake (mixtral).
   const std::string unmodelled = UnmodelledFamily(type->text);
@@ -641,7 +641,7 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
     diagnostics.push_back({"model.unknown-type", type->location,
                            fmt::format("the family {} does not read models of this type: {}",
                                        Quoted(NameOfFamily(family)), Quoted(type->text)),
-                           "name the type under 'model_types' of the family's file"});
+                           "add the type to 'model_types' in the family's file"});
     return std::nullopt;
   }
   FamilyModel model{.description = family, .family = std::move(names), .name = {}};
@@ -651,18 +651,18 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
                        : part == "towers" ? parts.patches.has_value()
                                           : parts.encoder_tokens.has_value();
     if (!asked || Child(*described, part) != nullptr) continue;
-    diagnostics.push_back(
-        {"model.not-modelled", described->position.location(),
-         fmt::format("the family {} describes no {}", Quoted(NameOfFamily(family)), Quoted(part)),
-         fmt::format("leave {} out", part)});
+    diagnostics.push_back({"model.not-modelled", described->position.location(),
+                           fmt::format("the family {} does not describe {}",
+                                       Quoted(NameOfFamily(family)), Quoted(part)),
+                           fmt::format("leave {} out", part)});
   }
   if (!section->empty() && !parts.patches) {
     model.warnings.push_back(
         *section == "text_config"
-            ? fmt::format("model: only the text model of {} is forecast; the vision tower, the "
-                          "projector and everything else beside text_config are left out",
+            ? fmt::format("model: the forecast covers only the text model of {} (text_config); it "
+                          "omits the vision tower, the projector and all other parts",
                           Quoted(type->text))
-            : fmt::format("model: only the {} of {} is forecast; everything else is left out",
+            : fmt::format("model: the forecast covers only the {} of {} and omits everything else",
                           *section, Quoted(type->text)));
   }
   ConfigEvaluator evaluator(config, family, *section, parts, diagnostics, model.warnings);

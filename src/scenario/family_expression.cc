@@ -209,7 +209,7 @@ class Parser {
       const auto size = static_cast<std::int64_t>(value.list.size());
       const std::int64_t place = index.integer < 0 ? size + index.integer : index.integer;
       if (place < 0 || place >= size) {
-        Fail(fmt::format("a list of {} values has no value at {}", size, index.integer));
+        Fail(fmt::format("a list of {} values has no value at index {}", size, index.integer));
       }
       FamilyValue item = value.list[static_cast<std::size_t>(place)];
       value = std::move(item);

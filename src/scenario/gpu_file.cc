@@ -103,9 +103,9 @@ std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view fol
     std::string hint =
         meant.empty() ? "" : fmt::format("did you mean '{}'? ", fmt::join(meant, "', or '"));
     hint += known.empty()
-                ? fmt::format("no data sheets were found; {}",
+                ? fmt::format("the folder of data sheets was not found; {}",
                               PlacesTried(fmt::format("{}/{}{}", kGpus, name, kFileSuffix), folder))
-                : fmt::format("known are {}; a file of your own is named by its path",
+                : fmt::format("known GPUs: {}; for a file of your own, write its path",
                               fmt::join(known, ", "));
     diagnostics.push_back({"topology.unknown-gpu", location,
                            "there is no data sheet for this GPU: " + Quoted(name),

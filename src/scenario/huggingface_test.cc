@@ -150,24 +150,25 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
       {"\"final_logit_softcapping\": 30.0",
        "models of this type have no capped scores and logits: 'final_logit_softcapping' is 30"},
       {"\"use_qk_norm\": true",
-       "norms of queries and keys are not modelled in models of this type: 'use_qk_norm' is true"},
+       "models of this type are not modelled with norms of queries and keys: 'use_qk_norm' is "
+       "true"},
       {"\"num_nextn_predict_layers\": 1",
-       "layers that predict further tokens are not modelled in models of this type: "
+       "multi-token prediction is not modelled for models of this type: "
        "'num_nextn_predict_layers' is 1"},
       {"\"quantization_config\": {\"quant_method\": \"fp8\"}",
-       "weights that are kept quantised are not modelled: 'quantization_config' is an object"},
+       "quantized weights are not modelled: 'quantization_config' is an object"},
       {"\"sliding_window\": 4096",
-       "models of this type have no window of attention: 'sliding_window' is 4096"},
+       "models of this type have no attention window: 'sliding_window' is 4096"},
       {"\"layer_types\": [\"full_attention\", \"linear_attention\"]",
        "layers of type 'linear_attention' are not modelled: 'layer_types' is an array"},
       {"\"attention_chunk_size\": 8192",
-       "models of this type do not attend within chunks: 'attention_chunk_size' is 8192"},
+       "models of this type have no chunked attention: 'attention_chunk_size' is 8192"},
       {"\"resid_pdrop\": 0.1", "models of this type have no such dropout: 'resid_pdrop' is 0.1"},
       {"\"qkv_bias\": true", "models of this type have no such biases: 'qkv_bias' is true"},
       {"\"add_cross_attention\": true",
-       "only decoders without cross attention are modelled: 'add_cross_attention' is true"},
+       "decoders with cross attention are not modelled: 'add_cross_attention' is true"},
       {"\"pruned_heads\": {\"0\": [1]}",
-       "layers that differ in shape are not modelled: 'pruned_heads' is an object"},
+       "layers of different shapes are not modelled: 'pruned_heads' is an object"},
   };
   for (const auto& [key, message] : cases) {
     const Diagnostics mistakes = MistakesIn(Adding(llama, key));
@@ -270,12 +271,12 @@ TEST(HuggingFaceTest, SmallEffectsAreWarnedOf) {
       {"\"partial_rotary_factor\": 0.5",
        "model: 'partial_rotary_factor' is 0.5: the forecast rotates all dimensions of each head"},
       {"\"logits_scaling\": 8.0",
-       "model: 'logits_scaling' is 8: the forecast leaves out products by it"},
+       "model: 'logits_scaling' is 8: the forecast omits the multiplications by this value"},
       {"\"no_rope_layers\": [1, 1, 1, 0]",
        "model: 'no_rope_layers' is an array: the forecast rotates queries and keys in every layer"},
-      {"\"made_up\": 3", "model: 'made_up' is 3: the key is unknown; the forecast ignores it"},
+      {"\"made_up\": 3", "model: 'made_up' is 3: unknown key; the forecast ignores it"},
       {"\"num_key_value_head\": 4",
-       "model: 'num_key_value_head' is 4: the key is unknown; the forecast ignores it; was "
+       "model: 'num_key_value_head' is 4: unknown key; the forecast ignores it; was "
        "'num_key_value_heads' meant?"},
   };
   for (const auto& [key, warning] : cases) {
@@ -285,8 +286,8 @@ TEST(HuggingFaceTest, SmallEffectsAreWarnedOf) {
       ConfigOf(With(llama, "\"silu\"", "\"relu\"")).warnings,
       std::vector<std::string>{"model: 'hidden_act' is 'relu': the forecast uses SiLU instead"});
   EXPECT_EQ(ConfigOf(With(TextOf("mpt-7b"), "\"clip_qkv\": null", "\"clip_qkv\": 8")).warnings,
-            std::vector<std::string>{"model: 'attn_config.clip_qkv' is 8: the forecast leaves out "
-                                     "that queries, keys and values are clipped"});
+            std::vector<std::string>{"model: 'attn_config.clip_qkv' is 8: the forecast does not "
+                                     "clip queries, keys and values"});
 }
 
 // Keys in sections that are read are judged like those outside.
@@ -295,7 +296,7 @@ TEST(HuggingFaceTest, KeysOfSectionsAreJudged) {
   EXPECT_EQ(MistakesIn(With(text, "\"prefix_lm\": false", "\"prefix_lm\": true")).at(0).message,
             "only causal attention is modelled in decoders: 'attn_config.prefix_lm' is true");
   EXPECT_EQ(MistakesIn(Adding(text, "\"ffn_config\": {\"ffn_hidden_size\": 11008}")).at(0).message,
-            "the width of feed-forward layers has another key in this model_type: "
+            "this model_type has another key for the width of feed-forward layers: "
             "'ffn_config.ffn_hidden_size' is 11008");
 }
 
@@ -330,9 +331,9 @@ TEST(HuggingFaceTest, RotaryPositionsByTypeOfLayer) {
   ASSERT_TRUE(full.constants.rotary_scaling.has_value());
   EXPECT_EQ(full.constants.rotary_scaling->factor, 8);
   EXPECT_EQ(full.warnings,
-            std::vector<std::string>{"model: 'rope_parameters.sliding_attention' is an object: no "
-                                     "layer of this model is of that type; its rotary positions "
-                                     "are left out"});
+            std::vector<std::string>{"model: 'rope_parameters.sliding_attention' is an object: "
+                                     "this model has no layer of that type, so these rotary "
+                                     "positions are ignored"});
   const HuggingFaceConfig windows = ConfigOf(Adding(TextOf("mistral-7b"), sections));
   EXPECT_EQ(windows.constants.rotary_base, 20'000);
   EXPECT_FALSE(windows.constants.rotary_scaling.has_value());
@@ -358,15 +359,15 @@ TEST(HuggingFaceTest, RotaryRules) {
       scaled("{\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}");
   EXPECT_FALSE(unknown.constants.rotary_scaling.has_value());
   EXPECT_EQ(unknown.warnings,
-            std::vector<std::string>{"model: 'rope_scaling.type' is 'mrope': this rule is unknown; "
-                                     "the forecast leaves positions unscaled"});
+            std::vector<std::string>{"model: 'rope_scaling.type' is 'mrope': this rule is "
+                                     "unknown; the forecast does not scale positions"});
   EXPECT_EQ(scaled("2.0").warnings,
-            std::vector<std::string>{"model: 'rope_scaling' is 2: it is not an object; the "
-                                     "forecast leaves positions unscaled"});
+            std::vector<std::string>{"model: 'rope_scaling' is 2: the value is not an object; the "
+                                     "forecast does not scale positions"});
   EXPECT_EQ(
       ConfigOf(Adding(Llama31OfTransformers5(), "\"rope_scaling\": {\"factor\": 2.0}")).warnings,
       std::vector<std::string>{
-          "model: 'rope_scaling' is an object: rope_parameters holds in its place"});
+          "model: 'rope_scaling' is an object: rope_parameters is used instead"});
 }
 
 // layer_types as written since transformers 4.53: `count` layers of one type, then the rest of
@@ -406,15 +407,15 @@ TEST(HuggingFaceTest, TypesOfLayers) {
     return mistakes.at(0).message;
   };
   EXPECT_EQ(refused(mistral, LayerTypes(16, full, 16, sliding)),
-            "layers without a window of attention are modelled only at a regular interval: "
-            "'layer_types' is an array");
+            "layers without an attention window must occur at a regular interval: 'layer_types' "
+            "is an array");
   EXPECT_EQ(refused(qwen, LayerTypes(14, full, 14, sliding)),
-            "layers without a window of attention are modelled only at a regular interval: "
-            "'layer_types' is an array");
+            "layers without an attention window must occur at a regular interval: 'layer_types' "
+            "is an array");
   EXPECT_EQ(refused(llama, LayerTypes(16, full, 16, sliding)),
-            "models of this type have no window of attention: 'layer_types' is an array");
+            "models of this type have no attention window: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(32, sliding, 0, "")),
-            "models of this type have no window of attention: 'layer_types' is an array");
+            "models of this type have no attention window: 'layer_types' is an array");
   EXPECT_EQ(refused(mistral, LayerTypes(31, sliding, 0, "")),
             "32 layers cannot be of 31 types: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, "\"layer_types\": [\"full_attention\", 1]"),
@@ -454,7 +455,7 @@ TEST(HuggingFaceTest, MistakesOfAWrapper) {
   EXPECT_EQ(mistakes[0].message,
             "models of this type have no latent attention: 'text_config.kv_lora_rank' is 512");
   EXPECT_EQ(mistakes[1].message,
-            "weights that are kept quantised are not modelled: 'quantization_config' is an object");
+            "quantized weights are not modelled: 'quantization_config' is an object");
   // Dimensions that the file leaves to transformers' defaults.
   EXPECT_EQ(MistakesIn("{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"llama\"}}")
                 .at(0)
@@ -537,7 +538,7 @@ TEST(HuggingFaceTest, InfinityIsANumberThatNoDimensionIs) {
             8'030'261'248);
   EXPECT_THAT(
       MistakesIn(With(llama, "\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": NaN")).at(0).message,
-      testing::HasSubstr("needs a number, not below zero"));
+      testing::HasSubstr("needs a number of at least zero"));
 }
 
 TEST(HuggingFaceTest, Qwen3Mixtures) {
@@ -570,13 +571,13 @@ TEST(HuggingFaceTest, DeepseekV3) {
   const std::string text = TextOf("deepseek-v3");
   const HuggingFaceConfig config = ConfigOf(text);
   EXPECT_EQ(Parameters(config.architecture), 671'026'404'352);
-  EXPECT_EQ(config.warnings,
-            (std::vector<std::string>{
-                "model: 'quantization_config' is an object: the forecast keeps weights in the type "
-                "of training.precision, not in that of this checkpoint",
-                "model: 'num_nextn_predict_layers' is 1: the forecast is that of the main model, "
-                "without layers that predict further tokens; with num_nextn_predict_layers a model "
-                "file has one"}));
+  EXPECT_EQ(
+      config.warnings,
+      (std::vector<std::string>{
+          "model: 'quantization_config' is an object: training.precision sets the data type "
+          "of weights in the forecast, not this checkpoint",
+          "model: 'num_nextn_predict_layers' is 1: the forecast omits the layers for "
+          "multi-token prediction; a model file with num_nextn_predict_layers includes one"}));
   EXPECT_EQ(config.architecture.latent, model::DeepseekV3().latent);
   EXPECT_EQ(config.architecture.experts, model::DeepseekV3().experts);
   EXPECT_EQ(config.architecture.head_size, 192);
@@ -626,8 +627,8 @@ TEST(HuggingFaceTest, GptOss) {
   EXPECT_EQ(Parameters(config.architecture), 20'914'757'184);
   EXPECT_EQ(config.warnings,
             std::vector<std::string>{
-                "model: 'quantization_config' is an object: the forecast keeps weights in the type "
-                "of training.precision, not in that of this checkpoint"});
+                "model: 'quantization_config' is an object: training.precision sets the data type "
+                "of weights in the forecast, not this checkpoint"});
   EXPECT_EQ(config.architecture.experts, model::GptOss20B().experts);
   EXPECT_EQ(config.architecture.attention_window, 128);
   EXPECT_EQ(config.architecture.full_attention_every, 2);
@@ -639,7 +640,7 @@ TEST(HuggingFaceTest, GptOss) {
   EXPECT_EQ(ArchitectureOf(plain).full_attention_every, 2);
   EXPECT_EQ(
       MistakesIn(With(text, "\"attention_bias\": true", "\"attention_bias\": false")).at(0).message,
-      "all products of this model_type have biases: 'attention_bias' is false");
+      "in this model_type, all linear layers have biases: 'attention_bias' is false");
 }
 
 // google/gemma-2-9b and google/gemma-3-27b-pt, whose text model is in a wrapper.
@@ -660,7 +661,7 @@ TEST(HuggingFaceTest, Gemma) {
   EXPECT_EQ(a.full_attention_every, 2);
   EXPECT_TRUE(a.tie_embeddings);
   EXPECT_EQ(MistakesIn(text).at(0).message,
-            "models of this type have no window of attention: 'sliding_window_size' is 4096");
+            "models of this type have no attention window: 'sliding_window_size' is 4096");
   EXPECT_EQ(ArchitectureOf(With(With(text, ", \"sliding_window_size\": 4096", ""), "50.0", "null"))
                 .score_cap,
             0);
@@ -928,10 +929,10 @@ TEST(HuggingFaceTest, MistakesOfLatentAttention) {
   EXPECT_EQ(MistakesIn(With(text, "\"kv_lora_rank\": 512,", "")).at(0).message,
             "missing key: 'kv_lora_rank'");
   EXPECT_EQ(MistakesIn(With(text, "\"moe_layer_freq\": 1", "\"moe_layer_freq\": 2")).at(0).message,
-            "dense layers among those with experts are not modelled: 'moe_layer_freq' is 2");
+            "dense layers between layers with experts are not modelled: 'moe_layer_freq' is 2");
   EXPECT_EQ(
       MistakesIn(With(text, "\"attention_bias\": false", "\"attention_bias\": true")).at(0).message,
-      "latent attention is modelled without biases: 'attention_bias' is true");
+      "latent attention with biases is not modelled: 'attention_bias' is true");
   EXPECT_EQ(MistakesIn(With(text, "\"sigmoid\"", "\"tanh\"")).at(0).message,
             "only softmax and sigmoid are modelled: 'scoring_func' is 'tanh'");
   const Diagnostics heads =
@@ -955,8 +956,8 @@ TEST(HuggingFaceTest, MistakesOfAMixture) {
   const HuggingFaceConfig loss =
       ConfigOf(With(text, "\"output_router_logits\": false", "\"output_router_logits\": true"));
   EXPECT_EQ(loss.warnings,
-            std::vector<std::string>{"model: 'output_router_logits' is true: the forecast leaves "
-                                     "out the router's auxiliary loss"});
+            std::vector<std::string>{"model: 'output_router_logits' is true: the forecast omits "
+                                     "the router's auxiliary loss"});
 }
 
 TEST(HuggingFaceTest, MistralHasAWindow) {
@@ -1017,7 +1018,7 @@ TEST(HuggingFaceTest, Bert) {
   EXPECT_EQ(Parameters(ArchitectureOf(With(both, "\"bert\"", "\"megatron-bert\""))), 110'106'428);
   const std::string decoder = With(both, "\"hidden_act\"", "\"is_decoder\": true, \"hidden_act\"");
   EXPECT_EQ(MistakesIn(decoder).at(0).message,
-            "only encoders without a decoder are modelled: 'is_decoder' is true");
+            "encoders with a decoder are not modelled: 'is_decoder' is true");
   EXPECT_EQ(MistakesIn(With(both, "\"gelu\"", "\"relu\"")).at(0).code, "model.not-modelled");
 }
 

@@ -191,7 +191,8 @@ tl::expected<NodesOfGpus, NoPlace> PlaceJob(std::int64_t devices, const NodesOfG
   if (!GroupsInNodes(devices, topology.gpus, tensor)) {
     return tl::unexpected(NoPlace{
         "scenario.split-tensor-group",
-        fmt::format("{} GPUs are {} on each of {} nodes, so groups of tensor {} would span nodes",
+        fmt::format("{} GPUs are {} GPUs on each of {} nodes, so groups of {} tensor-parallel "
+                    "ranks would span nodes",
                     devices, each, nodes, tensor),
         fmt::format("use {} GPUs, or a degree that divides {}", Nearest(devices, topology, tensor),
                     each)});

@@ -50,6 +50,8 @@ calibration::GemmTiling ReadTiling(MappingReader& figures, Diagnostics& diagnost
   tiling.add_fill = figures.ReadDecimal("add_fill", Need::kOptional, {}).value_or(0);
   tiling.last_wave = figures.ReadDecimal("last_wave", Need::kOptional, {}).value_or(1);
   tiling.grouped = figures.ReadDecimal("grouped", Need::kOptional, {}).value_or(1);
+  tiling.overlap = figures.ReadDecimal("overlap", Need::kOptional, {}).value_or(0);
+  tiling.split = figures.ReadDecimal("split", Need::kOptional, {}).value_or(1);
   tiling.start = RequiredTime(figures, "start");
   return tiling;
 }
@@ -129,7 +131,8 @@ void ReadUnalignedBatches(MappingReader& kernels, calibration::KernelCosts& cost
     release.Finish();
     if (diagnostics.size() == before && batches.rate == calibration::UnalignedBatches().rate) {
       diagnostics.push_back({"calibration.no-points", node.location(),
-                             "an entry of batched_unaligned needs the rate of a data type: none",
+                             "an entry of batched_unaligned needs a rate for at least one data "
+                             "type",
                              "write for example 'fp16: 0.65'"});
     }
     const auto older = std::find_if(
@@ -138,8 +141,8 @@ void ReadUnalignedBatches(MappingReader& kernels, calibration::KernelCosts& cost
     if (older != costs.batched_unaligned.end() && older->torch == batches.torch) {
       diagnostics.push_back({"calibration.repeated-point", node.location(),
                              batches.torch == Version()
-                                 ? "a second entry has no torch"
-                                 : fmt::format("a second entry starts at torch {}.{}",
+                                 ? "two entries have no key 'torch'"
+                                 : fmt::format("two entries start at torch {}.{}",
                                                batches.torch.major, batches.torch.minor),
                              "write one entry for each release"});
       continue;
@@ -179,8 +182,7 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
   }
   gemm->Finish();
   if (!any && !gemm->failed()) {
-    kernels.Report("gemm", "calibration.no-gemm",
-                   "there are no figures for matrix products of any data type",
+    kernels.Report("gemm", "calibration.no-gemm", "no data type has rates of matrix products",
                    "write for example 'bf16: {max_efficiency: 0.75, half_flops: 3000000000}'");
   }
 }
@@ -223,7 +225,7 @@ calibration::AttentionSurface ReadCores(MappingReader& by_type, std::string_view
     if (!heads || !sequence || !head_size || !time) continue;
     if (!curves[{*head_size, *heads}].emplace(*sequence, *time).second) {
       diagnostics.push_back({"calibration.repeated-point", node.location(),
-                             fmt::format("a second row has {} heads of {} and a sequence of {}",
+                             fmt::format("two rows have {} heads of {} and a sequence of {}",
                                          *heads, *head_size, *sequence),
                              "write one row for each combination of sizes"});
     }
@@ -296,10 +298,10 @@ calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view ty
                                    surface.k.size() +
                                PlaceOnAxis(surface.k, point.k)];
     if (time != Time()) {
-      diagnostics.push_back({"calibration.incomplete-surface", point.location,
-                             fmt::format("a second row has the same product: {} x {} x {}", point.m,
-                                         point.n, point.k),
-                             "write exactly one row for each combination of the values"});
+      diagnostics.push_back(
+          {"calibration.incomplete-surface", point.location,
+           fmt::format("two rows have the same product: {} x {} x {}", point.m, point.n, point.k),
+           "write exactly one row for each combination of the values"});
       return {};
     }
     time = point.time;
@@ -338,7 +340,7 @@ std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
           {"calibration.implausible", node.location(),
            fmt::format("releases must be in ascending order: {}.{} after {}.{}", torch->major,
                        torch->minor, releases.back().torch.major, releases.back().torch.minor),
-           "let each release state only its differences from the one before"});
+           "for each release, state only its differences from the previous one"});
       continue;
     }
     releases.push_back({.torch = *torch, .costs = std::move(costs)});
@@ -405,8 +407,7 @@ KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnost
       if (!written[at] || forward[at]) continue;
       section.Report(
           key, "calibration.incomplete-surface",
-          fmt::format("products of gradients in {} were measured, but not the products of forward",
-                      Name(type)),
+          fmt::format("products in {} were measured in backward, but not in forward", Name(type)),
           fmt::format("add gemm_surface.{}", Name(type)));
     }
   }

@@ -125,8 +125,8 @@ Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::strin
   if (faults.empty()) {
     faults.push_back({"sweep.no-finite-set",
                       {fmt::format("--set {}={}", key, kNoValue), 0, 0},
-                      fmt::format("'all' needs a key with a choice of words, with true and false, "
-                                  "or with few numbers, not: '{}'",
+                      fmt::format("'all' works only for keys whose values are words, true and "
+                                  "false, or a few numbers, not for '{}'",
                                   key),
                       "list the values, or write a range: 1..64 x2"});
   }

@@ -347,10 +347,9 @@ TEST(Load, TheModelsWarningsAreTheScenarios) {
       LoadString(Shipped("models/gpt2.yaml", (folder / "config.json").string()));
   ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
   EXPECT_EQ(loaded->model->name, "squared");
-  EXPECT_EQ(loaded->warnings,
-            (std::vector<std::string>{
-                "model: 'hidden_act' is 'relu': the forecast uses SiLU instead",
-                "model: 'made_up' is 1: the key is unknown; the forecast ignores it"}));
+  EXPECT_EQ(loaded->warnings, (std::vector<std::string>{
+                                  "model: 'hidden_act' is 'relu': the forecast uses SiLU instead",
+                                  "model: 'made_up' is 1: unknown key; the forecast ignores it"}));
 }
 
 // Terms of the field and of other programs, and keys without their section.
@@ -882,8 +881,8 @@ TEST(Load, AFlatClusterTakesTablesOfOtherNodesAndSaysSo) {
   };
   const auto sentence = [](const char* measured) {
     return fmt::format(
-        "this flat cluster uses collectives that were measured over {}; each device of a flat "
-        "cluster is a node, and the calibration profile has no table for that",
+        "forecasts for this flat cluster use collectives that were measured over {}. Each device "
+        "of a flat cluster is a node, and the calibration profile has no table for such nodes",
         measured);
   };
   EXPECT_EQ(WarningsWithTables(table("all_reduce", 8, 1) + ", " + table("all_gather", 8, 1)),

@@ -275,7 +275,9 @@ class Loader::Reading {
       Report("file.not-found", source.location(),
              fmt::format("{} names a file that does not exist: {}", Quoted(source.path()),
                          Quoted(path)),
-             IsGpu(source) ? fmt::format("it is a GPU: write cluster: {{gpu: {}, gpus: 8}}", path)
+             IsGpu(source)    ? fmt::format("this is the name of a GPU: write cluster: {{gpu: {}, "
+                                               "gpus: 8}}",
+                                            path)
              : !meant.empty() ? fmt::format("did you mean '{}'?", fmt::join(meant, "', or '"))
              : source.file().starts_with(kOption) && path.front() != '/' && !folder_.empty()
                  ? PlacesTried(path, folder_) + ", and in the working directory" + others
@@ -404,8 +406,8 @@ class Loader::Reading {
     }
     if (flat && file.devices) {
       Report("scenario.devices-of-flat", LocationOf(root_, "cluster.devices"),
-             "a job uses all devices of a flat cluster, and their number is in its topology",
-             "write the number in the topology: --set cluster.topology.devices=..., and remove "
+             "a job uses all devices of a flat cluster; the topology states their number",
+             "set the number in the topology, --set cluster.topology.devices=..., and remove "
              "cluster.devices");
       return;
     }
@@ -488,8 +490,8 @@ class Loader::Reading {
       if (cluster == nullptr) continue;
       if (cluster->gpus_per_node() != scenario_.cluster->gpus_per_node()) {
         Report("scenario.mixed-nodes", other.location,
-               fmt::format("all nodes of a cluster must have the same number of GPUs: these have "
-                           "{}, the first {}",
+               fmt::format("all nodes of a cluster must have the same number of GPUs, but these "
+                           "have {}, and the first has {}",
                            cluster->gpus_per_node(), scenario_.cluster->gpus_per_node()),
                "use node types with the same number of GPUs");
         continue;
@@ -610,7 +612,7 @@ class Loader::Reading {
     }
     if (const auto lacking = calibration::MissingSections(*filled); !lacking.empty()) {
       Report("calibration.missing-section", source.location(),
-             fmt::format("the profile has no {}, nor does the profile of GPU type {}",
+             fmt::format("neither this profile nor the profile of GPU type {1} has {0}",
                          fmt::join(lacking, ", "), Quoted(gpu.name)),
              "add the sections to the profile");
       return profile;

@@ -87,12 +87,12 @@ std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
     auto name = ParseDocument(shipped->name, "cluster.gpu", diagnostics);
     if (!name) return std::nullopt;
     const bool whole = nodes * shipped->gpus == gpus;
-    return Machine{.topology = name->tree(),
-                   .nodes = nodes,
-                   .devices = whole ? std::nullopt : std::optional(gpus),
-                   .taken = fmt::format(
-                       "{} {} are assumed to be those of {} (set cluster.topology to change this)",
-                       gpus, sheet->name, shipped->name)};
+    return Machine{
+        .topology = name->tree(),
+        .nodes = nodes,
+        .devices = whole ? std::nullopt : std::optional(gpus),
+        .taken = fmt::format("assumed: {} {} in nodes of {} (set cluster.topology to change this)",
+                             gpus, sheet->name, shipped->name)};
   }
   if (gpus > kMostOfWorkstation) {
     diagnostics.push_back(
@@ -108,8 +108,8 @@ std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
       .topology = mapping->tree(),
       .nodes = 1,
       .devices = std::nullopt,
-      .taken = fmt::format("{} {} are assumed to be in a workstation, each on {} GB/s of PCIe "
-                           "without NVLink, with {} GiB of host memory at {} GB/s (set "
+      .taken = fmt::format("assumed: {} {} in a workstation without NVLink, with {} GB/s of PCIe "
+                           "for each GPU and {} GiB of host memory at {} GB/s (set "
                            "cluster.topology to change this)",
                            gpus, sheet->name, PcieBandwidthOf(*sheet), HostOf(gpus).memory,
                            HostOf(gpus).bandwidth)};

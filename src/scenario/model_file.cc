@@ -351,7 +351,8 @@ std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view
     family = *std::move(read);
   } else if (family = FamilyOf(*config); !family) {
     reader.Report("config", "model.unknown-type",
-                  "no shipped family describes models of this type: " + Quoted(*config_path),
+                  "models of this type need a family file, and no shipped one describes them: " +
+                      Quoted(*config_path),
                   "name a family file: family: PATH");
     return std::nullopt;
   }

@@ -53,7 +53,7 @@ class Overriding {
       const std::size_t end = std::min(key.find('.', begin), key.size());
       if (end == begin || segments_.size() == kDeepest) {
         Fail("override.syntax",
-             fmt::format("a key must be words with dots between them: {}", Quoted(key)),
+             fmt::format("a key must be words separated by dots: {}", Quoted(key)),
              "write for example training.precision");
         return false;
       }
@@ -127,7 +127,7 @@ class Overriding {
       return Fail("override.no-item",
                   fmt::format("{} has {} items, numbered from 0, but no item {}",
                               Quoted(PathTo(depth)), copy->items.size(), Quoted(segment)),
-                  "write the item's number, or set the sequence as a whole");
+                  "write an existing number, or set the whole sequence");
     }
     std::optional<YamlTree> child = Replaced(copy->items[index], depth + 1);
     if (!child.has_value()) return std::nullopt;

@@ -24,9 +24,11 @@ struct KindOfFile {
   std::string_view hint;
 };
 
-constexpr std::string_view kAsModel = "a scenario names it: 'model: PATH'";
-constexpr std::string_view kAsTopology = "a scenario names it: 'cluster: {topology: PATH}'";
-constexpr std::string_view kAsProfile = "a scenario names it: 'calibration: PATH'";
+constexpr std::string_view kAsModel = "name this file in a scenario: 'model: PATH'";
+constexpr std::string_view kAsTopology =
+    "name this file in a scenario: 'cluster: {topology: "
+    "PATH}'";
+constexpr std::string_view kAsProfile = "name this file in a scenario: 'calibration: PATH'";
 constexpr std::string_view kInit = "";  // what reads it is `stepcast init`
 
 // Configurations of programs that can be imported: keys that no scenario has.
@@ -64,7 +66,8 @@ std::optional<Diagnostic> OtherFile(const Node& document) {
     return Diagnostic{
         "file.not-a-scenario", document.location(),
         fmt::format("this is {}, not a scenario: it has the key {}", kind.what, Quoted(kind.key)),
-        kind.hint.empty() ? fmt::format("make a scenario of it: stepcast init {} -o scenario.yaml",
+        kind.hint.empty() ? fmt::format("make a scenario from it: stepcast init {} -o "
+                                        "scenario.yaml",
                                         document.file())
                           : std::string(kind.hint)};
   };
@@ -84,7 +87,7 @@ std::optional<Diagnostic> OtherFile(const Node& document) {
       "file.not-a-scenario", document.location(),
       list ? std::string("this is a list, not a scenario")
            : fmt::format(
-                 "this is not a scenario: it has no section of a scenario, and begins with {}",
+                 "this is not a scenario: it begins with {} and has no section of a scenario",
                  Quoted(document.tree()->entries.front().key)),
       fmt::format("a scenario has 'stepcast: 1', model, cluster, training and data_parallel; if "
                   "this file configures another program: stepcast init {}",

@@ -211,8 +211,8 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
       reader.diagnostics().push_back(
           {.code = "input.lengths",
            .location = row.location(),
-           .message = fmt::format("{} needs tokens and a weight: {} numbers", Quoted(row.path()),
-                                  pair->size()),
+           .message = fmt::format("{} needs two numbers, tokens and a weight, but has {}",
+                                  Quoted(row.path()), pair->size()),
            .hint = "for example, write [512, 70] if 70 samples, or 70 % of them, have 512 tokens"});
       continue;
     }
@@ -266,9 +266,11 @@ constexpr SectionKey kTrainingKeys[] = {
            !reader.Has("global_batch_size")) {
          reader.Report(
              "gradient_accumulation", "input.missing-key",
-             fmt::format("missing key: {} or {}", Quoted(reader.PathOf("gradient_accumulation")),
+             fmt::format("a key is missing: {} or {}",
+                         Quoted(reader.PathOf("gradient_accumulation")),
                          Quoted(reader.PathOf("global_batch_size"))),
-             "add one of them with an integer; gbs = mbs x grad_acc x dp");
+             "add one of the two, as an integer; global batch = micro-batch x accumulation x "
+             "data-parallel ranks");
        }
      }},
     {"recompute_modules",
@@ -369,7 +371,7 @@ constexpr SectionKey kParallelismKeys[] = {
            request.stage_layers = *std::move(blocks);
          } else {
            reader.Report("stage_layers", "input.stage-layout",
-                         fmt::format("the layout of stages is not valid, {}: {}", blocks.error(),
+                         fmt::format("the layout of stages is not valid: {}: {}", blocks.error(),
                                      Quoted(*layout)),
                          "write a list of blocks, [3, 3, 2, 0], or a layout: Ettt|ttt|tt|L");
          }

@@ -87,7 +87,7 @@ class Reader {
       if (own || IsSetting(heading.text)) continue;
       const std::string_view near = NearestWord(heading.text, known);
       Add("runs.unknown-column", heading.location,
-          fmt::format("this column is neither a measurement nor a setting: {}",
+          fmt::format("this column names neither a measurement nor a setting: {}",
                       Quoted(heading.text)),
           near.empty() ? fmt::format("columns are {}, and keys of a scenario such as "
                                      "training.sequence_length",

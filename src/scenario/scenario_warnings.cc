@@ -38,8 +38,9 @@ bool WarnOfNodesThatDiffer(const std::vector<int>& sizes, const Shape& shape, Sc
   }
   if (taken.empty()) return false;
   scenario.warnings.push_back(
-      fmt::format("this flat cluster uses collectives that were measured over {}; each device of a "
-                  "flat cluster is a node, and the calibration profile has no table for that",
+      fmt::format("forecasts for this flat cluster use collectives that were measured over {}. "
+                  "Each device of a flat cluster is a node, and the calibration profile has no "
+                  "table for such nodes",
                   fmt::join(taken, ", ")));
   return true;
 }
@@ -77,8 +78,8 @@ void WarnOfOtherTables(Scenario& scenario) {
     }
   }
   scenario.warnings.push_back(
-      fmt::format("the calibration profile's collectives were measured over {}; no table is used, "
-                  "because this plan has {}{}",
+      fmt::format("the calibration profile's tables of collectives are not used: they were "
+                  "measured over {}, but this plan has {}{}",
                   fmt::join(measured, ", "), planned.front(),
                   scenario.cluster->flat() ? " (each device of a flat cluster is a node)" : ""));
 }
@@ -94,9 +95,9 @@ void WarnOfSlowAttention(const ScenarioFile& file, Scenario& scenario) {
     return;
   }
   scenario.warnings.push_back(
-      fmt::format("training.attention is not given, so flash (FlashAttention-2) is assumed, which "
-                  "has no kernels for {} and reaches a quarter of the rate of cuDNN there; if you "
-                  "use cuDNN's attention, write training.attention: cudnn",
+      fmt::format("training.attention is not given, so flash (FlashAttention-2) is assumed. It "
+                  "has no kernels for {}, and reaches a quarter of cuDNN's rate on this GPU. If "
+                  "you use cuDNN's attention, write training.attention: cudnn",
                   scenario.gpu->name));
 }
 
@@ -220,15 +221,15 @@ void WarnOfAssumedRates(Scenario& scenario) {
   };
   if (any([](const model::Architecture& kind) { return kind.mixer == model::Mixer::kDelta; })) {
     scenario.warnings.push_back(
-        "scans of the delta rule are timed with rates of flash-linear-attention on H200; other "
-        "libraries are up to three times as fast, and the step's range covers them");
+        "the time of delta-rule scans is based on flash-linear-attention on H200. Other libraries "
+        "are up to three times as fast; the range of the step includes them");
   }
   if (any([](const model::Architecture& kind) {
         return kind.mixer == model::Mixer::kStateSpace;
       })) {
     scenario.warnings.push_back(
-        "the rate of Mamba-2's scans has not been measured; the rate of the delta rule is assumed, "
-        "and the step's range allows for the difference");
+        "Mamba-2's scans have not been measured: they have the rate of the delta rule in this "
+        "forecast, and the range of the step is wider");
   }
   if (any([](const model::Architecture& kind) {
         return kind.indexer.chooses() || kind.shared_key.exists();

@@ -17,7 +17,7 @@ class Expansion {
 
   tl::expected<std::string, std::string> Run() {
     std::string text = Sequence();
-    if (fault_.empty() && at_ < layout_.size()) fault_ = "a ')' has no '('";
+    if (fault_.empty() && at_ < layout_.size()) fault_ = "a ')' has no matching '('";
     if (!fault_.empty()) return tl::unexpected(fault_);
     return text;
   }
@@ -34,7 +34,7 @@ class Expansion {
         item = Sequence();
         if (!fault_.empty()) return text;
         if (at_ == layout_.size()) {
-          fault_ = "a '(' has no ')'";
+          fault_ = "a '(' has no matching ')'";
           return text;
         }
         ++at_;
@@ -94,7 +94,7 @@ tl::expected<std::vector<std::int64_t>, std::string> ParseStageLayout(std::strin
     } else if (symbol == 't') {
       ++blocks.back();
     } else if (symbol == 'm') {
-      return tl::unexpected(std::string("m is modelled only once, directly before L"));
+      return tl::unexpected(std::string("'m' can occur only once, directly before 'L'"));
     } else {
       return tl::unexpected(std::string("E must come first and L last, each once"));
     }

@@ -138,8 +138,8 @@ std::optional<int> ReadWatts(MappingReader& reader, std::string_view key) {
     }
   }
   reader.Report(key, "input.bad-quantity",
-                fmt::format("power must be a whole number of watts, from 1 to {}: {}", kMostWatts,
-                            Quoted(*text)),
+                fmt::format("the power must be a whole number of watts, from 1 to {}: {}",
+                            kMostWatts, Quoted(*text)),
                 "write for example '700 W'");
   return std::nullopt;
 }
@@ -151,9 +151,9 @@ void LimitPower(MappingReader& reader, int watts, topology::Gpu& gpu) {
   const int most = gpu.power_limit;
   if (most > 0 && (watts > most || watts < most / kLeastPart)) {
     reader.Report("power_limit", "topology.power-limit",
-                  fmt::format("the power of {} can be limited to {} to {} W, not {} W", gpu.name,
-                              most / kLeastPart, most, watts),
-                  "leave the key out for the limit in the GPU's file (power_limit_watts)");
+                  fmt::format("the power limit of {} must be between {} and {} W, not {} W",
+                              gpu.name, most / kLeastPart, most, watts),
+                  "remove the key to use the limit in the GPU's file (power_limit_watts)");
     return;
   }
   gpu.power_limit = watts;
@@ -206,7 +206,7 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
       reader.Report("links", "input.out-of-range",
                     fmt::format("a node can have at most {} entries of links: {}", kMostLinkRules,
                                 links->size()),
-                    "one entry may join many pairs: 'from: gpu, to: nvswitch, join: all-to-all'");
+                    "use one entry for many pairs: 'from: gpu, to: nvswitch, join: all-to-all'");
     } else {
       for (const Node& link : *links) {
         auto rule = ReadLinkRule(link, devices_are_right, node_type.devices, diagnostics);
@@ -236,11 +236,10 @@ void ReadSockets(MappingReader& reader, Fabric& fabric) {
   auto section = reader.ReadMapping("sockets", Need::kOptional);
   if (!section) return;
   if (fabric.transport != Transport::kSockets) {
-    reader.Report(
-        "sockets", "topology.no-sockets",
-        fmt::format("this fabric does not send messages through sockets: its transport is '{}'",
-                    Name(fabric.transport)),
-        "write transport: sockets, or leave sockets out");
+    reader.Report("sockets", "topology.no-sockets",
+                  fmt::format("this fabric does not use sockets: its transport is '{}'",
+                              Name(fabric.transport)),
+                  "write transport: sockets, or leave sockets out");
   }
   const topology::Sockets defaults;
   fabric.sockets.flow = section->ReadBandwidth("flow", Need::kOptional).value_or(defaults.flow);
@@ -350,7 +349,7 @@ std::optional<Topology> ReadFlat(MappingReader& reader, Diagnostics& diagnostics
   if (reader.Has("nodes")) {
     reader.ReadNode("nodes", Need::kOptional, "nothing");
     reader.Report("nodes", "topology.nodes", "a flat cluster has no nodes",
-                  "'devices' is the total number of devices; leave 'nodes' out");
+                  "remove 'nodes': 'devices' is the total number of devices");
   }
   reader.Finish();
   if (reader.failed()) return std::nullopt;
@@ -399,7 +398,8 @@ std::optional<topology::Cluster> BuildCluster(const Topology& topology,
     if (!nodes) return topology::Cluster(*flat);
     diagnostics.push_back({"topology.nodes", location,
                            fmt::format("a flat cluster has no nodes: {}", *nodes),
-                           "its 'devices' is the total number of devices; leave 'nodes' out"});
+                           "remove 'nodes': 'devices' of this cluster is the total number of "
+                           "devices"});
     return std::nullopt;
   }
   const auto& description = std::get<NodeDescription>(topology.description);
@@ -411,10 +411,10 @@ std::optional<topology::Cluster> BuildCluster(const Topology& topology,
     return std::nullopt;
   }
   if (*nodes < 1 || *nodes > topology::kMostDevices) {
-    diagnostics.push_back(
-        {"topology.nodes", location,
-         fmt::format("a cluster must have 1 to {} nodes: {}", topology::kMostDevices, *nodes),
-         "write for example 'nodes: 2'"});
+    diagnostics.push_back({"topology.nodes", location,
+                           fmt::format("the number of nodes must be from 1 to {}: {}",
+                                       topology::kMostDevices, *nodes),
+                           "write for example 'nodes: 2'"});
     return std::nullopt;
   }
   const std::vector<Fault> faults =

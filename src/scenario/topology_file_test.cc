@@ -238,7 +238,7 @@ TEST(NodeTopology, StandsAloneWithoutAFabric) {
 
   EXPECT_FALSE(BuildCluster(*server, 2, {"s.yaml", 4, 3}, diagnostics).has_value());
   EXPECT_EQ(Summary(diagnostics), (std::vector<std::string>{"4:3 topology.nodes"}));
-  EXPECT_EQ(diagnostics[0].message, "2 nodes of 'mine': 2 nodes need a fabric between them");
+  EXPECT_EQ(diagnostics[0].message, "2 nodes of 'mine': 2 nodes need a fabric that connects them");
 }
 
 TEST(NodeTopology, AHostHasASpeedWithOrWithoutAMemory) {

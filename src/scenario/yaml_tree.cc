@@ -137,11 +137,11 @@ class TreeBuilder final : public YAML::EventHandler {
     std::erase_if(text, [](char c) { return c == '\n' || c == '\r' || c == '\t'; });
     const std::string shown = Quoted(text, "", std::string::npos);
     if (shown == text) return;
-    Fail(
-        mark, "file.not-text",
-        fmt::format("the text contains a character that changes how other characters are shown: {}",
-                    Quoted(value)),
-        "leave it out");
+    Fail(mark, "file.not-text",
+         fmt::format("the text contains a control character that changes how other characters are "
+                     "displayed: {}",
+                     Quoted(value)),
+         "leave it out");
   }
 
   void Open(NodeKind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
@@ -195,7 +195,8 @@ class TreeBuilder final : public YAML::EventHandler {
     if (!inserted) {
       Report({"input.duplicate-key", location, fmt::format("duplicate key: {}", Quoted(key.scalar)),
               first->second > 0
-                  ? fmt::format("it was already given on line {}; keep one of them", first->second)
+                  ? fmt::format("remove one of the two: the key was already given on line {}",
+                                first->second)
                   : "keep one of them"});
       return;
     }
@@ -376,7 +377,7 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
   } catch (const BlockBuffer::TooFarAhead&) {
     diagnostics.push_back(
         {"yaml.too-large", builder.At(builder.last()).location(),
-         fmt::format("something that begins here or later is longer than {} MiB and does not end",
+         fmt::format("a value that begins here or later is longer than {} MiB and has no end",
                      kFarthestAhead >> 20),
          "close brackets and quotes; write long lists as lines, '- ITEM'"});
     return std::nullopt;

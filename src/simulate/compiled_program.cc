@@ -166,7 +166,7 @@ bool CompiledProgram::BuildCosts(const program::Program& program, const cost::Pr
                      prices.copies.size() == program.copies.size() &&
                      prices.collectives.size() == program.collectives.size() &&
                      prices.exchanges.size() == program.exchanges.size(),
-                 "everything in a program has its price");
+                 "every entry of a program has a price");
   // Rows of a sweep share most of them.
   const std::size_t count = prices.kernels.size() + prices.copies.size();
   bool as_before = costs.size() == count && profiles_of_ == sets.cleared();
@@ -359,7 +359,7 @@ void CompiledProgram::AddExchanges(const program::Program& program, const cost::
   for (std::size_t e = 0; e < program.exchanges.size(); ++e) {
     const program::Exchange& exchange = program.exchanges[e];
     STEPCAST_CHECK(prices.exchanges[e].size() == exchange.messages.size(),
-                   "every message has its price");
+                   "every message has a price");
     for (std::size_t i = 0; i < exchange.messages.size(); ++i) {
       const program::Message& message = exchange.messages[i];
       const cost::Demand& demand = prices.exchanges[e][i].demand;

@@ -39,12 +39,12 @@ void SimulatedClass::ExplainHost(std::vector<std::string>& blocked) const {
   if (host_waits_ && !Reached(host_wait_for_)) {
     const Index wait = compiled_->spans[host_span_ - 1].wait;
     if (wait == kNone) {
-      blocked.push_back(fmt::format("rank {}, {}: the host waits for room in a full launch queue",
+      blocked.push_back(fmt::format("rank {}, {}: the host waits because a launch queue is full",
                                     rank, PassText(host_pass_)));
       return;
     }
     blocked.push_back(fmt::format(
-        "rank {}, {}: the host stands at {} until {} is reached", rank, PassText(host_pass_),
+        "rank {}, {}: the host waits at {} until {} is reached", rank, PassText(host_pass_),
         Describe(program(), InstructionAt(host_pass_, wait)), DescribeRecord(host_wait_for_)));
   } else if (host_pass_ == open_passes_ && host_pass_ < passes_) {
     blocked.push_back(
@@ -74,7 +74,7 @@ void Simulation::ExplainStream(const SimulatedClass& run, const SimulatedClass::
       deadlock.blocked.push_back(fmt::format("{} has not been issued by the host", subject));
       break;
     case StreamState::kAwaitsRecord:
-      deadlock.blocked.push_back(fmt::format("{} stands until {} is reached", subject,
+      deadlock.blocked.push_back(fmt::format("{} waits until {} is reached", subject,
                                              run.DescribeRecord(stream.wait_for)));
       break;
     case StreamState::kAtCollective:
@@ -83,7 +83,7 @@ void Simulation::ExplainStream(const SimulatedClass& run, const SimulatedClass::
     case StreamState::kReady:
     case StreamState::kInFlight:
     case StreamState::kDone:
-      STEPCAST_CHECK(false, "what is in flight has an event to come");
+      STEPCAST_CHECK(false, "an operation in flight has a pending event");
   }
 }
 
@@ -114,7 +114,7 @@ void Simulation::ExplainCollective(const SimulatedClass& run, const SimulatedCla
       deadlock.blocked.push_back(
           fmt::format("{} waits for rank {}, which has not reached it", subject, rank));
     } else if (!same(other, member.communicator)) {
-      deadlock.blocked.push_back(fmt::format("{} is {}, but rank {} has come with {}", subject,
+      deadlock.blocked.push_back(fmt::format("{} is {}, but rank {} has reached {}", subject,
                                              SpecText(run.CollectiveAt(stream.wait_for.slot)), rank,
                                              SpecText(other.CollectiveAt(member.communicator))));
     }
@@ -136,9 +136,10 @@ void Simulation::ExplainExchange(const SimulatedClass& run, std::uint32_t commun
     const char* const other_end = sends ? "receives" : "sends";
     if (endpoint.partner == kNone) {
       deadlock.blocked.push_back(
-          fmt::format("{} wait for ever, for it never {} them", text, other_end));
+          fmt::format("{} wait forever, because that rank never {} them", text, other_end));
     } else if (places_[place].mismatched != kNone) {
-      deadlock.blocked.push_back(fmt::format("{} wait for ever, for it {} {} B {}", text, other_end,
+      deadlock.blocked.push_back(fmt::format("{} wait forever, because that rank {} {} B {}", text,
+                                             other_end,
                                              MessageAt(places_[place].mismatched).bytes.count(),
                                              Name(TypeAt(places_[place].mismatched))));
     } else {

@@ -361,9 +361,9 @@ TEST(ExchangeTest, EndsThatDisagreeAreNamedWithBothSides) {
   EXPECT_EQ(Blocked({&first, &second}),
             (std::vector<std::string>{
                 "rank 0, step 0: send to position 1 on communicator 'pipeline' on stream "
-                "'compute': 8 B to rank 1 wait for ever, for it receives 16 B bf16",
+                "'compute': 8 B to rank 1 wait forever, because that rank receives 16 B bf16",
                 "rank 1, step 0: receive from position 0 on communicator 'pipeline' on stream "
-                "'compute': 16 B from rank 0 wait for ever, for it sends 8 B bf16"}));
+                "'compute': 16 B from rank 0 wait forever, because that rank sends 8 B bf16"}));
 }
 
 TEST(ExchangeTest, AReceiveThatNothingIsSentToIsNamed) {
@@ -373,7 +373,7 @@ TEST(ExchangeTest, AReceiveThatNothingIsSentToIsNamed) {
   EXPECT_EQ(Blocked({&first, &second}),
             (std::vector<std::string>{
                 "rank 1, step 0: receive from position 0 on communicator 'pipeline' on stream "
-                "'compute': 8 B from rank 0 wait for ever, for it never sends them"}));
+                "'compute': 8 B from rank 0 wait forever, because that rank never sends them"}));
 }
 
 }  // namespace

@@ -492,9 +492,9 @@ TEST(SimulateTest, MembersThatDisagreeAreNamedWithBothSides) {
   EXPECT_EQ(Blocked({a.Class(), b.Class()}),
             (std::vector<std::string>{
                 "rank 0, step 0: all_reduce on communicator 'data' on stream 'compute' is "
-                "all_reduce of 64 B bf16, but rank 4 has come with all_reduce of 128 B bf16",
+                "all_reduce of 64 B bf16, but rank 4 has reached all_reduce of 128 B bf16",
                 "rank 4, step 0: all_reduce on communicator 'data' on stream 'compute' is "
-                "all_reduce of 128 B bf16, but rank 0 has come with all_reduce of 64 B bf16"}));
+                "all_reduce of 128 B bf16, but rank 0 has reached all_reduce of 64 B bf16"}));
 }
 
 TEST(SimulateTest, EverythingThatHangsOnTheDeadlockIsNamed) {
@@ -509,13 +509,13 @@ TEST(SimulateTest, EverythingThatHangsOnTheDeadlockIsNamed) {
   a->Wait(2, event).HostWait(event).Run(2, k).Run(0, k);
   EXPECT_EQ(Blocked({a.Class(), b.Class()}),
             (std::vector<std::string>{
-                "rank 0, step 0: the host stands at host-wait-event 'reduced' until record-event "
+                "rank 0, step 0: the host waits at host-wait-event 'reduced' until record-event "
                 "'reduced' on stream 'compute' of step 0 is reached",
                 "rank 0, step 0: all_reduce on communicator 'data' on stream 'compute' waits for "
                 "rank 4, which has not reached it",
                 "rank 0, step 0: all_reduce on communicator 'data' on stream 'side1' waits for its "
                 "turn on its communicator: it is collective 1, and collective 0 has not finished",
-                "rank 0, step 0: wait-event 'reduced' on stream 'side2' stands until record-event "
+                "rank 0, step 0: wait-event 'reduced' on stream 'side2' waits until record-event "
                 "'reduced' on stream 'compute' of step 0 is reached"}));
 }
 

@@ -105,9 +105,9 @@ std::vector<Guard> ReadGuards(const std::vector<std::string>& texts, Diagnostics
       continue;
     }
     faults.push_back(WrongOption(
-        "--fail-if", text, fmt::format("this is no guard: {}", Quoted(text)),
-        fmt::format("write for example 'step_time>+2%', 'memory>+1GiB' or 'tokens_per_second<-2%'; "
-                    "figures are {}",
+        "--fail-if", text, fmt::format("this is not a condition for --fail-if: {}", Quoted(text)),
+        fmt::format("write for example 'step_time>+2%', 'memory>+1GiB' or "
+                    "'tokens_per_second<-2%'; the figures are {}",
                     fmt::join(kFigures, ", "))));
   }
   return guards;

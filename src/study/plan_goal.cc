@@ -30,9 +30,9 @@ void ReadHeadroom(const std::string& text, Goal& goal, Diagnostics& faults) {
     if (percent && *percent < kWhole) {
       goal.headroom_part = *percent / kWhole;
     } else {
-      faults.push_back(WrongOption("--headroom", text,
-                                   fmt::format("must be above 0 and below 100 %: {}", Quoted(text)),
-                                   kHint));
+      faults.push_back(WrongOption(
+          "--headroom", text,
+          fmt::format("the value must be above 0 and below 100 %: {}", Quoted(text)), kHint));
     }
     return;
   }
@@ -40,10 +40,11 @@ void ReadHeadroom(const std::string& text, Goal& goal, Diagnostics& faults) {
   if (text == "0" || (size && *size >= Bytes(0))) {
     goal.headroom = size ? *size : Bytes(0);
   } else {
-    faults.push_back(WrongOption(
-        "--headroom", text,
-        size ? fmt::format("must not be negative: {}", Quoted(text)) : size.error().message,
-        kHint));
+    faults.push_back(
+        WrongOption("--headroom", text,
+                    size ? fmt::format("the value must not be negative: {}", Quoted(text))
+                         : size.error().message,
+                    kHint));
   }
 }
 
@@ -57,8 +58,8 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
   if (target == std::end(planner::kTargets)) {
     faults.push_back(
         WrongOption("--target", question.target,
-                    fmt::format("there is no such target: {}", Quoted(question.target)),
-                    "there are: step_time, throughput, gpus, cost, memory"));
+                    fmt::format("this target does not exist: {}", Quoted(question.target)),
+                    "there are: step_time, throughput, gpus, cost, memory, days"));
   } else {
     goal.target = *target;
   }
@@ -68,8 +69,12 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
     faults.push_back(WrongOption("--target", question.target, "the price of a GPU is not given",
                                  "give the price of a GPU hour: --price 2.5"));
   }
+  if (goal.target == Target::kDays && question.training.tokens.empty()) {
+    faults.push_back(WrongOption("--target", question.target, "'--target days' needs tokens",
+                                 "add --tokens 300B"));
+  }
   if (goal.target == Target::kGpus && question.training.deadline.empty()) {
-    faults.push_back(WrongOption("--target", question.target, "'--target gpus' needs a deadline",
+    faults.push_back(WrongOption("--target", question.target, "--target gpus needs a deadline",
                                  "add --deadline '30 d' --tokens 300B"));
   }
   return goal;
@@ -98,7 +103,7 @@ std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics
       frameworks.push_back(*found);
     } else {
       faults.push_back(WrongOption(
-          "--framework", text, fmt::format("there is no such framework: {}", Quoted(word)),
+          "--framework", text, fmt::format("this framework does not exist: {}", Quoted(word)),
           fmt::format("choose from {}; or write all, which is all except {}",
                       fmt::join(names, ", "), fmt::join(others, ", "))));
     }
@@ -121,9 +126,9 @@ std::vector<planner::ParallelKind> ReadKinds(const std::string& text, Diagnostic
     if (found != all.end()) {
       kinds.push_back(*found);
     } else if (word != "data") {
-      faults.push_back(WrongOption("--only", text,
-                                   fmt::format("there is no such parallelism: {}", Quoted(word)),
-                                   "there are: data, tensor, pipeline, context, expert"));
+      faults.push_back(WrongOption(
+          "--only", text, fmt::format("this kind of parallelism does not exist: {}", Quoted(word)),
+          "choose from data, tensor, pipeline, context, expert"));
     }
   }
   return kinds;

@@ -10,8 +10,8 @@
 #include "fmt/format.h"
 #include "src/forecast/forecast.h"
 #include "src/plan/settings.h"
-#include "src/report/step_figures.h"
 #include "src/report/plan_rows.h"
+#include "src/report/step_figures.h"
 #include "src/scenario/key_values.h"
 #include "src/scenario/load.h"
 #include "src/scenario/source_names.h"
@@ -94,9 +94,10 @@ class Porter {
   Result<void> MoveToCluster() {
     const auto path = scenario::FindSource(question_.to, "", scenario::SourceKind::kTopology);
     if (!path) {
-      return tl::unexpected(Diagnostics{WrongOption(
-          "--to", question_.to, fmt::format("there is no such topology: {}", Quoted(question_.to)),
-          "name a topology file, or a topology that 'stepcast list topologies' shows")});
+      return tl::unexpected(Diagnostics{
+          WrongOption("--to", question_.to,
+                      fmt::format("this topology does not exist: {}", Quoted(question_.to)),
+                      "name a topology file, or a topology from 'stepcast list topologies'")});
     }
     const auto topology = scenario::LoadTopology(*path);
     if (!topology) return tl::unexpected(topology.error());
@@ -141,7 +142,7 @@ class Porter {
     if (by_rules_) {
       refusal_.push_back(
           WrongOption("--to", question_.to,
-                      "no plan whose degrees divide the original ones is legal on this cluster",
+                      "on this cluster, no plan is legal whose degrees divide the original degrees",
                       fmt::format("search all plans instead: stepcast plan {} --cluster {}",
                                   question_.scenario, question_.to)));
     }

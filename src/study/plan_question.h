@@ -29,22 +29,25 @@ struct PlanQuestion {
   std::string headroom;  // memory that must stay free: "4 GiB", "5%", "0";
                          // empty: the error of memory forecasts
   void DescribeGoal(Question& question) {
-    question.Option("--target", &target, "NAME", "What the best plan has (step_time)")
+    question
+        .Option("--target", &target, "NAME",
+                "The goal of the search: the figure in which the "
+                "best plan is best (step_time)")
         .Offers({"step_time", "throughput", "gpus", "cost", "memory"});
     question.Option("--framework", &framework, "NAME,...",
-                    "Frameworks to choose from (all, but reference and nanotron)");
-    question.Option("--only", &only, "KIND,...",
-                    "What is divided, of data, tensor, pipeline, context, expert (all)");
-    question.Option("--vary", &vary, "KEY=VALUES",
-                    "The values of a setting to choose from, as often as needed");
-    question.Option("--fix", &fix, "KEY", "A setting that stays as the scenario has it");
+                    "Frameworks to search (all except reference and nanotron)");
+    question.Option(
+        "--only", &only, "KIND,...",
+        "Kinds of parallelism to search: data, tensor, pipeline, context, expert (all)");
+    question.Option("--vary", &vary, "KEY=VALUES", "Values of a setting to try; can be repeated");
+    question.Option("--fix", &fix, "KEY", "A setting that keeps the scenario's value");
     question.Flag("--fewer-nodes", &fewer_nodes,
-                  "Try parts of a node, and powers of two of nodes (target gpus always does)");
+                  "Also try parts of a node, and powers of two of nodes (target gpus always does)");
     training.Describe(question);
     question.Option(
         "--headroom", &headroom, "SIZE|PERCENT",
-        "Memory that must stay free on each device, beside what the plan needs (the error of "
-        "the forecast's memory, see docs/uncertainty.md): '4 GiB', '5%', 0");
+        "Memory that must stay free on each device, in addition to the plan's: '4 GiB', '5%', 0 "
+        "(the error of memory forecasts, see docs/uncertainty.md)");
   }
 
   // Number of plans to rank. 0: five. In a space of more than kMostPlansWithAll plans only the
@@ -62,20 +65,24 @@ struct PlanQuestion {
     question
         .Option(
             "--best", &best, "N",
-            "How many plans to rank and prove (5; of more than 20,000 only the first is proved)")
+            "Number of plans to rank and prove (5; among more than 20,000 plans, only the first "
+            "is proved)")
         .Between(1, kMostRows);
     question.Flag("--front", &front,
-                  "Find the Pareto front among more than 20,000 plans, too: most of the time");
-    question.Flag("--no-front", &no_front, "Leave out the Pareto front");
+                  "Find the Pareto front also among more than 20,000 plans; this takes most of "
+                  "the time");
+    question.Flag("--no-front", &no_front, "Do not find the Pareto front");
     question.Option("--why", &why, "N|LAYOUT",
-                    "Name so many runners-up, or say where a layout stands (tensor=8,pipeline=16), "
-                    "with the reason of each");
+                    "List N runners-up, or the rank of a layout (tensor=8,pipeline=16), with the "
+                    "reasons");
     question.Option("--within", &within, "TIME",
-                    "End with what was found after TIME (10s), and say what is not proved");
+                    "Stop after TIME (10s) with the best plans so far, and state what is not "
+                    "proved");
     question.Flag("--sensitivity", &sensitivity,
-                  "Find what would change the best of more than 20,000 plans, too");
+                  "Find the changes that would improve the best plan also among more than 20,000 "
+                  "plans");
     question.Flag("--no-sensitivity", &no_sensitivity,
-                  "Leave out what more of each resource or another setting would change");
+                  "Do not find the effects of more of each resource and of other settings");
   }
 
   int threads = 0;      // per process; 0: one per usable core

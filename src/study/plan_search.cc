@@ -30,6 +30,7 @@
 #include "src/scenario/memory_document.h"
 #include "src/scenario/resolved_scenario.h"
 #include "src/scenario/scenario_checks.h"
+#include "src/study/effective_training.h"
 #include "src/study/fitting_settings.h"
 #include "src/study/plan_base.h"
 #include "src/study/plan_goal.h"
@@ -91,6 +92,7 @@ class PlanSearch::Impl {
     CheckHeadroom(space_options, faults);
     if (!faults.empty()) return tl::unexpected(std::move(faults));
     if (question_.headroom.empty()) TakeDefaultHeadroom(space_options);
+    CountFailures();
     space_options.own = AsksForOwn(space_options);
     scenario::Variants variants(question_.scenario, set_, cache_);
     space_options.refused_by = [&](plan::Framework framework, int stage) {
@@ -329,9 +331,18 @@ class PlanSearch::Impl {
     if (goal_.headroom >= capacity && !other_devices) {
       faults.push_back(
           WrongOption("--headroom", question_.headroom,
-                      fmt::format("the headroom is not smaller than a device's memory of {}: {}",
+                      fmt::format("the headroom must be smaller than a device's memory of {}: {}",
                                   FormatBytes(capacity), Quoted(question_.headroom)),
-                      "give less than that, or a percentage: '5%'"));
+                      "give less than the device's memory, or a percentage: '5%'"));
+    }
+  }
+
+  // Targets of whole runs count failures, unless the availability is given.
+  void CountFailures() {
+    const bool whole_run =
+        goal_.target == planner::Target::kDays || goal_.target == planner::Target::kCost;
+    if (whole_run && goal_.training.tokens > 0 && !goal_.training.availability) {
+      goal_.training.effective = EffectiveTraining(*base_);
     }
   }
 
@@ -670,7 +681,8 @@ class PlanSearch::Impl {
       answers.emplace_back("changes that would improve the best plan (--sensitivity)");
     if (answers.empty()) return;
     notes.push_back(fmt::format(
-        "with more than {} plans, these answers take several times as long and are left out: {}",
+        "with more than {} plans, the search omits these answers, which take several times as "
+        "long: {}",
         kMostPlansWithAll, fmt::join(answers, "; ")));
   }
 

@@ -26,7 +26,7 @@ class Options {
     if (text.empty()) return std::nullopt;
     const std::optional<double> seconds = LongTime(text);
     if (!seconds) {
-      Fault(option, text, fmt::format("this is no time above 0: {}", Quoted(text)),
+      Fault(option, text, fmt::format("this is not a time above zero: {}", Quoted(text)),
             "write for example '10 min', '8 h' or '338 d'");
     }
     return seconds;
@@ -77,7 +77,7 @@ void ReadSpares(const RunTimeQuestion& question, Options& options, forecast::Lon
   run.pool.repair = options.Time("--repair", question.repair).value_or(0);
   if (run.limited_spares && question.repair.empty()) {
     options.Fault("--spares", fmt::format("{}", *question.spares),
-                  "nothing says how long a failed node is away", "add --repair '1 d'");
+                  "the repair time of a failed node is missing", "add --repair '1 d'");
   }
 }
 
@@ -140,7 +140,7 @@ Result<RunTimeAnswer> AnswerRunTime(const RunTimeQuestion& question) {
   if (question.pue.value_or(1) < 1) {
     options.Fault(
         "--pue", fmt::format("{:g}", *question.pue),
-        fmt::format("a data center draws at least what its nodes draw: '{:g}'", *question.pue),
+        fmt::format("the power usage effectiveness must be at least 1: '{:g}'", *question.pue),
         "write 1 or more, for example --pue 1.2");
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));

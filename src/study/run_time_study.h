@@ -31,50 +31,53 @@ struct RunTimeQuestion {
   std::optional<double> node_watts;  // that a node draws beside its GPUs
 
   void Describe(Question& question) {
-    question.Option("--tokens", &tokens, "N", "How many tokens the run sees: 15T, 300B, 300e9")
+    question
+        .Option("--tokens", &tokens, "N",
+                "Number of tokens that the run trains: 15T, 300B, "
+                "300e9")
         .Required();
-    question.Option("--price", &price, "MONEY", "What a GPU costs in an hour: 2.5, '$2.5'");
+    question.Option("--price", &price, "MONEY", "Price of a GPU hour: 2.5, '$2.5'");
     question.Option("--node-mtbf", &node_mtbf, "TIME",
-                    "Mean time between failures of one node: '338 d', none (338 d for 8 GPUs)");
+                    "Mean time between failures of one node, or none: '338 d' (338 d for 8 GPUs)");
     question.Option(
         "--job-mtbf", &job_mtbf, "TIME",
-        "Mean time between failures of the job that no node causes: '11 h', none (9.3 h)");
+        "Mean time between job failures that are not caused by a node, or none: '11 h' (9.3 h)");
     question
         .Option("--restarts", &restarts, "HOW",
-                "Who notices a failure and restarts the job: automatic, or manual for people "
-                "(automatic)")
+                "How a job restarts after a failure: automatic, or manual if people notice and "
+                "restart it (automatic)")
         .OneOf({"automatic", "manual"});
     question.Option("--detection", &detection, "TIME",
-                    "From a failure until it is noticed (part of --restart; manual: 80 min)");
+                    "Time from a failure until it is noticed (part of --restart; manual: 80 min)");
     question.Option(
         "--restart", &restart, "TIME",
-        "From there until the checkpoint is loaded: scheduling, start, compilation (10 min)");
+        "Time from then until the checkpoint is loaded: scheduling, start, compilation (10 min)");
     question
         .Option("--spares", &spares, "N",
-                "Spare nodes; where they have run out the job waits for a repair "
-                "(as many as needed)")
+                "Number of spare nodes; if none is left, the job waits for a repair (as many as "
+                "needed)")
         .NotNegative();
-    question.Option("--repair", &repair, "TIME", "How long a failed node is away")
+    question.Option("--repair", &repair, "TIME", "Time until a failed node is repaired")
         .Needs({"--spares"});
-    question.Flag("--elastic", &elastic, "Go on with fewer replicas where spares have run out")
+    question.Flag("--elastic", &elastic, "Continue with fewer replicas if no spare node is left")
         .Needs({"--spares"});
     question
         .Option("--checkpoint", &checkpoint, "HOW",
-                "How checkpoints are saved: sync, or async beside the training (as the scenario "
-                "says, else async)")
+                "How checkpoints are saved: sync, or async during training (the scenario's "
+                "setting, or async)")
         .OneOf({"sync", "async"});
     question.Option(
         "--checkpoint-interval", &checkpoint_interval, "TIME",
-        "Time of training from one save to the next (as the scenario says, else the best)");
+        "Training time from one save to the next (the scenario's setting, or the best)");
     question.Option("--checkpoint-cost", &checkpoint_cost, "TIME",
-                    "How long a save holds the training up (by its bytes)");
+                    "Time for which a save stops training (computed from the bytes)");
     question.Option("--storage", &storage, "BANDWIDTH",
-                    "Bandwidth of the whole job to its storage (as the scenario says, else "
-                    "1.2 GB/s a node, at most 57.5 GB/s)");
+                    "Storage bandwidth of the whole job (the scenario's setting, or 1.2 GB/s per "
+                    "node, at most 57.5 GB/s)");
     question.Option("--pue", &pue, "X", "Power usage effectiveness of the data center (1.2)")
         .NotNegative();
     question
-        .Option("--node-watts", &node_watts, "W", "What a node draws beside its GPUs, in watts (0)")
+        .Option("--node-watts", &node_watts, "W", "Power of a node without its GPUs, in watts (0)")
         .NotNegative();
   }
 };

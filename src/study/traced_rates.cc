@@ -95,8 +95,8 @@ double Slower(double& efficiency, double factor) {
   return wanted;
 }
 
-// Costs that are `products`, `attention`, `memory` and `launches` times as high. Returns the highest
-// efficiency that this takes; above 1 it is cut.
+// Costs that are `products`, `attention`, `memory` and `launches` times as high. Returns the
+// highest efficiency that this takes; above 1 it is cut.
 double Scale(double products, double attention, double memory, double launches,
              KernelCosts& costs) {
   double most = 0;
@@ -192,8 +192,8 @@ class Tables {
       const std::size_t count = found == expected.end() ? 0 : found->second.size();
       if (count != events.size()) {
         notes.push_back(fmt::format(
-            "collectives on {} are not learned: rank {} has {}, the forecast {}; compare the "
-            "settings of data_parallel",
+            "collectives on {} are not learned: the trace of rank {} has {}, but the forecast has "
+            "{}. Compare the settings of data_parallel",
             axis, step.rank, events.size(), count));
         continue;
       }
@@ -220,8 +220,7 @@ class Tables {
       Time longest;
       for (const auto& [bytes, times] : sizes) {
         std::vector<Time> sorted = times;
-        const auto median =
-            sorted.begin() + static_cast<std::ptrdiff_t>((sorted.size() - 1) / 2);
+        const auto median = sorted.begin() + static_cast<std::ptrdiff_t>((sorted.size() - 1) / 2);
         std::nth_element(sorted.begin(), median, sorted.end());
         longest = std::max(longest, *median);
         if (bytes > Bytes() && longest > Time()) table.points.emplace_back(bytes, longest);
@@ -244,10 +243,10 @@ class Tables {
 };
 
 std::string Described(const report::LearnedRates& learned) {
-  std::string text = fmt::format("{}, step {} of {} rank{}; time of kernels, as a multiple of the "
-                                 "forecast:",
-                                 learned.source, learned.number, learned.ranks,
-                                 learned.ranks == 1 ? "" : "s");
+  std::string text = fmt::format(
+      "{}, step {} of {} rank{}; time of kernels, as a multiple of the "
+      "forecast:",
+      learned.source, learned.number, learned.ranks, learned.ranks == 1 ? "" : "s");
   for (const LearnedRate& rate : learned.rates) {
     text += fmt::format(" {} {:.3f}", rate.part, rate.factor());
   }
@@ -294,8 +293,10 @@ TracedRates LearnRates(const scenario::Scenario& scenario, const forecast::Run& 
     factors[rate.part] = 1;
     if (rate.forecast == Time() && rate.traced == Time()) continue;
     if (rate.forecast == Time() || rate.traced == Time()) {
-      learned.notes.push_back(fmt::format("{} are not learned: they are missing in the {}", rate.part,
-                                          rate.traced == Time() ? "trace" : "forecast"));
+      learned.notes.push_back(
+          fmt::format("rates of {} are not learned, because they are missing "
+                      "in the {}",
+                      rate.part, rate.traced == Time() ? "trace" : "forecast"));
       continue;
     }
     factors[rate.part] = rate.factor();
@@ -311,8 +312,8 @@ TracedRates LearnRates(const scenario::Scenario& scenario, const forecast::Run& 
                               factors[kParts[2].name], factors[kLaunches], costs);
     if (most > 1) {
       learned.notes.push_back(fmt::format(
-          "the trace needs {:.2f} of a data sheet's rate: 1 is written; compare the GPU and the "
-          "precision of the two",
+          "the trace reaches {:.2f} of the data sheet's rate, so the profile states 1; compare "
+          "the GPU and the precision of trace and scenario",
           most));
     }
     result.sections.kernels = std::move(costs);

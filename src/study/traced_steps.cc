@@ -54,7 +54,7 @@ struct TraceFile {
   std::string path;
   int rank = 0;
   KinetoTrace trace;
-  bool of_stepcast = false;       // its steps lie on the device, and its kernels have our names
+  bool of_stepcast = false;         // its steps lie on the device, and its kernels have our names
   std::vector<KinetoStep> steps{};  // whole ones, in the device's time
   std::vector<KinetoStep> on_host{};
 };
@@ -111,15 +111,14 @@ Result<TraceFile> ReadTrace(const std::string& path) {
         return kernel.process != kernels.front().process;
       })) {
     return Fail("traced.several-ranks", path, "the trace holds several ranks",
-                "write one file for each rank: --trace-dir FOLDER, in the place of --trace");
+                "write one file for each rank: use --trace-dir FOLDER instead of --trace");
   }
   file.on_host = formats::StepsOf(file.trace);
   if (file.on_host.empty()) return formats::NoKinetoStep(path);
   const Done done(file.trace);
   for (const KinetoStep& step : file.on_host) {
-    file.steps.push_back(file.of_stepcast
-                             ? step
-                             : KinetoStep{step.number, done(step.begin), done(step.end)});
+    file.steps.push_back(
+        file.of_stepcast ? step : KinetoStep{step.number, done(step.begin), done(step.end)});
   }
   return file;
 }
@@ -142,8 +141,8 @@ Result<std::vector<TraceFile>> ReadTraces(const std::string& path, int devices) 
   if (std::filesystem::is_directory(path, error)) {
     files = FilesOf(path);
     if (files.empty()) {
-      return Fail("traced.no-traces", path, "the folder has no traces: no .json or .json.gz",
-                  "name a folder with what export_chrome_trace wrote, a file for each rank");
+      return Fail("traced.no-traces", path, "the folder has no traces (.json or .json.gz)",
+                  "name a folder with one file of export_chrome_trace for each rank");
     }
   }
   std::vector<TraceFile> traces;
@@ -153,15 +152,16 @@ Result<std::vector<TraceFile>> ReadTraces(const std::string& path, int devices) 
     if (!trace) return tl::unexpected(std::move(trace.error()));
     if (trace->rank < 0 || trace->rank >= devices) {
       return Fail("traced.other-cluster", file,
-                  fmt::format("the trace is of rank {}, and the scenario has {} ranks",
-                              trace->rank, devices),
-                  "set the cluster that was traced, for example --set cluster.nodes=4");
+                  fmt::format("the trace is of rank {}, but the scenario has {} ranks", trace->rank,
+                              devices),
+                  "set the traced cluster, for example --set cluster.nodes=4");
     }
     const auto [known, added] = of_rank.emplace(trace->rank, file);
     if (!added) {
-      return Fail("traced.same-rank", file,
-                  fmt::format("rank {} is also that of {}", trace->rank, known->second),
-                  "keep one trace of each rank, or name files rank0.json, rank1.json");
+      return Fail(
+          "traced.same-rank", file,
+          fmt::format("the trace has the rank {}, like the trace {}", trace->rank, known->second),
+          "keep one trace of each rank, or name files rank0.json, rank1.json");
     }
     traces.push_back(*std::move(trace));
   }
@@ -179,17 +179,16 @@ const KinetoStep* StepOf(const std::vector<KinetoStep>& steps, std::int64_t numb
 // Whether the trace has the step, with kernels.
 bool Has(const TraceFile& file, std::int64_t number) {
   const KinetoStep* const step = StepOf(file.on_host, number);
-  return step != nullptr &&
-         std::any_of(file.trace.kernels.begin(), file.trace.kernels.end(),
-                     [&](const KinetoKernel& kernel) {
-                       return file.of_stepcast
-                                  ? kernel.step == number
-                                  : kernel.launch >= step->begin && kernel.launch < step->end;
-                     });
+  return step != nullptr && std::any_of(file.trace.kernels.begin(), file.trace.kernels.end(),
+                                        [&](const KinetoKernel& kernel) {
+                                          return file.of_stepcast ? kernel.step == number
+                                                                  : kernel.launch >= step->begin &&
+                                                                        kernel.launch < step->end;
+                                        });
 }
 
-// The step of median duration on the first rank, of those that all ranks have. The first is left out
-// if there are others: what the device still did before it is not known.
+// The step of median duration on the first rank, of those that all ranks have. The first is left
+// out if there are others: what the device still did before it is not known.
 std::optional<std::int64_t> CommonStep(const std::vector<TraceFile>& traces) {
   std::vector<KinetoStep> common;
   for (const KinetoStep& step : traces.front().steps) {
@@ -202,10 +201,9 @@ std::optional<std::int64_t> CommonStep(const std::vector<TraceFile>& traces) {
   if (common.empty()) return std::nullopt;
   if (common.size() > 1 && !traces.front().of_stepcast) common.erase(common.begin());
   const auto middle = common.begin() + static_cast<std::ptrdiff_t>((common.size() - 1) / 2);
-  std::nth_element(common.begin(), middle, common.end(),
-                   [](const KinetoStep& a, const KinetoStep& b) {
-                     return a.end - a.begin < b.end - b.begin;
-                   });
+  std::nth_element(
+      common.begin(), middle, common.end(),
+      [](const KinetoStep& a, const KinetoStep& b) { return a.end - a.begin < b.end - b.begin; });
   return middle->number;
 }
 
@@ -266,9 +264,9 @@ Bytes BytesOf(const KinetoCollective& collective) {
   const std::string& type = collective.data_type;
   const auto has = [&type](std::string_view part) { return type.find(part) != type.npos; };
   const int size = has("Float8") || has("Byte") || has("Char") || has("Bool") ? 1
-                   : has("BFloat16") || has("Half")                          ? 2
-                   : has("Double") || has("Long")                            ? 8
-                                                                             : 4;
+                   : has("BFloat16") || has("Half")                           ? 2
+                   : has("Double") || has("Long")                             ? 8
+                                                                              : 4;
   return Bytes(collective.elements * size);
 }
 
@@ -279,22 +277,21 @@ Result<RankStep> RankStepOf(const TraceFile& file, std::int64_t number, const Na
   const auto place = static_cast<int>(StepOf(file.on_host, number) - file.on_host.data());
   const auto relative_step = [&](const KinetoKernel& kernel) {
     if (file.of_stepcast) return kernel.step - static_cast<int>(number);
-    const auto after = std::upper_bound(
-        file.on_host.begin(), file.on_host.end(), kernel.launch,
-        [](Moment moment, const KinetoStep& s) { return moment < s.begin; });
+    const auto after =
+        std::upper_bound(file.on_host.begin(), file.on_host.end(), kernel.launch,
+                         [](Moment moment, const KinetoStep& s) { return moment < s.begin; });
     return static_cast<int>(after - file.on_host.begin()) - 1 - place;
   };
   const auto in_update = [&](const KinetoKernel& kernel) {
-    const auto after = std::upper_bound(
-        trace.updates.begin(), trace.updates.end(), kernel.launch,
-        [](Moment moment, const auto& update) { return moment < update.start; });
+    const auto after =
+        std::upper_bound(trace.updates.begin(), trace.updates.end(), kernel.launch,
+                         [](Moment moment, const auto& update) { return moment < update.start; });
     return after != trace.updates.begin() && kernel.launch < (after - 1)->end;
   };
   std::size_t known = 0, kernels = 0;
   for (const KinetoKernel& kernel : trace.kernels) {
-    StepEvent event{.step = relative_step(kernel),
-                    .begin = At(kernel.start),
-                    .end = At(kernel.end)};
+    StepEvent event{
+        .step = relative_step(kernel), .begin = At(kernel.start), .end = At(kernel.end)};
     if (kernel.launch_known) event.launched = At(kernel.launched);
     if (event.step < -1 || event.step > 1) continue;
     if (kernel.nccl()) {
@@ -304,9 +301,10 @@ Result<RankStep> RankStepOf(const TraceFile& file, std::int64_t number, const Na
       event.name = names.AxisOf(collective);
       event.members = fmt::format("{}", fmt::join(NumbersIn(collective.ranks), ","));
       event.bytes = BytesOf(collective);
-      // Ours begin when the peer does.
-      if (file.of_stepcast && event.activity == Activity::kMessage) {
+      // Ours begin when the last rank does.
+      if (file.of_stepcast) {
         event.transfer = event.end - event.begin;
+        event.begin -= At(kernel.waited);
       }
     } else if (kernel.work == formats::KinetoWork::kCopy) {
       event.activity = Activity::kCopy;
@@ -325,16 +323,16 @@ Result<RankStep> RankStepOf(const TraceFile& file, std::int64_t number, const Na
     step.events.push_back(std::move(event));
   }
   if (file.of_stepcast && 2 * known < kernels) {
-    return Fail("traced.other-model", file.path,
-                fmt::format("the forecast knows {} of the {} kernels in the trace", known, kernels),
-                "name the scenario that was traced, with the same --set");
+    return Fail(
+        "traced.other-model", file.path,
+        fmt::format("only {} of the {} kernels in the trace match the forecast", known, kernels),
+        "name the traced scenario, with the same --set options");
   }
   for (const formats::KinetoHostSpan& span : trace.host) {
-    const auto activity = span.what == formats::KinetoHost::kDataLoading
-                              ? validate::HostActivity::kDataLoading
-                          : span.what == formats::KinetoHost::kAllocator
-                              ? validate::HostActivity::kAllocator
-                              : validate::HostActivity::kWaiting;
+    const auto activity =
+        span.what == formats::KinetoHost::kDataLoading ? validate::HostActivity::kDataLoading
+        : span.what == formats::KinetoHost::kAllocator ? validate::HostActivity::kAllocator
+                                                       : validate::HostActivity::kWaiting;
     step.host.push_back({activity, At(span.start), At(span.end)});
   }
   return step;
@@ -365,7 +363,7 @@ Result<TracedSteps> ReadTracedSteps(const std::string& path, const forecast::Run
   if (!traces) return tl::unexpected(traces.error());
   const auto number = CommonStep(*traces);
   if (!number) {
-    return Fail("traced.no-common-step", path, "no step with kernels is in all traces",
+    return Fail("traced.no-common-step", path, "the traces have no step in common",
                 "trace the same steps on all ranks, with ProfilerActivity.CUDA");
   }
   TracedSteps traced{.number = *number, .ranks = {}, .notes = {}};
@@ -376,20 +374,21 @@ Result<TracedSteps> ReadTracedSteps(const std::string& path, const forecast::Run
   }
   const TraceFile& first = traces->front();
   if (first.trace.steps.empty()) {
-    traced.notes.emplace_back("the trace has no annotation ProfilerStep#N: all of it, or what ends "
-                              "with Optimizer.step, is taken as a step");
+    traced.notes.emplace_back(
+        "the trace has no annotation ProfilerStep#N: the step ends with "
+        "Optimizer.step or, without one, with the trace");
   }
   const bool launched = std::any_of(first.trace.kernels.begin(), first.trace.kernels.end(),
                                     [](const KinetoKernel& kernel) { return kernel.launch_known; });
   if (!launched) {
     traced.notes.emplace_back(
-        "the trace has no launches, so time in which the host is late counts as remainder: trace "
-        "CPU activities too");
+        "the trace has no kernel launches, so time in which the device waits for the host counts "
+        "as remainder; trace CPU activities as well");
   }
   if (first.steps.size() == 1 && !first.of_stepcast) {
     traced.notes.emplace_back(
-        "the trace has one step: what the device still did of the step before counts with it; "
-        "trace two steps or more");
+        "the trace has only one step, whose time includes work of the previous step that the "
+        "device had not finished; trace at least two steps");
   }
   return traced;
 }

@@ -64,7 +64,7 @@ void ReadAvailability(const std::string& text, TrainingTarget& target, Diagnosti
     faults.push_back(
         WrongOption("--availability", text,
                     fmt::format("this is not a fraction above 0 and at most 1: {}", Quoted(text)),
-                    "write the fraction of time that the GPUs train: 0.9 or 90%"));
+                    "write the fraction of time in which the GPUs train: 0.9 or 90%"));
   }
 }
 
@@ -118,7 +118,7 @@ TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& fault
     }
     if (question.tokens.empty()) {
       faults.push_back(WrongOption("--deadline", question.deadline,
-                                   "a deadline needs the number of training tokens",
+                                   "--deadline needs the number of training tokens",
                                    "add --tokens 300B"));
     }
   }
@@ -127,7 +127,7 @@ TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& fault
     ReadAvailability(question.availability, target, faults);
     if (question.tokens.empty() && question.price.empty()) {
       faults.push_back(WrongOption("--availability", question.availability,
-                                   "the option has no effect without --tokens or --price",
+                                   "this option has no effect without --tokens or --price",
                                    "add --tokens 300B, or --price 2.5"));
     }
   }

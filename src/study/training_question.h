@@ -21,13 +21,14 @@ struct TrainingQuestion {
   std::string availability;  // "0.9", "90%"; empty: not given
 
   void Describe(Question& question) {
-    question.Option("--tokens", &tokens, "N",
-                    "How many tokens the training sees: 15T, 300B, 300e9");
-    question.Option("--deadline", &deadline, "TIME", "How long it may take: '30 d', '12 h'");
-    question.Option("--price", &price, "MONEY", "What a GPU costs in an hour: 2.5, '$2.5'");
+    question.Option("--tokens", &tokens, "N", "Number of training tokens: 15T, 300B, 300e9");
+    question.Option("--deadline", &deadline, "TIME",
+                    "Longest duration of the training: '30 d', "
+                    "'12 h'");
+    question.Option("--price", &price, "MONEY", "Price of a GPU hour: 2.5, '$2.5'");
     question.Option("--availability", &availability, "PART",
-                    "The part of the time in which the GPUs train: 0.9, 90% (all of it is assumed, "
-                    "and said)");
+                    "Fraction of the time in which the GPUs train: 0.9, 90% (1; the output states "
+                    "this assumption)");
   }
 };
 

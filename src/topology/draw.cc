@@ -251,7 +251,7 @@ std::string DrawPaths(const Cluster& cluster) {
 
 std::string DrawFlat(const FlatCluster& flat) {
   std::string text =
-      fmt::format("Flat cluster: {}, each a node of its own, behind one non-blocking switch\n",
+      fmt::format("Flat cluster: {}, each a node by itself, behind one non-blocking switch\n",
                   Counted(flat.devices, "device", "devices"));
   std::vector<Row> rows;
   rows.push_back({"gpu", flat.gpu.empty() ? "none: for layer lists only" : flat.gpu});
@@ -259,7 +259,7 @@ std::string DrawFlat(const FlatCluster& flat) {
   rows.push_back({"link", flat.link
                               ? fmt::format("{}, {} each direction", FormatTime(flat.link->latency),
                                             FormatBandwidth(flat.link->bandwidth))
-                              : "none: collectives cost what tables say"});
+                              : "none: tables determine the times of collectives"});
   return text + Aligned(rows, {});
 }
 

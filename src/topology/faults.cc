@@ -41,16 +41,16 @@ class Checker {
       const int count = node_type_.Count(kind);
       const std::string field = fmt::format("node.devices.{}", Name(kind));
       if (count < 0 || count > kMostNodeDevices) {
-        Add(field, fmt::format("a node can have 0 to {} of them: {}", kMostNodeDevices, count));
+        Add(field,
+            fmt::format("a node can have 0 to {} of these devices: {}", kMostNodeDevices, count));
       }
     }
     const int gpus = node_type_.Count(DeviceKind::kGpu);
     if (gpus == 0) Add("node.devices.gpu", "a node needs at least one GPU: 0");
     if (nodes_ < 1) Add("nodes", fmt::format("a cluster needs at least one node: {}", nodes_));
     if (gpus > 0 && nodes_ > kMostDevices / gpus) {
-      Add("nodes",
-          fmt::format("{} nodes of {} GPUs are more than the {} devices a cluster can have", nodes_,
-                      gpus, kMostDevices));
+      Add("nodes", fmt::format("{} nodes of {} GPUs exceed the maximum of {} devices per cluster",
+                               nodes_, gpus, kMostDevices));
     }
     if (nodes_ > 1 && node_type_.Count(DeviceKind::kNic) == 0) {
       Add("node.devices.nic", "several nodes communicate over NICs, but the node has no NIC",
@@ -89,11 +89,11 @@ class Checker {
 
   void CheckBandwidth(Bandwidth bandwidth, const std::string& field) {
     if (bandwidth <= Bandwidth()) {
-      Add(field, "a link needs a bandwidth above zero: " + FormatBandwidth(bandwidth),
-          "leave the link out if it does not exist");
+      Add(field, "the bandwidth of a link must be above zero: " + FormatBandwidth(bandwidth),
+          "remove the link if it does not exist");
     } else if (bandwidth > kMostBandwidth) {
-      Add(field, fmt::format("no link is faster than {}: {}", FormatBandwidth(kMostBandwidth),
-                             FormatBandwidth(bandwidth)));
+      Add(field, fmt::format("the bandwidth of a link must be at most {}: {}",
+                             FormatBandwidth(kMostBandwidth), FormatBandwidth(bandwidth)));
     }
   }
 
@@ -121,20 +121,20 @@ class Checker {
     links_ += static_cast<std::int64_t>(pairs);
     if (links_ > kMostNodeLinks) {
       if (links_ - static_cast<std::int64_t>(pairs) <= kMostNodeLinks) {
-        Add(field, fmt::format("a node has at most {} links", kMostNodeLinks));
+        Add(field, fmt::format("a node can have at most {} links", kMostNodeLinks));
       }
       return;
     }
     const std::vector<std::pair<int, int>> linked = PairsOf(rule);
     if (linked.empty()) {
       Add(field, "a device cannot be linked to itself",
-          "name two devices, or two sets of them, in 'from' and 'to'");
+          "name two devices, or two sets of devices, in 'from' and 'to'");
     }
     for (const auto& [a, b] : linked) {
       if (rule.from.kind == rule.to.kind && a == b) {
         Add(field,
             fmt::format("a device cannot be linked to itself: {}{}", Name(rule.from.kind), a),
-            "write 'join: all-to-all' to link the devices of one set with each other");
+            "to link the devices of one set with each other, write 'join: all-to-all'");
         return;
       }
     }
@@ -143,7 +143,7 @@ class Checker {
   void CheckFabric() {
     if (!fabric_) {
       if (nodes_ > 1) {
-        Add("fabric", fmt::format("{} nodes need a fabric between them", nodes_),
+        Add("fabric", fmt::format("{} nodes need a fabric that connects them", nodes_),
             "add a 'fabric' section, or set nodes to 1");
       }
       return;
@@ -271,14 +271,15 @@ std::vector<Fault> FaultsOf(const FlatCluster& flat) {
   if (flat.link && flat.link->bandwidth <= Bandwidth()) {
     faults.push_back(
         {"link.bandwidth",
-         "a link needs a bandwidth above zero: " + FormatBandwidth(flat.link->bandwidth),
-         "leave 'link' out if all collectives have tables"});
+         "the bandwidth of a link must be above zero: " + FormatBandwidth(flat.link->bandwidth),
+         "remove 'link' if all collectives have tables"});
   }
   if (flat.link && flat.link->bandwidth > kMostBandwidth) {
-    faults.push_back({"link.bandwidth",
-                      fmt::format("no link is faster than {}: {}", FormatBandwidth(kMostBandwidth),
-                                  FormatBandwidth(flat.link->bandwidth)),
-                      ""});
+    faults.push_back(
+        {"link.bandwidth",
+         fmt::format("the bandwidth of a link must be at most {}: {}",
+                     FormatBandwidth(kMostBandwidth), FormatBandwidth(flat.link->bandwidth)),
+         ""});
   }
   if (flat.link && (flat.link->latency < Time() || flat.link->latency > kMostLatency)) {
     faults.push_back({"link.latency",

@@ -127,7 +127,7 @@ tl::expected<DeviceSet, DeviceSetError> ParseDeviceSet(
   const std::string_view word = Trimmed(all.substr(0, bracket));
   const std::optional<DeviceKind> kind = NodeDeviceKindFromName(word);
   if (!kind) {
-    return failure("there is no such kind of device in a node: " + Quoted(word),
+    return failure("a node has no devices of this kind: " + Quoted(word),
                    "kinds are gpu, nvswitch, pcie_switch, cpu and nic");
   }
   const int count = devices[static_cast<std::size_t>(*kind)];
@@ -137,7 +137,9 @@ tl::expected<DeviceSet, DeviceSetError> ParseDeviceSet(
     for (int i = 0; i < count; ++i) set.indices.push_back(i);
     if (count == 0) {
       return failure(fmt::format("the node has no {}: {}", Name(*kind), Quoted(text)),
-                     fmt::format("'devices' says how many there are; it has no {}", Name(*kind)));
+                     fmt::format("'devices' states the number of each kind of device, but has no "
+                                 "{}",
+                                 Name(*kind)));
     }
     return set;
   }

@@ -77,9 +77,9 @@ TEST(ParseDeviceSet, SaysWhatIsWrong) {
     const char* text;
     const char* message;
   } kCases[] = {
-      {"gpus", "there is no such kind of device in a node: 'gpus'"},
-      {"leaf[0]", "there is no such kind of device in a node: 'leaf'"},
-      {"", "there is no such kind of device in a node: ''"},
+      {"gpus", "a node has no devices of this kind: 'gpus'"},
+      {"leaf[0]", "a node has no devices of this kind: 'leaf'"},
+      {"", "a node has no devices of this kind: ''"},
       {"pcie_switch", "the node has no pcie_switch: 'pcie_switch'"},
       {"gpu[8]", "there is no such device: gpu8"},
       {"gpu[6..9]", "there is no such device: gpu8"},

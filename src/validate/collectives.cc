@@ -89,8 +89,8 @@ class Comparer {
       auto setting = cost::NcclSettingOf(*scenario);
       if (!setting) {
         return Diagnostics{{"calibration.implausible", curve.location,
-                            "the topology of this curve has no NCCL model",
-                            "write a topology of CUDA devices that is not flat"}};
+                            "NCCL is not modelled for the topology of this curve",
+                            "name a topology with nodes and CUDA devices"}};
       }
       if (own) {
         std::erase_if(setting->curves,

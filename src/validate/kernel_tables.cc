@@ -252,7 +252,7 @@ std::vector<MeasuredKernel> ReadAttention(const Table& table, const topology::Gp
                     .microseconds = *microseconds,
                     .besides = PassTime(
                         besides, static_cast<double>((read + written).count()) + besides / 2, gpu),
-                    .shape = fmt::format("{} of {} window {}", heads, head, window)});
+                    .shape = fmt::format("{} of {}, window {}", heads, head, window)});
   }
   return rows;
 }
@@ -426,7 +426,7 @@ Result<KernelTables> ReadKernelTables(const std::string& folder, const topology:
         {"file.not-found",
          {folder, 0, 0},
          fmt::format("products/{0}.csv and attention/causal-{0}.csv do not exist", gpu.name),
-         "name the folder that has them"});
+         "name the folder that contains these files"});
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
   return tables;

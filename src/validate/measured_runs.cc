@@ -71,7 +71,7 @@ void Simulate(const PublishedCase& row, const std::string& file, scenario::Input
   run.split = row.split;
   run.reason = row.not_simulated;
   if (run.reason.empty() && !row.step_time && !row.tokens_per_second_per_gpu) {
-    run.reason = "it has no step time";
+    run.reason = "the run has no step time";
   }
   if (!run.reason.empty()) return;
   const auto fail = [&](const Diagnostics& diagnostics) {

@@ -553,8 +553,9 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
       const Selection rows = {.source = i, .split = Split::kCheck, .quality = {}, .large = small};
       const AccuracyFigures rival = RivalStepTime(rows, small);
       if (!has_fit || rival.cases == 0) continue;
-      add(small ? "mean error above 64 GPUs, relative to using the MFU of the nearest row up to 64"
-                : "mean error, relative to using the MFU of the nearest row",
+      add(small ? "mean error above 64 GPUs, relative to an estimate from the MFU of the nearest "
+                  "row with up to 64 GPUs"
+                : "mean error, relative to an estimate from the MFU of the nearest row",
           StepTimeBesideRival(rows, small).mean / rival.mean, kRivalPart);
     }
     const AccuracyFigures memory = Memory(check);
@@ -566,7 +567,7 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
           return outcome.source == i && outcome.simulated() && outcome.surely_over > Bytes();
         });
     if (too_large > 0) {
-      add("cases that ran, but are certain not to fit by the forecast",
+      add("cases that ran although the forecast says that they cannot fit",
           static_cast<double>(too_large), 0, AimUnit::kCount);
     }
   }
@@ -727,10 +728,11 @@ Result<std::vector<std::string>> DataFiles(const std::string& folder, std::strin
     if (entry->path().extension() == ".yaml") files.push_back(entry->path().string());
   }
   if (files.empty()) {
-    return tl::unexpected(Diagnostics{{"file.not-found",
-                                       {path, 0, 0},
-                                       fmt::format("there are no {}", contents),
-                                       "STEPCAST_DATA names the folder that holds calibration/"}});
+    return tl::unexpected(
+        Diagnostics{{"file.not-found",
+                     {path, 0, 0},
+                     fmt::format("there are no {}", contents),
+                     "set STEPCAST_DATA to the folder that contains calibration/"}});
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -181,13 +181,17 @@ calibration::GemmTiling FitTiles(std::span<const MeasuredKernel> rows, const top
             .fill = 150,
             .add_fill = add_fill,
             .last_wave = 0.5,
+            .overlap = 3,
+            .split = 1,
             .start = {}};
   double start = 2000;  // nanoseconds
   std::vector<FittedFigure> figures;
   for (calibration::GemmTile& tile : tiling.tiles) figures.push_back({&tile.efficiency, 0.05, 1});
   figures.push_back({&tiling.fill, 20, 2000});
   figures.push_back({&tiling.last_wave, 0.05, 1});
-  figures.push_back({&start, 300, 4000});
+  figures.push_back({&start, 300, 12'000});
+  figures.push_back({&tiling.overlap, 1, 20});
+  figures.push_back({&tiling.split, 0.02, 100});
   Descend(figures, [&] {
     tiling.start = Nanoseconds(start);
     return MeanLogarithm(rows, gpu, costs, 0);
@@ -195,6 +199,8 @@ calibration::GemmTiling FitTiles(std::span<const MeasuredKernel> rows, const top
   for (calibration::GemmTile& tile : tiling.tiles) tile.efficiency = Part(tile.efficiency);
   tiling.fill = std::round(tiling.fill);
   tiling.last_wave = Part(tiling.last_wave);
+  tiling.overlap = std::round(tiling.overlap * 100) / 100;
+  tiling.split = std::round(tiling.split * 100) / 100;
   tiling.start = Nanoseconds(Rounded(start, 10));
   return tiling;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -16,8 +17,8 @@ namespace stepcast::validate {
 namespace {
 
 using forecast::Difference;
-using forecast::Interval;
 using forecast::Intersection;
+using forecast::Interval;
 using forecast::Intervals;
 using forecast::Length;
 using forecast::Union;
@@ -143,12 +144,12 @@ class Partition {
       if (kernel == nullptr || !kernel->launched || *kernel->launched <= gap.start) continue;
       late.push_back({gap.start, std::min(*kernel->launched, gap.end)});
     }
-    late = Union(std::move(late));
-    late_ends_.reserve(late.size());
-    for (const Interval& own : late) late_ends_.push_back(own.end);
-    Take({CauseKind::kDataLoading, ""}, Intersection(late, Of(HostActivity::kDataLoading)));
-    Take({CauseKind::kAllocatorFlushes, ""}, Intersection(late, Of(HostActivity::kAllocator)));
-    Take({CauseKind::kLaunches, ""}, Difference(late, Of(HostActivity::kWaiting)));
+    late_ = Union(std::move(late));
+    late_ends_.reserve(late_.size());
+    for (const Interval& own : late_) late_ends_.push_back(own.end);
+    Take({CauseKind::kDataLoading, ""}, Intersection(late_, Of(HostActivity::kDataLoading)));
+    Take({CauseKind::kAllocatorFlushes, ""}, Intersection(late_, Of(HostActivity::kAllocator)));
+    Take({CauseKind::kLaunches, ""}, Difference(late_, Of(HostActivity::kWaiting)));
   }
 
   void Communication() {
@@ -171,7 +172,8 @@ class Partition {
   }
 
   // Idle time before a communication that has been launched is a wait for other ranks. After a late
-  // launch, and shortly before a kernel, it belongs to these.
+  // launch, and shortly before a kernel, it belongs to these. A host that waits for an idle device
+  // notices late that the device is done.
   void Idle() {
     for (const Interval& idle : Intervals(left_)) {
       const StepEvent* next = Next(idle.end, [](const StepEvent&) { return true; });
@@ -185,16 +187,59 @@ class Partition {
         Take({CauseKindOf(next->activity), ""}, {idle});
       }
     }
+    Take({CauseKind::kLaunches, ""}, late_);
   }
 
   const RankStep& step_;
   const bool kinds_;
   std::vector<const StepEvent*> by_begin_;
+  Intervals late_;               // the device waits for a launch
   std::vector<Time> late_ends_;  // ascending: when late kernels were launched
   Intervals left_;
   std::map<Key, Time> times_;
   std::map<Key, std::int64_t> calls_;
 };
+
+// A collective on those of its members that were traced, by rank.
+struct Member {
+  std::size_t rank;  // its place among the traced ones
+  StepEvent* event;
+  Time length() const { return event->end - event->begin; }
+};
+using Call = std::vector<Member>;
+
+// Whether every member begins `next` as soon as it has left `call`. No member then waits for the
+// kernels of another one, only for the end of the collective before.
+bool FollowsAtOnce(const Call& call, const Call& next) {
+  constexpr std::int64_t kLeastPause = 10;  // 1 / the part of a collective's time
+  if (call.size() != next.size()) return false;
+  for (std::size_t i = 0; i < call.size(); ++i) {
+    const Time pause = next[i].event->begin - call[i].event->end;
+    if (call[i].rank != next[i].rank) return false;
+    if (kLeastPause * pause > std::min(call[i].length(), next[i].length())) return false;
+  }
+  return true;
+}
+
+// Collectives that follow one another at once. Members wait for one another before the first. Of
+// members with unknown transfers, the one that takes the least time for all of them does not wait.
+void MarkBurst(std::span<const Call> calls) {
+  const Call& first = calls.front();
+  if (first.size() < 2 && !first.front().event->transfer) return;
+  const auto length = [&](std::size_t member) {
+    return calls.back()[member].event->end - first[member].event->begin;
+  };
+  Time least = Time::Max();
+  for (std::size_t i = 0; i < first.size(); ++i) least = std::min(least, length(i));
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    Time wait = first[i].event->transfer ? Waits(*first[i].event) : length(i) - least;
+    for (const Call& call : calls) {
+      const Time own = std::min(wait, call[i].length());
+      call[i].event->transfer = call[i].length() - own;
+      wait -= own;
+    }
+  }
+}
 
 Time KernelTime(const RankStep& step) {
   Intervals kernels;
@@ -222,11 +267,10 @@ bool HasKinds(const RankStep& step) {
 
 void SortBySize(StepCauses& causes) {
   const bool slower = causes.difference() >= Time();
-  std::stable_sort(causes.causes.begin(), causes.causes.end(),
-                   [slower](const Cause& a, const Cause& b) {
-                     return slower ? a.difference() > b.difference()
-                                   : a.difference() < b.difference();
-                   });
+  std::stable_sort(
+      causes.causes.begin(), causes.causes.end(), [slower](const Cause& a, const Cause& b) {
+        return slower ? a.difference() > b.difference() : a.difference() < b.difference();
+      });
 }
 
 // The cause of a kind without axis, which is added if there is none.
@@ -255,9 +299,9 @@ std::vector<KernelRun> KernelsOf(const RankStep& step, CauseKind kind, bool kind
   for (const StepEvent& event : step.events) {
     if (event.step != 0 || !IsKernel(event.activity)) continue;
     if (KindOf(event.activity, kinds) != kind) continue;
-    const auto beside = std::upper_bound(
-        communication.begin(), communication.end(), event.begin,
-        [](Time begin, const Interval& interval) { return begin < interval.end; });
+    const auto beside =
+        std::upper_bound(communication.begin(), communication.end(), event.begin,
+                         [](Time begin, const Interval& interval) { return begin < interval.end; });
     kernels.push_back({event.begin, event.end - event.begin,
                        beside == communication.end() || beside->start >= event.end});
   }
@@ -295,10 +339,10 @@ void CountImbalance(const std::vector<const RankStep*>& ranks, const RankStep& d
   Time more;
   for (Cause& cause : causes.causes) {
     if (cause.kind > CauseKind::kOtherKernels) continue;
-    const double slowness = SlownessOf(KernelsOf(described, cause.kind, kinds),
-                                       KernelsOf(typical, cause.kind, kinds));
-    const Time part = Picoseconds(std::llround(
-        static_cast<double>(cause.measured.picoseconds()) * (1 - 1 / slowness)));
+    const double slowness =
+        SlownessOf(KernelsOf(described, cause.kind, kinds), KernelsOf(typical, cause.kind, kinds));
+    const Time part = Picoseconds(
+        std::llround(static_cast<double>(cause.measured.picoseconds()) * (1 - 1 / slowness)));
     const Time own = std::max(cause.measured - others.TimeOf({cause.kind, ""}), part);
     if (own <= Time()) continue;
     more += own;
@@ -344,8 +388,8 @@ void NoteOtherModel(StepCauses& causes) {
     const auto [least, most] = std::minmax(cause.forecast_calls, cause.measured_calls);
     if (most <= kMost * least) continue;
     causes.notes.push_back(fmt::format(
-        "the traced step has {} {}, the forecast {}: compare the model, the micro-batches and "
-        "training.compile of the two",
+        "the traced step has {} {}, but the forecast has {}: compare the model, the micro-batches "
+        "and training.compile",
         cause.measured_calls, Name(cause.kind), cause.forecast_calls));
   }
 }
@@ -361,8 +405,8 @@ void NoteClock(StepCauses& causes) {
   }
   if (std::min(slower[0], slower[1]) < kLeast || std::abs(slower[0] - slower[1]) > kAlike) return;
   causes.notes.push_back(fmt::format(
-      "products and attention both take about {:.2f} times as long: a lower clock would do that "
-      "(nvidia-smi -q -d CLOCK,POWER,PERFORMANCE)",
+      "products and attention both take about {:.2f} times as long. A lower clock would have this "
+      "effect: check nvidia-smi -q -d CLOCK,POWER,PERFORMANCE",
       (slower[0] + slower[1]) / 2));
 }
 
@@ -490,14 +534,12 @@ RankStep EventsOf(const forecast::Run& run, const forecast::ClassRun& own) {
 }
 
 void MarkTransfers(std::vector<RankStep>& ranks) {
-  // The same collective on its members: the k-th of a step on a group.
-  using Call = std::tuple<std::string, std::string, int, std::size_t>;
-  std::map<Call, std::vector<StepEvent*>> calls;
+  std::map<std::tuple<std::string, std::string, int>, std::vector<Call>> groups;
   std::map<std::pair<std::string, std::int64_t>, std::vector<StepEvent*>> messages;
-  for (RankStep& rank : ranks) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     std::vector<StepEvent*> launched;
-    for (StepEvent& event : rank.events) {
-      if (Communicates(event.activity) && !event.transfer) launched.push_back(&event);
+    for (StepEvent& event : ranks[rank].events) {
+      if (Communicates(event.activity)) launched.push_back(&event);
     }
     std::stable_sort(launched.begin(), launched.end(), [](const StepEvent* a, const StepEvent* b) {
       return a->launched.value_or(a->begin) < b->launched.value_or(b->begin);
@@ -505,31 +547,37 @@ void MarkTransfers(std::vector<RankStep>& ranks) {
     std::map<std::tuple<std::string, std::string, int>, std::size_t> counts;
     for (StepEvent* event : launched) {
       if (event->activity == Activity::kMessage) {
-        messages[{event->name, event->bytes.count()}].push_back(event);
+        if (!event->transfer) messages[{event->name, event->bytes.count()}].push_back(event);
         continue;
       }
-      const std::size_t place = counts[{event->name, event->members, event->step}]++;
       if (event->members.empty()) continue;
-      calls[{event->name, event->members, event->step, place}].push_back(event);
+      const std::tuple group(event->name, event->members, event->step);
+      std::vector<Call>& calls = groups[group];
+      const std::size_t place = counts[group]++;
+      if (place == calls.size()) calls.emplace_back();
+      calls[place].push_back({rank, event});
     }
   }
-  const auto shortest = [](const std::vector<StepEvent*>& events) {
+  for (auto& [group, calls] : groups) {
+    for (auto first = calls.begin(); first != calls.end();) {
+      auto last = first + 1;
+      while (last != calls.end() && FollowsAtOnce(*(last - 1), *last)) ++last;
+      MarkBurst({first, last});
+      first = last;
+    }
+  }
+  for (const auto& [kind, events] : messages) {
     Time least = Time::Max();
     for (const StepEvent* event : events) least = std::min(least, event->end - event->begin);
     for (StepEvent* event : events) event->transfer = least;
-  };
-  for (const auto& [call, events] : calls) {
-    if (events.size() > 1) shortest(events);
   }
-  for (const auto& [kind, events] : messages) shortest(events);
 }
 
 StepCauses DifferenceOf(const RankStep& forecast, const RankStep& measured) {
   const bool kinds = HasKinds(forecast);
   const Partition expected(forecast, kinds), found(measured, kinds);
-  StepCauses result{.rank = measured.rank,
-                    .forecast = forecast.duration(),
-                    .measured = measured.duration()};
+  StepCauses result{
+      .rank = measured.rank, .forecast = forecast.duration(), .measured = measured.duration()};
   std::map<Partition::Key, Cause> causes;
   for (const auto& [key, time] : expected.times()) causes[key].forecast = time;
   for (const auto& [key, time] : found.times()) causes[key].measured = time;
@@ -559,8 +607,8 @@ StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured) {
   if (ranks.empty()) {
     for (const RankStep& step : measured) ranks.push_back(&step);
   }
-  const RankStep& described = **std::min_element(
-      ranks.begin(), ranks.end(), [](const RankStep* a, const RankStep* b) {
+  const RankStep& described =
+      **std::min_element(ranks.begin(), ranks.end(), [](const RankStep* a, const RankStep* b) {
         return std::pair(WaitTime(*a), KernelTime(*b)) < std::pair(WaitTime(*b), KernelTime(*a));
       });
   const forecast::ClassRun& own = run.class_of(described.rank);
@@ -586,8 +634,8 @@ StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured) {
   result.kernels = LongestKernels(result.causes, described, HasKinds(expected));
   if (measured.size() == 1 && run.forecast.communication_total > Time()) {
     result.notes.emplace_back(
-        "one rank's trace does not tell waiting for other ranks from slow communication: name a "
-        "folder with the traces of several ranks");
+        "one rank's trace cannot distinguish waiting for other ranks from slow communication: "
+        "name a folder with the traces of several ranks");
   }
   return result;
 }

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/base/time.h"
+#include "src/forecast/values.h"
+#include "src/scenario/scenario.h"
+
+// The output of `gallery`: forecasts of well-known training runs beside published steps.
+namespace stepcast::report {
+
+struct GalleryStep {
+  std::string title;          // "Llama 3 405B"
+  std::string page;           // file name of the forecast's page; empty: there is none
+  std::string machine, plan;  // "2,048 nodes of 8 x h100-96gb", "megatron, ZeRO stage 1, ..."
+  std::string source;         // of the published step
+  std::string row;            // its name in calibration/published
+  std::vector<std::string> stand_ins;  // differences between the simulation and the run
+  Time published;
+  forecast::Forecast forecast;
+
+  // Relative to the published step.
+  double error() const { return forecast.step_time / published - 1; }
+};
+
+// Sets `machine` and `plan` from the scenario.
+void DescribeRun(const scenario::Scenario& scenario, GalleryStep& step);
+
+std::string GalleryText(const std::vector<GalleryStep>& steps);
+
+// One HTML page without scripts. Each step links to its own page, if it has one.
+std::string GalleryPage(const std::vector<GalleryStep>& steps);
+
+}  // namespace stepcast::report
