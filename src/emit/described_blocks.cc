@@ -61,9 +61,9 @@ std::string OfMixer(const Architecture& kind) {
 }
 
 std::string OfExperts(const model::Experts& experts) {
-  if (experts.latent > 0)
-    return "stepcast does not write Megatron-LM's experts on latent vectors: "
-           "latent";
+  if (experts.latent > 0) {
+    return "stepcast does not write Megatron-LM's experts on latent vectors: latent";
+  }
   if (experts.beside_dense) return "Megatron-LM has no dense layer beside experts: parallel";
   const bool scores = experts.scores == model::RouterScores::kSigmoid ||
                       experts.scores == model::RouterScores::kSoftmax ||
