@@ -1,9 +1,12 @@
 #include "src/scenario/family_file.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -283,6 +286,37 @@ TEST_F(FamilyFileTest, ATowerWithoutLayersChangesNothing) {
     RC_ASSERT(with->model.parameter_count() == without->model.parameter_count());
     RC_ASSERT(model::BuildWork(with->model, options) == model::BuildWork(without->model, options));
   }));
+}
+
+// The module that predicts a further token has two layers, each with a norm of its own.
+TEST_F(FamilyFileTest, FurtherTokensOfOneLayerBlocksHaveEveryGradientOnce) {
+  Write("config.json", R"({"model_type": "nemotron_h", "hidden_size": 256,
+      "hybrid_override_pattern": "ME*E", "num_attention_heads": 4, "num_key_value_heads": 2,
+      "head_dim": 64, "mamba_num_heads": 8, "mamba_head_dim": 64, "ssm_state_size": 64,
+      "n_groups": 2, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
+      "num_nextn_predict_layers": 1, "vocab_size": 1000})");
+  Diagnostics faults;
+  const auto node = ParseDocument("{config: config.json, mtp: true}", "s", faults);
+  const auto loaded = ReadConfigOfFamily(*node, folder_.string(), faults);
+  ASSERT_TRUE(loaded.has_value());
+  const model::Layer& head = loaded->model.layers.back();
+  std::set<std::string> names;
+  for (const int tensor : head.tensors) {
+    names.insert(loaded->model.tensors[static_cast<std::size_t>(tensor)].name);
+  }
+  EXPECT_EQ(names.size(), head.tensors.size());
+  const model::WorkOptions options{.micro_batch_size = 1, .sequence_length = 256};
+  const int work = model::WorkOfLayers(loaded->model, options, {}, {}).back();
+  std::vector<int> gradients(head.tensors.size());
+  const std::vector<model::LayerWork> works = model::BuildWork(loaded->model, options);
+  for (const model::Operation& op : works[static_cast<std::size_t>(work)].backward) {
+    for (const int position : op.gradients) ++gradients[static_cast<std::size_t>(position)];
+  }
+  // The embedding's gradient is complete only in the first layer.
+  const auto missing = std::count(gradients.begin(), gradients.end(), 0);
+  const auto once = std::count(gradients.begin(), gradients.end(), 1);
+  EXPECT_LE(missing, 1);
+  EXPECT_EQ(missing + once, std::ssize(gradients));
 }
 
 TEST_F(FamilyFileTest, EveryShippedFamilyCanBeRead) {
