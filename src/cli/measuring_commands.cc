@@ -26,6 +26,7 @@
 #include "src/report/table.h"
 #include "src/validate/collectives.h"
 #include "src/validate/published.h"
+#include "src/validate/stored_outcomes.h"
 
 namespace stepcast::cli {
 namespace {
@@ -117,10 +118,12 @@ class DocumentSection {
 
 struct ValidatePublishedOptions {
   std::string source;  // only this source; empty: all
+  bool run = false;    // simulate, instead of reading the stored outcomes
   bool json = false;
   bool csv = false;
   std::string html;    // a page to write; empty: none
   std::string update;  // a document whose section is rewritten; empty: none
+  std::string store;   // a file to which the outcomes are written; empty: none
 };
 
 // Compares published training steps with forecasts. Status kAnswerIsNo if check rows miss the
@@ -130,8 +133,15 @@ Outcome ValidatePublished(const ValidatePublishedOptions& options) {
   if (auto failed = page.Create(options.html)) return *failed;
   DocumentSection section;
   if (auto failed = section.Open(options.update, "published steps")) return *failed;
-  const auto accuracy = validate::ComparePublished(options.source);
+  OptionalOutput store;
+  if (auto failed = store.Create(options.store)) return *failed;
+  const bool run = options.run || !options.store.empty();
+  const auto accuracy = run ? validate::ComparePublished(options.source)
+                            : validate::ReadStoredOutcomes(options.source);
   if (!accuracy) return WrongInput(accuracy.error());
+  if (auto failed = store.Write([&] { return validate::StoredOutcomesText(*accuracy); })) {
+    return *failed;
+  }
   if (auto failed = section.Write([&] { return report::PublishedAccuracyMarkdown(*accuracy); })) {
     return *failed;
   }
@@ -143,6 +153,11 @@ Outcome ValidatePublished(const ValidatePublishedOptions& options) {
   outcome.output = options.json  ? report::PublishedAccuracyJson(*accuracy)
                    : options.csv ? report::PublishedAccuracyCsv(*accuracy)
                                  : report::Wrapped(report::PublishedAccuracyText(*accuracy));
+  if (!run) {
+    outcome.messages +=
+        "stepcast: these are the results stored with this release; --run simulates the steps "
+        "again\n";
+  }
   return outcome;
 }
 
@@ -244,6 +259,10 @@ void DescribeValidateCollectives(Question& question, ValidateCollectivesOptions&
 
 void DescribeValidatePublished(Question& question, ValidatePublishedOptions& options) {
   question.Option("--source", &options.source, "NAME", "One source alone (all)");
+  question.Flag("--run", &options.run,
+                "Simulate all steps again, instead of showing stored results");
+  question.Option("--store", &options.store, kFile, "Simulate all steps, and write their results to FILE")
+      .Excludes({"--source"});
   question.Flag("--json", &options.json, "Print one JSON document, every case in it");
   AddColumns(question);
   question.Flag("--csv", &options.csv, "Print every case as CSV").Excludes({"--json"});
@@ -312,11 +331,13 @@ Command ValidateCollectivesCommand() {
 }
 
 Command ValidatePublishedCommand() {
-  return MakeCommand<ValidatePublishedOptions>(
-      "validate published", DescribeValidatePublished, [](const ValidatePublishedOptions& options) {
-        const WorkNotice notice("simulating the steps that were published");
-        return ValidatePublished(options);
-      });
+  return MakeCommand<ValidatePublishedOptions>("validate published", DescribeValidatePublished,
+                                               [](const ValidatePublishedOptions& options) {
+                                                 std::optional<WorkNotice> notice;
+                                                 if (options.run)
+                                                   notice.emplace("simulating the published steps");
+                                                 return ValidatePublished(options);
+                                               });
 }
 
 Command CalibrateCommand(const HardwareAccess& hardware,

@@ -590,20 +590,41 @@ bool PublishedAccuracy::MeetsAims() const {
   return std::all_of(aims.begin(), aims.end(), [](const PublishedAim& aim) { return aim.met(); });
 }
 
-Result<PublishedAccuracy> ComparePublished(const std::string& source) {
+Result<PublishedAccuracy> PublishedCases(const std::string& source) {
   auto sources = LoadSources();
   if (!sources) return tl::unexpected(sources.error());
   PublishedAccuracy accuracy;
   accuracy.sources = *std::move(sources);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < accuracy.sources.size(); ++i) {
+    names.push_back(accuracy.sources[i].name);
+    if (!source.empty() && source != names.back()) continue;
+    for (std::size_t index = 0; index < accuracy.sources[i].cases.size(); ++index) {
+      PublishedOutcome& outcome = accuracy.outcomes.emplace_back();
+      outcome.source = i;
+      outcome.index = index;
+    }
+  }
+  if (!source.empty() && std::find(names.begin(), names.end(), source) == names.end()) {
+    return tl::unexpected(
+        Diagnostics{{"command.no-source",
+                     {"--source " + source, 0, 0},
+                     fmt::format("no published steps have this name: {}", Quoted(source)),
+                     fmt::format("there are: {}", fmt::join(names, ", "))}});
+  }
+  return accuracy;
+}
+
+Result<PublishedAccuracy> ComparePublished(const std::string& source) {
+  auto cases = PublishedCases(source);
+  if (!cases) return tl::unexpected(cases.error());
+  PublishedAccuracy accuracy = *std::move(cases);
+  accuracy.outcomes.clear();
 
   std::vector<Entry> entries;
-  std::vector<std::string> names;
-  bool known = source.empty();
   for (std::size_t i = 0; i < accuracy.sources.size(); ++i) {
     const PublishedSource& own = accuracy.sources[i];
     const bool asked = source.empty() || source == own.name;
-    names.push_back(own.name);
-    known = known || asked;
     for (std::size_t index = 0; index < own.cases.size(); ++index) {
       // Fit rows may be neighbors of every case.
       if (!asked && own.cases[index].split != Split::kFit) continue;
@@ -612,13 +633,6 @@ Result<PublishedAccuracy> ComparePublished(const std::string& source) {
       entry.outcome.source = i;
       entry.outcome.index = index;
     }
-  }
-  if (!known) {
-    return tl::unexpected(
-        Diagnostics{{"command.no-source",
-                     {"--source " + source, 0, 0},
-                     fmt::format("no published steps have this name: {}", Quoted(source)),
-                     fmt::format("there are: {}", fmt::join(names, ", "))}});
   }
 
   // Equal runs are simulated once.

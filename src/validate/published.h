@@ -199,8 +199,11 @@ struct PublishedAccuracy {
   bool MeetsAims() const;
 };
 
-// For all calibration/published/*.yaml of the data root, or for one `source`. The result does not
-// depend on the number of threads. Errors: those of the files; command.no-source.
+// The cases of all calibration/published/*.yaml of the data root, or of one `source`, with outcomes
+// that have no forecasts yet. Errors: those of the files; command.no-source.
+Result<PublishedAccuracy> PublishedCases(const std::string& source);
+
+// Simulates these cases. The result does not depend on the number of threads. Errors: the same.
 Result<PublishedAccuracy> ComparePublished(const std::string& source);
 
 // The YAML files of a folder below the data root, in order. `contents` names them in the mistake
