@@ -1,5 +1,6 @@
 // Blocks of several kinds: their computation and kept values, checked by hand.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -350,6 +351,27 @@ TEST(DescribedBlocksTest, ChosenKeysAreDividedAmongRanks) {
   EXPECT_EQ(4 * chunks, (pairs + 256 * 128) * 2 * 16 * (576 + 512));
   EXPECT_EQ(4 * Find(part, "self_attn.indexer.scores")->flops,
             Find(whole, "self_attn.indexer.scores")->flops);
+}
+
+// With overlapped tensor parallelism, the core's latent vectors are gathered before it.
+TEST(DescribedBlocksTest, TheAbsorbedCoreReadsTheVectorsOfAllTokens) {
+  Architecture sparse = Attention();
+  sparse.heads = sparse.kv_heads = 16;
+  sparse.latent = {
+      .kv_rank = 512, .query_rank = 768, .plain_head = 128, .rotary_head = 64, .value_head = 128};
+  sparse.head_size = 192;
+  sparse.indexer = {.heads = 8, .head = 64, .top = 256};
+  WorkOptions options = Options(1, 4096, Checkpointing::kNone, Attention::kFlash3);
+  options.tensor = 4;
+  options.sequence_parallel = true;
+  options.tensor_overlap = TensorOverlap::kUserBuffers;
+  const LayerWork work = OneBlock(sparse, options);
+  const auto& kept = work.Of(Lifetime::kSaved);
+  const auto found = std::find_if(kept.begin(), kept.end(), [](const LayerValue& value) {
+    return value.name == "kv_b gathered";
+  });
+  ASSERT_NE(found, kept.end());
+  EXPECT_EQ(found->bytes, Bytes(4096 * 512 * 2));
 }
 
 // The indexer learns from one more product of attention's queries and keys over the chosen keys:
